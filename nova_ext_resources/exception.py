@@ -1,0 +1,283 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Everything this package raises.
+
+::
+
+    ExtResourcesError
+      + InvalidConfiguration
+      + InvalidExtraSpec
+      + InvalidResource
+      + PluginError
+        - PluginNotFound
+        - PluginLoadFailed
+        - DiscoveryFailed
+      + PlacementError
+        - PlacementUnavailable   (Retriable)
+        - ConcurrentUpdate       (Retriable)
+        - InventoryInUse
+        - ProviderInUse
+        - DuplicateName
+        - AllocationRejected
+        - NotFound
+        - PlacementRefused
+      + ClaimError
+        - CapacityExceeded
+        - ConstraintsViolated
+      + EnforcementFailed
+      + LedgerError
+    Retriable                    (may be tried again as it is)
+
+The clients of host daemons add families of their own below
+``ExtResourcesError`` (``nova_ext_resources.rmd.errors``).
+"""
+
+from collections.abc import Iterable
+import dataclasses
+from typing import Any
+
+
+class Retriable(Exception):
+    """Marks a failure that may pass: the same call may be made again."""
+
+
+class ExtResourcesError(Exception):
+    """Base of all: ``message`` is filled from the keyword arguments.
+
+    The arguments stay available as attributes. A template key that is not
+    given is a bug and raises ``KeyError``.
+    """
+
+    message = 'Something failed in nova-ext-resources.'
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(self.message % data)
+        self.__dict__.update(data)
+
+
+class InvalidConfiguration(ExtResourcesError):
+    """An option, or a file that an option names, cannot be used.
+
+    :ivar option: the option, as ``[group] name``
+    :ivar value: what it holds
+    :ivar reason: why that is refused, and what would be right
+    """
+
+    message = '%(option)s = %(value)s cannot be used: %(reason)s'
+
+
+class InvalidExtraSpec(ExtResourcesError):
+    """A flavor extra spec of ours is malformed.
+
+    :ivar key: the extra spec
+    :ivar value: its value as it came
+    :ivar reason: what would be right
+    """
+
+    message = 'Extra spec %(key)s=%(value)s is refused: %(reason)s'
+
+
+class InvalidResource(ExtResourcesError):
+    """A resource, inventory or provider does not make sense.
+
+    :ivar name: the resource class or provider
+    :ivar reason: what is wrong and what would be right
+    """
+
+    message = '%(name)s: %(reason)s'
+
+
+class PluginError(ExtResourcesError):
+    """A plugin cannot be used.
+
+    :ivar plugin: its entry point name
+    """
+
+
+class PluginNotFound(PluginError):
+    """An option names a plugin that is not installed.
+
+    :ivar namespace: the entry point namespace that was searched
+    :ivar names: what is installed there
+    """
+
+    message = (
+        'There is no plugin %(plugin)r in %(namespace)s; installed there: '
+        '%(names)s. Correct the option that names it, or install the '
+        'package that brings it.'
+    )
+
+
+class PluginLoadFailed(PluginError):
+    """A plugin is installed but cannot be imported or made.
+
+    :ivar namespace: its entry point namespace
+    :ivar reason: what it raised
+    """
+
+    message = (
+        'Plugin %(plugin)r of %(namespace)s cannot be loaded: %(reason)s. '
+        'Mend it, or take it out of the option that names it.'
+    )
+
+
+class DiscoveryFailed(PluginError):
+    """An inventory provider could not look at the host this time.
+
+    :ivar reason: what happened
+    """
+
+    message = (
+        'Inventory provider %(plugin)s could not discover the host: '
+        '%(reason)s. Its last known inventory stays in force.'
+    )
+
+
+class PlacementError(ExtResourcesError):
+    """Placement refused or did not answer.
+
+    :ivar action: what was asked of it
+    :ivar status: HTTP status, None when there was no answer
+    :ivar code: placement's error code, such as
+        ``placement.concurrent_update``
+    :ivar detail: its own words
+    :ivar request_id: to find the request in placement's log
+    """
+
+    message = (
+        'Placement did not %(action)s: %(status)s %(code)s %(detail)s '
+        '(request %(request_id)s)'
+    )
+
+    status: int | None
+    code: str
+
+
+class PlacementUnavailable(PlacementError, Retriable):
+    """No endpoint, no connection, or a 5xx answer."""
+
+
+class ConcurrentUpdate(PlacementError, Retriable):
+    """A provider's or consumer's generation moved on (409)."""
+
+
+class InventoryInUse(PlacementError):
+    """The inventory to be removed has allocations (409)."""
+
+
+class ProviderInUse(PlacementError):
+    """The provider to be removed has allocations or children (409)."""
+
+
+class DuplicateName(PlacementError):
+    """Another provider has that name (409)."""
+
+
+class AllocationRejected(PlacementError):
+    """Allocations exceed a capacity or break a unit rule (409)."""
+
+
+class NotFound(PlacementError):
+    """The provider, class or trait does not exist (404)."""
+
+
+class PlacementRefused(PlacementError):
+    """Any other 4xx answer."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Shortfall:
+    """One reason why a host cannot give what a server asks for.
+
+    :ivar rp_uuid: the resource provider, '' when it is the whole host
+    :ivar resource_class: what was asked for
+    :ivar requested: how many units
+    :ivar available: the most that one server could get there now
+    :ivar reason: a sentence; says what would help
+    """
+
+    rp_uuid: str
+    resource_class: str
+    requested: int
+    available: int
+    reason: str
+
+    def __str__(self) -> str:
+        where = f' of provider {self.rp_uuid}' if self.rp_uuid else ''
+        return (
+            f'{self.resource_class}{where}: {self.requested} asked for, '
+            f'{self.available} available: {self.reason}'
+        )
+
+
+class ClaimError(ExtResourcesError):
+    """A host cannot take a server; carries every shortfall, sorted.
+
+    :ivar host: the compute host
+    :ivar consumer_uuid: the server
+    :ivar shortfalls: tuple of :class:`Shortfall`
+    """
+
+    message = (
+        'Host %(host)s cannot take server %(consumer_uuid)s: %(reasons)s'
+    )
+
+    shortfalls: tuple[Shortfall, ...]
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        consumer_uuid: str,
+        shortfalls: Iterable[Shortfall],
+    ) -> None:
+        ordered = tuple(sorted(set(shortfalls)))
+        super().__init__(
+            host=host,
+            consumer_uuid=consumer_uuid,
+            shortfalls=ordered,
+            reasons='; '.join(map(str, ordered)),
+        )
+
+
+class CapacityExceeded(ClaimError):
+    """The host is busy: a server that asks for less, or later, may fit."""
+
+
+class ConstraintsViolated(ClaimError):
+    """The host could never serve the request as it is asked."""
+
+
+class EnforcementFailed(ExtResourcesError):
+    """What was claimed could not be put into force, and was given back.
+
+    :ivar host: the compute host
+    :ivar enforcer: entry point name
+    :ivar consumer_uuid: the server
+    :ivar reason: what happened, and what to do
+    """
+
+    message = (
+        'Enforcer %(enforcer)s on host %(host)s failed for server '
+        '%(consumer_uuid)s: %(reason)s'
+    )
+
+
+class LedgerError(ExtResourcesError):
+    """The host's record of assignments cannot be read or written.
+
+    :ivar path: its file
+    :ivar reason: what happened, and what to do
+    """
+
+    message = 'Ledger %(path)s: %(reason)s'

@@ -1,0 +1,113 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How much of one resource class a provider has."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from nova_ext_resources import exception
+
+#: The largest number of units that placement can store (a signed 32-bit
+#: database integer; its API schema refuses more).
+MAX_INT = 0x7FFFFFFF
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """A placement inventory record.
+
+    Fields and rules are those of the Placement API's ``PUT
+    /resource_providers/{uuid}/inventories``; ``max_unit`` is the whole
+    ``total`` unless given.
+
+    :raises InvalidResource: a number is outside of placement's bounds
+    """
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = 0
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.max_unit:
+            object.__setattr__(self, 'max_unit', max(self.total, 1))
+        for field, low in (
+            ('total', 1),
+            ('reserved', 0),
+            ('min_unit', 1),
+            ('max_unit', self.min_unit),
+            ('step_size', 1),
+        ):
+            self._check_bounds(field, low)
+        if self.reserved > self.total:
+            raise exception.InvalidResource(
+                name='inventory',
+                reason=f'reserved {self.reserved} is more than the total '
+                f'{self.total}',
+            )
+        if not 0 < self.allocation_ratio <= 10000:
+            raise exception.InvalidResource(
+                name='inventory',
+                reason=f'allocation_ratio {self.allocation_ratio} is not '
+                'above 0 and up to 10000',
+            )
+
+    def _check_bounds(self, field: str, low: int) -> None:
+        value = getattr(self, field)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int)
+            or not low <= value <= MAX_INT
+        ):
+            raise exception.InvalidResource(
+                name='inventory',
+                reason=f'{field} {value!r} is not a whole number from {low} '
+                f'to {MAX_INT}',
+            )
+
+    @property
+    def capacity(self) -> int:
+        """Units that can be allocated in all.
+
+        The only place where this package computes it: placement's own
+        rule, ``(total - reserved) * allocation_ratio`` cut to a whole
+        number.
+        """
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+    def find_unit_error(self, amount: int) -> str | None:
+        """Say why ``amount`` breaks the granularity, or None.
+
+        Placement's rule: ``min_unit <= amount <= max_unit`` and a multiple
+        of ``step_size``.
+        """
+        if amount < self.min_unit:
+            return f'at least {self.min_unit} must be asked for'
+        if amount > self.max_unit:
+            return f'at most {self.max_unit} can be asked for by one server'
+        if amount % self.step_size:
+            return f'the amount must be a multiple of {self.step_size}'
+        return None
+
+    def to_dict(self) -> dict[str, int | float]:
+        """Give exactly the JSON that placement takes."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> 'Inventory':
+        """Read placement's JSON; its other keys are passed over."""
+        fields = {f.name for f in dataclasses.fields(cls)}
+        return cls(**{k: v for k, v in data.items() if k in fields})

@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Resource providers: what a host finds, and how placement sees it."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+import uuid
+
+from nova_ext_resources.objects import inventory as inventory_obj
+
+#: On every provider that this package writes, so that audits can tell
+#: owners apart, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
+OWNER_TRAIT = 'CUSTOM_OWNER_EXT_RESOURCES'
+
+
+def make_rp_uuid(compute_node_uuid: str, key: str) -> str:
+    """Give a provider the same uuid after every restart or reinstall."""
+    return str(uuid.uuid5(uuid.UUID(compute_node_uuid), key))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """The compute node, Nova's own root provider, never written by us."""
+
+    uuid: str
+    hypervisor_hostname: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HostProvider:
+    """One provider as an inventory provider plugin found it on the host.
+
+    :ivar key: unique on this host, such as ``RDT`` or ``L3_0``; becomes
+        the suffix of the provider's name and the seed of its uuid
+    :ivar parent_key: key of the parent; None puts it below the node
+    :ivar inventories: resource class -> inventory
+    :ivar trackers: resource class -> name of the tracker that counts it;
+        ``count`` where not named
+    :ivar units: resource class -> facts for that tracker, JSON types only
+        (see the tracker's page), such as the mask of free ways
+    :ivar implied: resource class -> the class of the ``parent`` provider of
+        which a server that holds the former always holds one, such as a
+        class of service
+    :ivar traits: without the owner trait
+    """
+
+    key: str
+    parent_key: str | None = None
+    inventories: Mapping[str, inventory_obj.Inventory]
+    trackers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    units: Mapping[str, Mapping[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
+    implied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    traits: frozenset[str] = frozenset()
+
+    def make_rp_uuid(self, node: Node) -> str:
+        return make_rp_uuid(node.uuid, self.key)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One provider as placement shall see it, or sees it.
+
+    :ivar inventories: resource class -> inventory
+    :ivar generation: placement's optimistic lock; None where it is not
+        known, that is, in a wanted tree
+    """
+
+    rp_uuid: str
+    name: str
+    parent_uuid: str | None = None
+    inventories: Mapping[str, inventory_obj.Inventory] = dataclasses.field(
+        default_factory=dict
+    )
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+    generation: int | None = None

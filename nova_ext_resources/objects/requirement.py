@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What one server asks for, as its flavor says it."""
+
+from collections.abc import Mapping
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RequestGroup:
+    """The amounts of one ``resources<suffix>:*`` group.
+
+    :ivar suffix: '' for the group without one
+    :ivar resources: resource class -> amount, zero amounts left out
+    """
+
+    suffix: str
+    resources: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """All that a flavor asks of the resources of this package.
+
+    :ivar groups: sorted by suffix, empty groups left out
+    :ivar attributes: resource class -> attribute -> value, the ``resource:
+        CLASS:ATTRIBUTE`` extra specs
+    :ivar enforcers: enforcer -> key -> value, the ``resource:rmd:policy``
+        kind
+    :ivar is_pinned: whether the server gets dedicated CPUs
+    """
+
+    groups: tuple[RequestGroup, ...] = ()
+    attributes: Mapping[str, Mapping[str, str]] = dataclasses.field(
+        default_factory=dict
+    )
+    enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
+        default_factory=dict
+    )
+    is_pinned: bool = False
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Resource class -> amount, summed over all groups."""
+        total: dict[str, int] = {}
+        for group in self.groups:
+            for resource_class, amount in group.resources.items():
+                total[resource_class] = total.get(resource_class, 0) + amount
+        return total
+
+    def __bool__(self) -> bool:
+        return bool(self.groups or self.attributes or self.enforcers)

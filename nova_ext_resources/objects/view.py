@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host's extended resources as one value: in the host, and published."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Protocol
+
+from nova_ext_resources.objects import inventory as inventory_obj
+
+
+class State(Protocol):
+    """What a tracker knows of one resource class of one provider.
+
+    Immutable; equal when the content is equal.
+    """
+
+    @property
+    def available(self) -> int:
+        """The most that one server could get now."""
+
+    @property
+    def used(self) -> int:
+        """Units held by servers of this host."""
+
+    @property
+    def free(self) -> int:
+        """Units left in all, whether or not one server could get them."""
+
+    def to_dict(self) -> Mapping[str, str | int]:
+        """Give what ``Tracker.from_dict`` makes the same state of."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """One resource class of one provider, with its tracker's state.
+
+    :ivar tracker: the tracker's entry point name
+    :ivar inventory: None where the view was published: placement has it
+    :ivar implied: (rp_uuid, resource class) of which a server that holds
+        this one holds one unit too
+    """
+
+    tracker: str
+    state: State
+    inventory: inventory_obj.Inventory | None = None
+    implied: tuple[str, str] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HostView:
+    """Everything that claim tests and scheduler filters decide on.
+
+    :ivar tracked: (rp_uuid, resource class) -> :class:`Tracked`
+    :ivar keys: rp_uuid -> the provider's key on its host
+    """
+
+    tracked: Mapping[tuple[str, str], Tracked] = dataclasses.field(
+        default_factory=dict
+    )
+    keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def with_state(self, place: tuple[str, str], state: State) -> 'HostView':
+        """Give the same view with one state exchanged."""
+        changed = dataclasses.replace(self.tracked[place], state=state)
+        return dataclasses.replace(
+            self, tracked={**self.tracked, place: changed}
+        )

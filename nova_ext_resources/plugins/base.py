@@ -1,0 +1,172 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The four kinds of plugins of a host.
+
+An entry point's name is the value in the option that enables it, the
+suffix of its option group ``[ext_resources_<name>]``, its module and its
+page in the documentation.
+"""
+
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from oslo_config import cfg
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import view as view_obj
+
+
+class InventoryProvider(abc.ABC):
+    """Finds resources of the host. Only reads."""
+
+    #: Options of the plugin's own group.
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
+
+    def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
+        self.options = options
+        self.host = host
+
+    @abc.abstractmethod
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        """Describe every resource that ``discover`` may report."""
+
+    @abc.abstractmethod
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        """Report what the host has now, parents before children.
+
+        :raises DiscoveryFailed: nothing can be said this time; the last
+            report stays in force
+        """
+
+
+class Tracker(abc.ABC):
+    """Knows how units are counted and given out. Pure: no I/O, no clock."""
+
+    #: Attribute of ``resource:CLASS:ATTRIBUTE`` -> the values that it takes.
+    ATTRIBUTES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+
+    #: Whether a server's units mean nothing until an enforcer acts.
+    NEEDS_ENFORCER: ClassVar[bool] = False
+
+    def observe(
+        self,
+        inventory: inventory_obj.Inventory,
+        units: Mapping[str, Any],
+        held: Iterable[assignment.Assignment],
+    ) -> inventory_obj.Inventory:
+        """Give the inventory with everything ``reserved`` that others use.
+
+        :param units: the facts that the inventory provider reported
+        :param held: what servers of this host hold of it
+        """
+        return inventory
+
+    @abc.abstractmethod
+    def initial(
+        self,
+        inventory: inventory_obj.Inventory,
+        units: Mapping[str, Any],
+        held: Iterable[assignment.Assignment],
+    ) -> view_obj.State:
+        """Make the state in which exactly ``held`` is taken."""
+
+    @abc.abstractmethod
+    def fits(self, state: Any, amount: int) -> bool:
+        """Tell whether ``take`` would succeed; may be called very often."""
+
+    @abc.abstractmethod
+    def take(
+        self, state: Any, amount: int
+    ) -> tuple[view_obj.State, Mapping[str, Any]]:
+        """Give ``amount`` units away: the new state, and which they are.
+
+        :raises ValueError: it does not fit
+        """
+
+    @abc.abstractmethod
+    def give(
+        self, state: Any, amount: int, units: Mapping[str, Any]
+    ) -> view_obj.State:
+        """Take units back that ``take`` gave."""
+
+    @abc.abstractmethod
+    def from_dict(self, data: Mapping[str, Any]) -> view_obj.State:
+        """Read what the state's ``to_dict`` wrote.
+
+        :raises (KeyError, TypeError, ValueError): it is something else
+        """
+
+
+class ClaimTest(abc.ABC):
+    """Finds reasons why a host cannot take a server. Pure."""
+
+    def __init__(self, trackers: Mapping[str, Tracker]) -> None:
+        self.trackers = trackers
+
+    @abc.abstractmethod
+    def shortfalls(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        """Report all reasons, none when there is none.
+
+        Every place of ``request.allocations`` is in the view, and implied
+        units are among them.
+        """
+
+
+class Enforcer(abc.ABC):
+    """Puts assignments into force on the host. Every call is idempotent."""
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
+
+    #: Key of ``resource:<enforcer>:KEY`` -> a regular expression that its
+    #: whole value must match.
+    EXTRA_SPECS: ClassVar[Mapping[str, str]] = {}
+
+    #: Resource classes that it puts into force; None stands for any.
+    RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset()
+
+    def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
+        self.options = options
+        self.host = host
+
+    @abc.abstractmethod
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        """Put it into force; give the assignments as they really are.
+
+        The host may choose other units than the tracker did; the answer
+        says which, for the ledger.
+
+        :raises EnforcementFailed: nothing is in force
+        """
+
+    @abc.abstractmethod
+    def release(self, entry: assignment.Entry) -> None:
+        """Take it out of force; what is not in force is a success.
+
+        :raises EnforcementFailed: it may still be in force
+        """
+
+    @abc.abstractmethod
+    def list_applied(self) -> frozenset[str]:
+        """Give the consumer uuids of everything of ours that is in force.
+
+        :raises EnforcementFailed: it cannot be told now
+        """

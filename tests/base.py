@@ -1,0 +1,33 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The base of all tests."""
+
+import fixtures
+from oslo_config import cfg
+from oslotest import base
+
+
+class TestCase(base.BaseTestCase):
+    """Captured output, a temporary folder, and options of its own.
+
+    ``self.conf`` is private to the test: the global one is never touched.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        self.conf([], project='nova_ext_resources', default_config_files=[])
+
+    def make_folder(self) -> str:
+        path: str = self.useFixture(fixtures.TempDir()).path
+        return path
