@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The client of one RMD: the only place that knows RMD's paths.
+
+RMD v0.3.1 has two habits that shape it. Parallel writes corrupt each
+other, so all writes to one RMD go one after the other. And a 201 says that
+RMD tried, not that it succeeded; :func:`.placing.place_workload` looks.
+"""
+
+from collections.abc import Iterable, Mapping
+import contextlib
+from typing import Any
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.rmd import checks
+from nova_ext_resources.rmd import decode
+from nova_ext_resources.rmd import errors
+from nova_ext_resources.rmd import placing
+from nova_ext_resources.rmd import transport as transport_mod
+from nova_ext_resources.rmd import values
+from nova_ext_resources.rmd import writing
+
+LOG = logging.getLogger(__name__)
+
+
+class RmdClient:
+    """Reads and changes the workloads of one RMD.
+
+    Made by :func:`from_options` or :func:`from_conf`. It may be shared by
+    threads. Every method raises an :class:`.errors.RmdError`.
+
+    :param num_closids: classes of service of the host, of which RMD keeps
+        two; RMD does not report it
+    :param mba_mode: RMD's unit of memory bandwidth, None when it manages
+        none; RMD does not report it
+    :param allow_shared: let workloads with 0 ways through. Two of them in
+        RMD's database keep it from starting again.
+    """
+
+    def __init__(
+        self,
+        transport: transport_mod.Transport,
+        *,
+        num_closids: int = 8,
+        mba_mode: values.MbaUnit | None = 'percentage',
+        allow_shared: bool = False,
+    ) -> None:
+        self._transport = transport
+        self._allow_shared = allow_shared
+        self._known_cpus: frozenset[int] = frozenset()
+        self._known_ways = 0
+        self.num_closids = num_closids
+        self.mba_mode = mba_mode
+
+    @property
+    def url(self) -> str:
+        """Where RMD listens, without a slash at the end."""
+        return self._transport.url
+
+    def writing(self) -> contextlib.AbstractContextManager[object]:
+        """Hold this RMD's writer lock; one thread may hold it repeatedly."""
+        return writing.writer_lock(self.url)
+
+    def list_caches(self) -> dict[int, values.Cache]:
+        """Give the last-level caches by their id.
+
+        :raises CachesUnreadable: RMD cannot tell; its policy file is wrong
+        """
+        answer = self._transport.get('/v1/cache/l3')
+        caches = decode.caches(answer)
+        self._known_cpus = frozenset().union(
+            *(cache.cpus for cache in caches.values())
+        )
+        self._known_ways = max(cache.ways for cache in caches.values())
+        return caches
+
+    def list_policies(self) -> dict[str, values.Policy]:
+        """Give RMD's policies by name; use their ways, never their name.
+
+        What RMD does with a policy's name depends on the type of its
+        policy file: with YAML it enforces nothing.
+        """
+        return decode.policies(self._transport.get('/v1/policy'))
+
+    def get_mba(self) -> values.Mba:
+        """Tell whether the host can limit memory bandwidth."""
+        return decode.mba(self._transport.get('/v1/mba'))
+
+    def list_workloads(self) -> tuple[values.Workload, ...]:
+        """Give all workloads on record, also those of others."""
+        return decode.workloads(self._transport.get('/v1/workloads'))
+
+    def find_workload(self, uuid: str) -> values.Workload | None:
+        """Give the workload of a server, None when there is none."""
+        checks.uuid(self.url, uuid)
+        for workload in self.list_workloads():
+            if uuid in (workload.uuid, workload.workload_id):
+                return workload
+        return None
+
+    def hospitality(
+        self, *, max_ways: int, min_ways: int, cache_id: int | None = None
+    ) -> dict[int, int]:
+        """Score from 0 to 100 how well a request would fit, per cache.
+
+        Advisory: RMD counts neither classes of service nor CPUs, and with
+        an [InfraGroup] scores 0 where it would succeed.
+        """
+        checks.ways(self.url, max_ways, min_ways, allow_shared=True)
+        body = {'max_cache': max_ways, 'min_cache': min_ways}
+        if cache_id is not None:
+            body['cache_id'] = cache_id
+        return decode.scores(self._transport.send('POST', '/v1/hospitality',
+                                                  body))
+
+    def create_workload(
+        self,
+        *,
+        uuid: str,
+        core_ids: Iterable[int] = (),
+        max_ways: int,
+        min_ways: int,
+        mba: values.MbaLimit | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        task_ids: Iterable[int] = (),
+    ) -> values.Workload:
+        """Ask for a workload whose id is the server's uuid.
+
+        The answer says what RMD has on record. To know what is in force,
+        use :meth:`place_workload`.
+
+        :param max_ways: equal to ``min_ways`` for guaranteed ways
+        :param plugins: settings of RMD plugins, such as
+            ``{'pstate': {'ratio': 3.0}}``; numbers are sent as floats
+        :raises InvalidWorkload: RMD would mishandle it; nothing was sent
+        :raises WorkloadExists: delete it first if it is the wrong one
+        :raises NotEnoughCache, NoFreeClos, CpusInUse: it does not fit
+        :raises RmdUnavailable: RMD has no such workload now; after a
+            timeout it may still make one, so delete it before a retry
+        :raises OutcomeUnknown: it may or may not exist
+        """
+        raise NotImplementedError
+
+    def delete_workload(self, uuid: str) -> None:
+        """Remove the workload of a server; none is a success.
+
+        :raises ForeignWorkload: RMD's own Nova listener made it
+        :raises OutcomeUnknown: it may or may not exist
+        """
+        raise NotImplementedError
+
+    def place_workload(
+        self,
+        *,
+        uuid: str,
+        core_ids: Iterable[int],
+        max_ways: int,
+        min_ways: int,
+        mba: values.MbaLimit | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> dict[int, int]:
+        """Create a workload and give the mask that it got, per cache id.
+
+        See :func:`.placing.place_workload`.
+        """
+        return placing.place_workload(
+            self,
+            uuid=uuid,
+            core_ids=core_ids,
+            max_ways=max_ways,
+            min_ways=min_ways,
+            mba=mba,
+            plugins=plugins,
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._transport.close()
+
+
+def from_options(options: cfg.ConfigOpts.GroupAttr) -> RmdClient:
+    """Make a client from the values of ``[ext_resources_rmd]``.
+
+    :raises InvalidConfiguration: an option cannot be used
+    """
+    raise NotImplementedError
+
+
+def from_conf(conf: cfg.ConfigOpts) -> RmdClient:
+    """Make a client from ``conf``, where the options are registered.
+
+    :raises InvalidConfiguration: an option cannot be used
+    """
+    return from_options(conf.ext_resources_rmd)
