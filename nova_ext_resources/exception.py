@@ -228,9 +228,7 @@ class ClaimError(ExtResourcesError):
     :ivar shortfalls: tuple of :class:`Shortfall`
     """
 
-    message = (
-        'Host %(host)s cannot take server %(consumer_uuid)s: %(reasons)s'
-    )
+    message = 'Host %(host)s cannot take server %(consumer_uuid)s: %(reasons)s'
 
     shortfalls: tuple[Shortfall, ...]
 

@@ -52,6 +52,8 @@ class HostProvider:
     :ivar implied: resource class -> the class of the ``parent`` provider of
         which a server that holds the former always holds one, such as a
         class of service
+    :ivar cpus: the CPUs that it is local to, as a list like ``0-11,24-35``;
+        '' when it is local to none
     :ivar traits: without the owner trait
     """
 
@@ -63,6 +65,7 @@ class HostProvider:
         default_factory=dict
     )
     implied: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cpus: str = ''
     traits: frozenset[str] = frozenset()
 
     def make_rp_uuid(self, node: Node) -> str:

@@ -37,7 +37,6 @@ class Requirement:
         CLASS:ATTRIBUTE`` extra specs
     :ivar enforcers: enforcer -> key -> value, the ``resource:rmd:policy``
         kind
-    :ivar is_pinned: whether the server gets dedicated CPUs
     """
 
     groups: tuple[RequestGroup, ...] = ()
@@ -47,7 +46,6 @@ class Requirement:
     enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
-    is_pinned: bool = False
 
     @property
     def resources(self) -> dict[str, int]:

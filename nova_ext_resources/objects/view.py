@@ -14,7 +14,7 @@
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Protocol
+from typing import Any, Protocol
 
 from nova_ext_resources.objects import inventory as inventory_obj
 
@@ -41,6 +41,13 @@ class State(Protocol):
         """Give what ``Tracker.from_dict`` makes the same state of."""
 
 
+class StateReader(Protocol):
+    """The part of a tracker that reads a published state."""
+
+    def from_dict(self, data: Mapping[str, Any]) -> State:
+        """Give the state, or raise KeyError, TypeError or ValueError."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
     """One resource class of one provider, with its tracker's state.
@@ -49,12 +56,15 @@ class Tracked:
     :ivar inventory: None where the view was published: placement has it
     :ivar implied: (rp_uuid, resource class) of which a server that holds
         this one holds one unit too
+    :ivar cpus: list of the CPUs that the units serve; None when they serve
+        the whole host
     """
 
     tracker: str
     state: State
     inventory: inventory_obj.Inventory | None = None
     implied: tuple[str, str] | None = None
+    cpus: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,9 @@ class Tracker(abc.ABC):
     #: Whether a server's units mean nothing until an enforcer acts.
     NEEDS_ENFORCER: ClassVar[bool] = False
 
+    #: Whether units serve only the CPUs of their own provider.
+    IS_CPU_LOCAL: ClassVar[bool] = False
+
     def observe(
         self,
         inventory: inventory_obj.Inventory,

@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The units are there, in the form in which the tracker gives them out."""
+
+from collections.abc import Iterable
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.plugins import base
+
+
+class CapacityTest(base.ClaimTest):
+    """Asks each tracker whether the amount fits."""
+
+    def shortfalls(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        for rp_uuid, resources in request.allocations.items():
+            for resource_class, amount in resources.items():
+                tracked = view.tracked[rp_uuid, resource_class]
+                tracker = self.trackers[tracked.tracker]
+                if not tracker.fits(tracked.state, amount):
+                    yield exception.Shortfall(
+                        rp_uuid=rp_uuid,
+                        resource_class=resource_class,
+                        requested=amount,
+                        available=tracked.state.available,
+                        reason=_explain(tracked.state, amount),
+                    )
+
+
+def _explain(state: view_obj.State, amount: int) -> str:
+    if state.free >= amount:
+        return (
+            f'{state.free} are free, but not side by side; the host is '
+            'fragmented until servers leave it'
+        )
+    return f'the rest is in use ({state.used} by servers of this host)'

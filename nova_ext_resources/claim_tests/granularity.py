@@ -1,0 +1,46 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Amounts respect ``min_unit``, ``max_unit`` and ``step_size``.
+
+Placement checks the same when it allocates; the inventory may have changed
+since, and a claim without placement (an evacuation that was forced) would
+not have been checked at all.
+"""
+
+from collections.abc import Iterable
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.plugins import base
+
+
+class GranularityTest(base.ClaimTest):
+    """Reports amounts that the inventory's units do not allow."""
+
+    def shortfalls(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        for rp_uuid, resources in request.allocations.items():
+            for resource_class, amount in resources.items():
+                tracked = view.tracked[rp_uuid, resource_class]
+                inventory = tracked.inventory
+                error = inventory and inventory.find_unit_error(amount)
+                if error:
+                    yield exception.Shortfall(
+                        rp_uuid=rp_uuid,
+                        resource_class=resource_class,
+                        requested=amount,
+                        available=tracked.state.available,
+                        reason=error,
+                    )

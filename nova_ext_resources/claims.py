@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Claims: test everything, take everything, or report every shortfall.
+
+Pure functions over a :class:`~nova_ext_resources.objects.view.HostView`.
+The host runs them on its own view and has the final say; the scheduler
+runs the very same ones on the view that the host has published.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.plugins import base
+
+Amounts: TypeAlias = Mapping[str, Mapping[str, int]]
+
+Place: TypeAlias = tuple[str, str]
+
+
+def list_places(
+    view: view_obj.HostView, allocations: Amounts
+) -> dict[Place, int]:
+    """Give (rp_uuid, resource class) -> amount of what the view tracks.
+
+    Providers of others, such as Nova's own root, are left out.
+    """
+    return {
+        (rp_uuid, resource_class): amount
+        for rp_uuid, resources in sorted(allocations.items())
+        for resource_class, amount in sorted(resources.items())
+        if (rp_uuid, resource_class) in view.tracked
+    }
+
+
+def list_implied(
+    view: view_obj.HostView, places: Mapping[Place, int]
+) -> dict[Place, int]:
+    """Give what a server takes without having been allocated it.
+
+    A server that asks for ways holds a class of service all the same, one
+    however many domains it has ways in.
+    """
+    implied = {view.tracked[place].implied for place in places}
+    return {
+        place: 1
+        for place in sorted(filter(None, implied))
+        if place not in places and place in view.tracked
+    }
+
+
+def find_shortfalls(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    tests: Iterable[base.ClaimTest],
+) -> tuple[exception.Shortfall, ...]:
+    """Run all tests; give all reasons, sorted, none when it fits."""
+    whole = _with_implied(view, request)
+    found = set(_list_missing(view, request))
+    for test in tests:
+        found.update(test.shortfalls(view, whole))
+    return tuple(sorted(found))
+
+
+def take(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[view_obj.HostView, tuple[assignment.Assignment, ...]]:
+    """Take all units: the new view and what was taken.
+
+    :raises ValueError: something does not fit; run the tests first
+    """
+    places = list_places(view, request.allocations)
+    implied = list_implied(view, places)
+    taken = []
+    for place, amount in {**places, **implied}.items():
+        tracked = view.tracked[place]
+        state, units = trackers[tracked.tracker].take(tracked.state, amount)
+        view = view.with_state(place, state)
+        taken.append(
+            assignment.Assignment(
+                rp_uuid=place[0],
+                rp_key=view.keys.get(place[0], ''),
+                resource_class=place[1],
+                amount=amount,
+                units=units,
+                is_allocated=place in places,
+            )
+        )
+    return view, tuple(taken)
+
+
+def give(
+    view: view_obj.HostView,
+    held: Iterable[assignment.Assignment],
+    trackers: Mapping[str, base.Tracker],
+) -> view_obj.HostView:
+    """Take units back; those of a provider that is gone are passed over."""
+    for one in held:
+        place = one.rp_uuid, one.resource_class
+        if place in view.tracked:
+            tracked = view.tracked[place]
+            tracker = trackers[tracked.tracker]
+            state = tracker.give(tracked.state, one.amount, one.units)
+            view = view.with_state(place, state)
+    return view
+
+
+def list_moves(
+    view: view_obj.HostView, allocations: Amounts
+) -> Iterable[dict[str, dict[str, int]]]:
+    """Give the same amounts on sibling providers, one exchange each.
+
+    Nova claims quantities before it pins CPUs, so placement's choice among
+    a host's cache domains may not be the one that the CPUs are in.
+    Siblings track the same class with the same implied place.
+    """
+    for rp_uuid, resource_class in list_places(view, allocations):
+        for other in _list_siblings(view, rp_uuid, resource_class):
+            if resource_class not in allocations.get(other, {}):
+                yield _exchange(allocations, rp_uuid, other, resource_class)
+
+
+def relocate(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    tests: Sequence[base.ClaimTest],
+) -> assignment.ClaimRequest | None:
+    """Find a request for the same amounts that this host can take."""
+    for allocations in list_moves(view, request.allocations):
+        moved = dataclasses.replace(request, allocations=allocations)
+        if not find_shortfalls(view, moved, tests):
+            return moved
+    return None
+
+
+def _with_implied(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> assignment.ClaimRequest:
+    places = list_places(view, request.allocations)
+    whole: dict[str, dict[str, int]] = {}
+    for place, amount in {**places, **list_implied(view, places)}.items():
+        whole.setdefault(place[0], {})[place[1]] = amount
+    return dataclasses.replace(request, allocations=whole)
+
+
+def _list_missing(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[exception.Shortfall]:
+    """Report what the flavor asks of us and nobody has allocated."""
+    tracked = {resource_class for _rp, resource_class in view.tracked}
+    allocated: dict[str, int] = {}
+    for place, amount in list_places(view, request.allocations).items():
+        allocated[place[1]] = allocated.get(place[1], 0) + amount
+    for resource_class, amount in request.requirement.resources.items():
+        got = allocated.get(resource_class, 0)
+        if resource_class in tracked and got < amount:
+            yield exception.Shortfall(
+                rp_uuid='',
+                resource_class=resource_class,
+                requested=amount,
+                available=got,
+                reason='placement has not allocated it on the providers of '
+                'this host; look for an inventory of the same class that '
+                'somebody else publishes',
+            )
+
+
+def _list_siblings(
+    view: view_obj.HostView, rp_uuid: str, resource_class: str
+) -> Iterable[str]:
+    own = view.tracked[rp_uuid, resource_class]
+    for (other, other_class), tracked in sorted(view.tracked.items()):
+        if (
+            other != rp_uuid
+            and other_class == resource_class
+            and tracked.tracker == own.tracker
+            and tracked.implied == own.implied
+            and own.implied
+        ):
+            yield other
+
+
+def _exchange(
+    allocations: Amounts, rp_uuid: str, other: str, resource_class: str
+) -> dict[str, dict[str, int]]:
+    moved = {rp: dict(resources) for rp, resources in allocations.items()}
+    amount = moved[rp_uuid].pop(resource_class)
+    if not moved[rp_uuid]:
+        del moved[rp_uuid]
+    moved.setdefault(other, {})[resource_class] = amount
+    return moved

@@ -1,0 +1,111 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Masks of cache ways and lists of CPUs, as the kernel writes them.
+
+A mask is an int whose bit ``n`` stands for way ``n``; as text it is hex
+without ``0x``, as in a resctrl schemata file. A list of CPUs is text like
+``0-11,24-35`` (the kernel's *List format* of ``bitmap_parselist``).
+"""
+
+from collections.abc import Iterable, Iterator
+import functools
+import re
+
+#: No host has more: it bounds what text from outside can make us build.
+MAX_NUMBER = 1 << 16
+
+_LIST = re.compile(r'(\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*)?')
+
+
+def parse_mask(text: str) -> int:
+    """Read a mask.
+
+    :raises ValueError: the text is no hex number
+    """
+    if not re.fullmatch(r'[0-9a-fA-F]{1,64}', text):
+        raise ValueError(f'{text!r} is no mask: hex digits are expected')
+    return int(text, 16)
+
+
+def format_mask(mask: int) -> str:
+    return f'{mask:x}'
+
+
+@functools.lru_cache(maxsize=4096)
+def parse_list(text: str) -> frozenset[int]:
+    """Read a list of CPUs or ways; '' is the empty one.
+
+    :raises ValueError: the text is no such list
+    """
+    text = text.strip()
+    if not _LIST.fullmatch(text):
+        raise ValueError(f'{text!r} is no list like 0-3,8')
+    numbers: set[int] = set()
+    for part in filter(None, text.split(',')):
+        first, _, last = part.partition('-')
+        if int(last or first) >= MAX_NUMBER:
+            raise ValueError(f'{text!r} goes beyond {MAX_NUMBER - 1}')
+        numbers.update(range(int(first), int(last or first) + 1))
+    return frozenset(numbers)
+
+
+def format_list(numbers: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ','.join(f'{a}-{b}' if a != b else f'{a}' for a, b in runs)
+
+
+def from_numbers(numbers: Iterable[int]) -> int:
+    """Make the mask that has these bits."""
+    mask = 0
+    for number in numbers:
+        mask |= 1 << number
+    return mask
+
+
+def make_run(start: int, length: int) -> int:
+    """Make the mask of ``length`` bits from bit ``start`` upwards."""
+    return ((1 << length) - 1) << start
+
+
+def list_runs(mask: int) -> Iterator[tuple[int, int]]:
+    """Give (start, length) of each contiguous run, lowest first."""
+    start = 0
+    while mask:
+        gap = (mask & -mask).bit_length() - 1
+        mask >>= gap
+        start += gap
+        length = (mask ^ (mask + 1)).bit_length() - 1
+        yield start, length
+        mask >>= length
+        start += length
+
+
+def has_run(mask: int, length: int) -> bool:
+    """Tell whether ``length`` contiguous bits are set somewhere."""
+    # Each step leaves the bits from which a run twice as long starts.
+    reach = 1
+    while reach < length and mask:
+        step = min(reach, length - reach)
+        mask &= mask >> step
+        reach += step
+    return bool(mask)
+
+
+def is_contiguous(mask: int) -> bool:
+    low = mask & -mask
+    return bool(mask) and (mask + low) & mask == 0

@@ -1,0 +1,118 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The stats document: a host's view as one string in Nova's host state.
+
+Nova carries ``get_available_resource()['stats']`` to the scheduler as
+strings of a TEXT column (64 KiB on MySQL), at most one periodic old. The
+document is JSON::
+
+    {
+        "v": 1,
+        "p": {
+            RP_UUID: {
+                CLASS: {
+                    "t": TRACKER,
+                    "s": STATE,
+                    "i": [RP_UUID, CLASS],
+                    "c": CPUS,
+                }
+            }
+        },
+    }
+
+``i`` is there when a server that holds the class also holds one unit of
+that other class, ``c`` when the units serve these CPUs only. Readers take
+a document of another version as absent.
+"""
+
+from collections.abc import Iterable, Mapping
+import json
+from typing import Any, TypeAlias
+
+from nova_ext_resources.objects import view as view_obj
+
+#: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
+KEY = 'ext_resources'
+
+VERSION = 1
+
+#: rp_uuid -> resource class -> what ``encode`` wrote of it.
+Document: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+def encode(view: view_obj.HostView) -> str:
+    providers: dict[str, dict[str, Any]] = {}
+    for (rp_uuid, resource_class), tracked in sorted(view.tracked.items()):
+        record: dict[str, Any] = {
+            't': tracked.tracker,
+            's': tracked.state.to_dict(),
+        }
+        if tracked.implied:
+            record['i'] = list(tracked.implied)
+        if tracked.cpus is not None:
+            record['c'] = tracked.cpus
+        providers.setdefault(rp_uuid, {})[resource_class] = record
+    return json.dumps(
+        {'v': VERSION, 'p': providers}, separators=(',', ':'), sort_keys=True
+    )
+
+
+def decode(text: str | None) -> Document | None:
+    """Read a document; None when there is none that we understand."""
+    if not text:
+        return None
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or data.get('v') != VERSION:
+        return None
+    providers = data.get('p')
+    return providers if isinstance(providers, dict) else None
+
+
+def make_view(
+    document: Document,
+    trackers: Mapping[str, view_obj.StateReader],
+    rp_uuids: Iterable[str] | None = None,
+) -> view_obj.HostView:
+    """Make the view of a document, or of some of its providers only.
+
+    What a tracker does not understand, or is not installed here, is left
+    out: the host alone decides on it.
+    """
+    tracked = {}
+    chosen = document if rp_uuids is None else rp_uuids
+    for rp_uuid in chosen:
+        for resource_class, record in document.get(rp_uuid, {}).items():
+            one = _read(record, trackers)
+            if one is not None:
+                tracked[rp_uuid, resource_class] = one
+    return view_obj.HostView(tracked=tracked)
+
+
+def _read(
+    record: Mapping[str, Any], trackers: Mapping[str, view_obj.StateReader]
+) -> view_obj.Tracked | None:
+    try:
+        name = record['t']
+        state = trackers[name].from_dict(record['s'])
+        implied = record.get('i')
+        return view_obj.Tracked(
+            tracker=name,
+            state=state,
+            implied=(implied[0], implied[1]) if implied else None,
+            cpus=record.get('c'),
+        )
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
