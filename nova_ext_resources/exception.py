@@ -146,21 +146,39 @@ class DiscoveryFailed(PluginError):
 class PlacementError(ExtResourcesError):
     """Placement refused or did not answer.
 
-    :ivar action: what was asked of it
+    :ivar action: what was asked of it, such as ``set inventories of ...``
     :ivar status: HTTP status, None when there was no answer
     :ivar code: placement's error code, such as
-        ``placement.concurrent_update``
-    :ivar detail: its own words
-    :ivar request_id: to find the request in placement's log
+        ``placement.concurrent_update``; '' where it gave none
+    :ivar detail: its own words, or what happened; and what to do
+    :ivar request_id: to find the request in placement's log, or ''
     """
 
-    message = (
-        'Placement did not %(action)s: %(status)s %(code)s %(detail)s '
-        '(request %(request_id)s)'
-    )
+    message = 'Placement did not %(action)s: %(answer)s'
 
     status: int | None
     code: str
+    detail: str
+    request_id: str
+
+    def __init__(
+        self,
+        *,
+        action: str,
+        detail: str,
+        status: int | None = None,
+        code: str = '',
+        request_id: str = '',
+    ) -> None:
+        said = ' '.join(filter(None, (str(status or ''), code, detail)))
+        super().__init__(
+            action=action,
+            answer=f'{said} ({request_id})' if request_id else said,
+            status=status,
+            code=code,
+            detail=detail,
+            request_id=request_id,
+        )
 
 
 class PlacementUnavailable(PlacementError, Retriable):
