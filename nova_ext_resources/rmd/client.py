@@ -24,10 +24,12 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.rmd import bodies
 from nova_ext_resources.rmd import checks
 from nova_ext_resources.rmd import decode
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.rmd import placing
+from nova_ext_resources.rmd import tls
 from nova_ext_resources.rmd import transport as transport_mod
 from nova_ext_resources.rmd import values
 from nova_ext_resources.rmd import writing
@@ -122,8 +124,9 @@ class RmdClient:
         body = {'max_cache': max_ways, 'min_cache': min_ways}
         if cache_id is not None:
             body['cache_id'] = cache_id
-        return decode.scores(self._transport.send('POST', '/v1/hospitality',
-                                                  body))
+        return decode.scores(
+            self._transport.send('POST', '/v1/hospitality', body)
+        )
 
     def create_workload(
         self,
@@ -151,7 +154,96 @@ class RmdClient:
             timeout it may still make one, so delete it before a retry
         :raises OutcomeUnknown: it may or may not exist
         """
-        raise NotImplementedError
+        cores = frozenset(core_ids)
+        tasks = tuple(task_ids)
+        self._check(uuid, cores, tasks, max_ways, min_ways)
+        checks.mba(self.url, mba, self.mba_mode, max_ways, min_ways)
+        body = bodies.make_body(
+            uuid=uuid,
+            core_ids=cores,
+            task_ids=tasks,
+            max_ways=max_ways,
+            min_ways=min_ways,
+            mba=mba,
+            plugins=checks.plugins(self.url, plugins),
+        )
+        with self.writing():
+            workload = self._post(uuid, body)
+            if not workload.cos_name:
+                # RMD found nothing to do although it was given ways.
+                self.delete_workload(uuid)
+                raise errors.NotEnforced(
+                    url=self.url,
+                    action='POST /v1/workloads',
+                    uuid=uuid,
+                    reason='it got no class of service. It was deleted '
+                    'again; RMD\'s log tells more.',
+                )
+        return workload
+
+    def _check(
+        self,
+        uuid: str,
+        cores: frozenset[int],
+        tasks: tuple[int, ...],
+        max_ways: int,
+        min_ways: int,
+    ) -> None:
+        """Refuse what RMD would mishandle, before anything is sent."""
+        checks.uuid(self.url, uuid)
+        checks.targets(self.url, cores, tasks)
+        if not cores <= self._known_cpus or not self._known_ways:
+            # A CPU may have come online since the caches were last read.
+            self.list_caches()
+        checks.cores(self.url, cores, self._known_cpus)
+        checks.ways(
+            self.url,
+            max_ways,
+            min_ways,
+            available=self._known_ways,
+            allow_shared=self._allow_shared,
+        )
+
+    def _post(self, uuid: str, body: Mapping[str, Any]) -> values.Workload:
+        try:
+            return decode.workload(
+                self._transport.send('POST', '/v1/workloads', body)
+            )
+        except (errors.RmdUnavailable, errors.MalformedAnswer) as err:
+            found = self._look_after(err, uuid, 'POST')
+            if found is None:
+                raise
+            if not bodies.is_as_asked(found, body):
+                raise errors.WorkloadExists(
+                    url=self.url,
+                    action='POST /v1/workloads',
+                    reason=f'it has another workload of server {uuid}',
+                    workload_id=found.workload_id,
+                ) from err
+            return found
+
+    def _look_after(
+        self, err: errors.RmdError, uuid: str, action: str
+    ) -> values.Workload | None:
+        """Find out what became of a change that got no proper answer.
+
+        :raises OutcomeUnknown: RMD does not tell
+        """
+        if isinstance(err, errors.RmdUnavailable) and not err.was_sent:
+            raise err
+        LOG.warning(
+            'Asking whether the change took effect, after: %(err)s',
+            {'err': err},
+        )
+        try:
+            return self.find_workload(uuid)
+        except errors.RmdError as again:
+            raise errors.OutcomeUnknown(
+                url=self.url,
+                action=action,
+                uuid=uuid,
+                reason=f'{err} Then: {again}',
+            ) from again
 
     def delete_workload(self, uuid: str) -> None:
         """Remove the workload of a server; none is a success.
@@ -159,7 +251,55 @@ class RmdClient:
         :raises ForeignWorkload: RMD's own Nova listener made it
         :raises OutcomeUnknown: it may or may not exist
         """
-        raise NotImplementedError
+        checks.uuid(self.url, uuid)
+        with self.writing():
+            self._delete(uuid, uuid)
+            # One that others made for the server has an id of RMD's.
+            other = self.find_workload(uuid)
+            if other is not None:
+                checks.path_id(self.url, other.workload_id)
+                self._delete(other.workload_id, uuid)
+
+    def _delete(self, workload_id: str, uuid: str) -> None:
+        try:
+            answer = self._transport.send(
+                'DELETE', f'/v1/workloads/{workload_id}'
+            )
+            if answer.text:
+                answer.raise_malformed(f'not empty: {answer.reason!r}')
+        except errors.WorkloadNotFound:
+            return
+        except (errors.RmdUnavailable, errors.MalformedAnswer) as err:
+            if self._look_after(err, uuid, 'DELETE') is not None:
+                raise
+
+    def replace_workload(
+        self,
+        *,
+        uuid: str,
+        core_ids: Iterable[int],
+        max_ways: int,
+        min_ways: int,
+        mba: values.MbaLimit | None = None,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> dict[int, int]:
+        """Give a server other ways or cores: delete, then place anew.
+
+        RMD's PATCH is not used: when it fails, the record stays, points to
+        a class of service of somebody else, and harms that one later.
+
+        :raises RmdError: the server may have no workload now
+        """
+        with self.writing():
+            self.delete_workload(uuid)
+            return self.place_workload(
+                uuid=uuid,
+                core_ids=core_ids,
+                max_ways=max_ways,
+                min_ways=min_ways,
+                mba=mba,
+                plugins=plugins,
+            )
 
     def place_workload(
         self,
@@ -195,7 +335,25 @@ def from_options(options: cfg.ConfigOpts.GroupAttr) -> RmdClient:
 
     :raises InvalidConfiguration: an option cannot be used
     """
-    raise NotImplementedError
+    tls.check_url(options.url, options.username)
+    transport = transport_mod.Transport(
+        options.url,
+        tls.make_session(
+            ca_file=options.ca_file,
+            cert_file=options.cert_file,
+            key_file=options.key_file,
+            username=options.username,
+            password=options.password,
+        ),
+        timeout=options.timeout,
+        retries=options.retries,
+    )
+    mode = options.mba_mode
+    return RmdClient(
+        transport,
+        num_closids=options.num_closids,
+        mba_mode=None if mode == 'none' else mode,
+    )
 
 
 def from_conf(conf: cfg.ConfigOpts) -> RmdClient:

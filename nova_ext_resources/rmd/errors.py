@@ -78,19 +78,40 @@ class RmdError(exception.ExtResourcesError):
 class InvalidWorkload(RmdError):
     """A request that RMD would mishandle; it was not sent."""
 
-    message = (
-        'Nothing was sent to RMD at %(url)s, %(action)s: %(reason)s'
-    )
+    message = 'Nothing was sent to RMD at %(url)s, %(action)s: %(reason)s'
 
 
 class RmdUnavailable(RmdError, exception.Retriable):
-    """Nobody answers at the URL, or a proxy says so."""
+    """Nobody answers at the URL, or a proxy says so.
+
+    :ivar was_sent: whether RMD may have got the request
+    """
 
     message = (
         'RMD at %(url)s is not available, %(action)s: %(reason)s. Start it, '
         'or correct [ext_resources_rmd] url; what it enforced before stays '
         'in force.'
     )
+
+    was_sent: bool
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        action: str,
+        reason: str,
+        status: int | None = None,
+        was_sent: bool | None = None,
+    ) -> None:
+        super().__init__(
+            url=url,
+            action=action,
+            reason=reason,
+            status=status,
+            # A proxy that answers may have passed the request on.
+            was_sent=status is not None if was_sent is None else was_sent,
+        )
 
 
 class RmdTimeout(RmdUnavailable):
@@ -144,9 +165,7 @@ class NotPermitted(RmdError):
     :ivar hint: what to change where
     """
 
-    message = (
-        'RMD at %(url)s does not permit %(action)s: %(reason)s. %(hint)s'
-    )
+    message = 'RMD at %(url)s does not permit %(action)s: %(reason)s. %(hint)s'
 
     def __init__(
         self,
