@@ -1,0 +1,23 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A small real OpenStack on one machine, for the demo and for tests.
+
+Everything listens on loopback, lives in one temporary folder and ends with
+the process that started it:
+
+* :mod:`demo.cloud.control` is one process with placement, nova-api, the
+  conductor, the scheduler, the computes and an empty network service;
+* :mod:`demo.cloud.image` is glance.
+
+:class:`demo.cloud.cloud.Cloud` starts and stops them.
+"""

@@ -1,0 +1,80 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Free ports on loopback, taken before anything starts.
+
+A port that was found free and closed again may be gone when the service
+wants it. So the sockets are bound here and inherited by the processes that
+serve on them: nothing can take a port in between, and the addresses are
+known while the configuration is written.
+"""
+
+import contextlib
+import dataclasses
+import socket
+from typing import Self
+
+_LOOPBACK = '127.0.0.1'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoints:
+    """Bound sockets of the four services, not listening yet."""
+
+    placement: socket.socket
+    compute: socket.socket
+    network: socket.socket
+    image: socket.socket
+
+    @classmethod
+    def bind(cls) -> Self:
+        """Bind one free port for each service.
+
+        :raises OSError: when the machine has no free port or no loopback
+        """
+        with contextlib.ExitStack() as undo:
+            sockets = {}
+            for field in dataclasses.fields(cls):
+                bound = undo.enter_context(socket.socket())
+                bound.bind((_LOOPBACK, 0))
+                sockets[field.name] = bound
+            undo.pop_all()
+        return cls(**sockets)
+
+    def close(self) -> None:
+        """Close this process's copies; the children keep theirs."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name).close()
+
+    def urls(self) -> 'Urls':
+        """Where the services will answer."""
+        return Urls(
+            placement=_url(self.placement),
+            compute=_url(self.compute),
+            network=_url(self.network),
+            image=_url(self.image),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Urls:
+    """Base URLs of the four services, without a slash at the end."""
+
+    placement: str
+    compute: str
+    network: str
+    image: str
+
+
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()
+    return f'http://{host}:{port}'

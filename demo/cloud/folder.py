@@ -1,0 +1,84 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The one folder that everything of a cloud lives in."""
+
+import dataclasses
+import pathlib
+import shutil
+import tempfile
+from typing import Self
+
+_PARTS = (
+    'etc',
+    'etc/hosts',
+    'log',
+    'lib/nova',
+    'lib/providers',
+    'lib/images',
+    'lib/staging',
+    'lib/tasks',
+    'lib/locks',
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Folder:
+    """Paths under ``root``; :meth:`create` makes it, :meth:`remove` ends it.
+
+    :ivar root: the folder itself
+    """
+
+    root: pathlib.Path
+
+    @classmethod
+    def create(cls) -> Self:
+        """Make a new, private, empty folder where temporary files go."""
+        root = pathlib.Path(tempfile.mkdtemp(prefix='ext-resources-cloud-'))
+        folder = cls(root)
+        for part in _PARTS:
+            (root / part).mkdir(parents=True)
+        return folder
+
+    def remove(self) -> None:
+        """Delete the folder with all that is in it; twice is once."""
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    @property
+    def etc(self) -> pathlib.Path:
+        """Configuration files."""
+        return self.root / 'etc'
+
+    @property
+    def hosts(self) -> pathlib.Path:
+        """One configuration file for each compute host."""
+        return self.root / 'etc' / 'hosts'
+
+    @property
+    def log(self) -> pathlib.Path:
+        """Logs of the services and what the processes print."""
+        return self.root / 'log'
+
+    @property
+    def lib(self) -> pathlib.Path:
+        """Databases, images and other state."""
+        return self.root / 'lib'
+
+    @property
+    def nova_log(self) -> pathlib.Path:
+        """The log of placement and of all of Nova's services."""
+        return self.log / 'nova.log'
+
+    @property
+    def clouds_yaml(self) -> pathlib.Path:
+        """What openstacksdk and the ``openstack`` CLI read."""
+        return self.root / 'clouds.yaml'

@@ -1,0 +1,53 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Clients of the cloud's public APIs."""
+
+from keystoneauth1 import adapter
+import openstack
+import openstack.config
+from openstack import connection
+
+from demo.cloud import config
+from demo.cloud import folder as folders
+
+#: Nova's microversion: names of networks 'none' (2.37), flavors with their
+#: extra specs (2.61), validation of extra specs (2.86).
+COMPUTE_MICROVERSION = '2.96'
+
+#: Placement's microversion: codes in errors, consumer generations and types.
+PLACEMENT_MICROVERSION = '1.39'
+
+
+def connect(folder: folders.Folder) -> connection.Connection:
+    """Give an openstacksdk connection as the administrator."""
+    loader = openstack.config.OpenStackConfig(
+        config_files=[str(folder.clouds_yaml)],
+        secure_files=[],
+        vendor_files=[],
+        load_envvars=False,
+    )
+    made = connection.Connection(config=loader.get_one(config.CLOUD))
+    made.compute.default_microversion = COMPUTE_MICROVERSION
+    return made
+
+
+def placement(made: connection.Connection, url: str) -> adapter.Adapter:
+    """Give a plain adapter for placement; every status is an answer."""
+    return adapter.Adapter(
+        made.session,
+        service_type='placement',
+        endpoint_override=url,
+        default_microversion=PLACEMENT_MICROVERSION,
+        raise_exc=False,
+        additional_headers={'Accept': 'application/json'},
+    )

@@ -1,0 +1,96 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Let many threads share SQLite files.
+
+A transaction that begins by reading and then writes fails at once with
+``database is locked`` when another one writes, whatever the timeout, because
+waiting could never end. So oslo.db's *writer* transactions take the write
+lock when they begin. Its readers must not: placement and Nova open
+independent readers inside a writer, and the two would wait for each other.
+"""
+
+from typing import Any
+
+from oslo_db.sqlalchemy import enginefacade
+from sqlalchemy import engine
+from sqlalchemy import event
+
+_OPTION = 'demo_begin_immediate'
+_PRAGMAS = (
+    'PRAGMA busy_timeout=30000',
+    'PRAGMA journal_mode=WAL',
+    # The databases end with the process: nothing is gained by waiting for
+    # the disk.
+    'PRAGMA synchronous=OFF',
+)
+
+
+def install() -> None:
+    """Change how every SQLite engine of this process begins and connects.
+
+    Call it once, before the first engine is made.
+    """
+    event.listen(engine.Engine, 'connect', _set_pragmas)
+    event.listen(
+        engine.Engine, 'before_cursor_execute', _begin_immediate, retval=True
+    )
+    # NOTE: oslo.db has no hook that tells writers from readers after the
+    # transaction was begun, hence the two private methods.
+    factory = enginefacade._TransactionFactory
+    create_session = factory._create_session
+    create_connection = factory._create_connection
+
+    def session(self: Any, mode: Any, *args: Any, **kwargs: Any) -> Any:
+        made = create_session(self, mode, *args, **kwargs)
+        if mode is enginefacade._WRITER and _is_sqlite(made.bind):
+            made.bind = _immediate(made.bind)
+        return made
+
+    def connection(self: Any, mode: Any) -> Any:
+        made = create_connection(self, mode)
+        if mode is enginefacade._WRITER and _is_sqlite(made):
+            made = _immediate(made)
+        return made
+
+    factory._create_session = session
+    factory._create_connection = connection
+
+
+def _is_sqlite(bind: Any) -> bool:
+    return bind is not None and bind.dialect.name == 'sqlite'
+
+
+def _immediate(bind: Any) -> Any:
+    return bind.execution_options(**{_OPTION: True})
+
+
+def _set_pragmas(connection: Any, record: Any) -> None:
+    if type(connection).__module__.startswith('sqlite3'):
+        cursor = connection.cursor()
+        for pragma in _PRAGMAS:
+            cursor.execute(pragma)
+        cursor.close()
+
+
+def _begin_immediate(
+    connection: Any,
+    cursor: Any,
+    statement: str,
+    parameters: Any,
+    context: Any,
+    executemany: bool,
+) -> tuple[str, Any]:
+    options = connection.get_execution_options()
+    if statement == 'BEGIN' and options.get(_OPTION):
+        statement = 'BEGIN IMMEDIATE'
+    return statement, parameters
