@@ -1,0 +1,395 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""A thin client of the Placement API: one method per endpoint.
+
+Nothing here repeats a call, remembers an answer or decides anything; see
+``retry``, ``tree`` and ``sync``. Nothing else in the package builds a URL.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+from typing import Any
+
+from keystoneauth1 import adapter as ks_adapter
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading as ks_loading
+from oslo_config import cfg
+
+from nova_ext_resources.conf import placement as placement_conf
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import answers
+from nova_ext_resources.placement import endpoint
+
+#: The newest that does not ask for a consumer type, see put_allocations.
+_WITHOUT_CONSUMER_TYPE = '1.37'
+
+
+class Client:
+    """Speaks to one placement; safe to be used by several threads.
+
+    Every method raises :class:`~nova_ext_resources.exception.PlacementError`
+    and nothing else: ``PlacementUnavailable`` when there is no sensible
+    answer, ``PlacementRefused`` for a request that placement finds wrong,
+    and those that a method names.
+    """
+
+    def __init__(self, adapter: ks_adapter.Adapter) -> None:
+        self._endpoint = endpoint.Endpoint(adapter)
+
+    # Providers
+
+    def list_providers(
+        self, *, in_tree: str, required: str | None = None
+    ) -> tuple[provider_obj.Provider, ...]:
+        """List a tree in one request: who is there, at which generation.
+
+        Inventories, traits and aggregates are left empty, see
+        :meth:`read_provider`. A tree that does not exist is empty.
+
+        :param in_tree: uuid of any provider of the tree
+        :param required: only those that have this trait, which must exist
+        """
+        params = {'in_tree': in_tree}
+        if required is not None:
+            params['required'] = required
+        return self._endpoint.ask(
+            'GET',
+            '/resource_providers',
+            f'list the provider tree of {in_tree}',
+            lambda body: tuple(
+                map(answers.parse_provider, body['resource_providers'])
+            ),
+            params=params,
+        )
+
+    def get_provider_tree(
+        self, root_uuid: str
+    ) -> tuple[provider_obj.Provider, ...]:
+        """Read a whole tree: one request, and three for each provider."""
+        return tuple(
+            map(self.read_provider, self.list_providers(in_tree=root_uuid))
+        )
+
+    def get_provider(self, rp_uuid: str) -> provider_obj.Provider:
+        """Read one provider with all that belongs to it.
+
+        :raises NotFound: there is none
+        """
+        return self.read_provider(
+            self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', rp_uuid),
+                f'show provider {rp_uuid}',
+                answers.parse_provider,
+            )
+        )
+
+    def read_provider(
+        self, listed: provider_obj.Provider
+    ) -> provider_obj.Provider:
+        """Read inventories, traits and aggregates of a listed provider.
+
+        It keeps the generation of the listing. When somebody writes in
+        between, that one is too old, so that a later write conflicts and
+        nothing is decided on halves of two states.
+
+        :raises NotFound: it has gone meanwhile
+        """
+        rp_uuid = listed.rp_uuid
+        return dataclasses.replace(
+            listed,
+            inventories=self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', rp_uuid, 'inventories'),
+                f'show inventories of provider {listed.name}',
+                lambda body: answers.parse_inventories(body['inventories']),
+            ),
+            traits=self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', rp_uuid, 'traits'),
+                f'show traits of provider {listed.name}',
+                lambda body: frozenset(body['traits']),
+            ),
+            aggregates=self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', rp_uuid, 'aggregates'),
+                f'show aggregates of provider {listed.name}',
+                lambda body: frozenset(body['aggregates']),
+            ),
+        )
+
+    def ensure_provider(
+        self, rp_uuid: str, name: str, parent_uuid: str
+    ) -> provider_obj.Provider:
+        """Create a provider, or give the one that is there, as it is.
+
+        :raises DuplicateName: another provider has that name
+        """
+        action = f'create provider {name} ({rp_uuid})'
+        body = {
+            'uuid': rp_uuid,
+            'name': name,
+            'parent_provider_uuid': parent_uuid,
+        }
+        try:
+            return self._endpoint.ask(
+                'POST',
+                '/resource_providers',
+                action,
+                answers.parse_provider,
+                json=body,
+            )
+        except exception.DuplicateName as err:
+            try:
+                return self.get_provider(rp_uuid)
+            except exception.NotFound:
+                raise err from None
+
+    def update_provider(
+        self, rp_uuid: str, name: str, parent_uuid: str
+    ) -> provider_obj.Provider:
+        """Rename a provider, or hang it below another one.
+
+        The answer has no inventories, traits and aggregates.
+
+        :raises NotFound: it is not there
+        :raises DuplicateName: another provider has that name
+        """
+        return self._endpoint.ask(
+            'PUT',
+            endpoint.path('resource_providers', rp_uuid),
+            f'rename or move provider {name} ({rp_uuid})',
+            answers.parse_provider,
+            json={'name': name, 'parent_provider_uuid': parent_uuid},
+        )
+
+    def delete_provider(self, rp_uuid: str) -> None:
+        """Delete a provider; one that is not there is a success.
+
+        :raises ProviderInUse: allocations or children hold it
+        """
+        try:
+            self._endpoint.request(
+                'DELETE',
+                endpoint.path('resource_providers', rp_uuid),
+                f'delete provider {rp_uuid}',
+            )
+        except exception.NotFound:
+            return
+
+    def set_inventories(
+        self,
+        rp_uuid: str,
+        inventories: Mapping[str, inventory_obj.Inventory],
+        generation: int,
+    ) -> int:
+        """Replace all inventories; give the provider's new generation.
+
+        :raises NotFound: the provider is not there
+        :raises ConcurrentUpdate: ``generation`` has passed
+        :raises InventoryInUse: allocations hold one that is left out
+        """
+        return self._replace(
+            rp_uuid,
+            'inventories',
+            {name: inv.to_dict() for name, inv in inventories.items()},
+            generation,
+        )
+
+    def set_traits(
+        self, rp_uuid: str, traits: Iterable[str], generation: int
+    ) -> int:
+        """Replace all traits; give the provider's new generation.
+
+        :raises NotFound: the provider is not there
+        :raises ConcurrentUpdate: ``generation`` has passed
+        """
+        return self._replace(rp_uuid, 'traits', sorted(traits), generation)
+
+    def set_aggregates(
+        self, rp_uuid: str, aggregates: Iterable[str], generation: int
+    ) -> int:
+        """Replace all aggregates; give the provider's new generation.
+
+        :raises NotFound: the provider is not there
+        :raises ConcurrentUpdate: ``generation`` has passed
+        """
+        return self._replace(
+            rp_uuid, 'aggregates', sorted(aggregates), generation
+        )
+
+    def _replace(
+        self, rp_uuid: str, noun: str, content: Any, generation: int
+    ) -> int:
+        return self._endpoint.ask(
+            'PUT',
+            endpoint.path('resource_providers', rp_uuid, noun),
+            f'set {noun} {", ".join(content) or "none"} of provider {rp_uuid}',
+            answers.parse_generation,
+            json={'resource_provider_generation': generation, noun: content},
+        )
+
+    # Names
+
+    def ensure_resource_class(self, name: str) -> None:
+        """Create a ``CUSTOM_`` resource class unless it is there."""
+        self._endpoint.request(
+            'PUT',
+            endpoint.path('resource_classes', name),
+            f'create resource class {name}',
+        )
+
+    def ensure_trait(self, name: str) -> None:
+        """Create a ``CUSTOM_`` trait unless it is there."""
+        self._endpoint.request(
+            'PUT', endpoint.path('traits', name), f'create trait {name}'
+        )
+
+    def has_trait(self, name: str) -> bool:
+        """Tell whether placement knows a trait."""
+        try:
+            self._endpoint.request(
+                'GET', endpoint.path('traits', name), f'show trait {name}'
+            )
+        except exception.NotFound:
+            return False
+        return True
+
+    # Allocations
+
+    def list_holders(self, rp_uuid: str) -> Mapping[str, tuple[str, ...]]:
+        """Tell who holds what of a provider.
+
+        :returns: resource class -> consumer uuids, sorted
+        :raises NotFound: there is no such provider
+        """
+        return self._endpoint.ask(
+            'GET',
+            endpoint.path('resource_providers', rp_uuid, 'allocations'),
+            f'show allocations of provider {rp_uuid}',
+            lambda body: answers.parse_holders(body['allocations']),
+        )
+
+    def get_allocations(self, consumer_uuid: str) -> answers.Allocations:
+        """Show what a consumer holds; nothing where it is not known."""
+        return self._endpoint.ask(
+            'GET',
+            endpoint.path('allocations', consumer_uuid),
+            f'show allocations of consumer {consumer_uuid}',
+            lambda body: answers.parse_allocations(consumer_uuid, body),
+        )
+
+    def put_allocations(self, allocations: answers.Allocations) -> None:
+        """Replace all that a consumer holds.
+
+        A consumer of unknown type, as Nova's are, keeps it so.
+
+        :raises ConcurrentUpdate: the consumer's generation has passed, or
+            placement itself lost a race for a provider
+        :raises AllocationRejected: more than a capacity, or against the
+            unit rules of an inventory
+        """
+        body: dict[str, Any] = {
+            'allocations': {
+                rp_uuid: {'resources': dict(resources)}
+                for rp_uuid, resources in allocations.resources.items()
+            },
+            'project_id': allocations.project_id,
+            'user_id': allocations.user_id,
+            'consumer_generation': allocations.generation,
+        }
+        version = _WITHOUT_CONSUMER_TYPE
+        if allocations.consumer_type != answers.UNKNOWN_CONSUMER_TYPE:
+            body['consumer_type'] = allocations.consumer_type
+            version = endpoint.MICROVERSION
+        self._endpoint.request(
+            'PUT',
+            endpoint.path('allocations', allocations.consumer_uuid),
+            f'set allocations of consumer {allocations.consumer_uuid}',
+            json=body,
+            version=version,
+            rejected=exception.AllocationRejected,
+        )
+
+    def get_allocation_candidates(
+        self, params: Iterable[tuple[str, str]]
+    ) -> Mapping[str, Any]:
+        """Ask where something would fit; the answer is placement's JSON.
+
+        :param params: query parameters of ``GET /allocation_candidates``
+        """
+        return self._endpoint.ask(
+            'GET',
+            '/allocation_candidates',
+            'list allocation candidates',
+            lambda body: {
+                'allocation_requests': body['allocation_requests'],
+                'provider_summaries': body['provider_summaries'],
+            },
+            params=list(params),
+        )
+
+
+def from_conf(conf: cfg.ConfigOpts) -> Client:
+    """Make a client of the options of ``[ext_resources_placement]``.
+
+    Where that group names no credentials, Nova's ``[placement]`` group is
+    used, with all that it says.
+
+    :param conf: parsed, and not Nova's global one
+    :raises InvalidConfiguration: there are no credentials, or they do not
+        fit together
+    """
+    group = placement_conf.GROUP.name
+    placement_conf.register_opts(conf)
+    if not (conf[group].auth_section or conf[group].auth_type):
+        group = 'placement'
+        placement_conf.register_opts(conf, group)
+    # Again, now that the group is known: auth_type is an option of the
+    # section that auth_section names.
+    ks_loading.register_auth_conf_options(conf, group)
+    return Client(_load_adapter(conf, group))
+
+
+def _load_adapter(conf: cfg.ConfigOpts, group: str) -> ks_adapter.Adapter:
+    try:
+        auth = ks_loading.load_auth_from_conf_options(conf, group)
+        if auth is not None:
+            session = ks_loading.load_session_from_conf_options(
+                conf, group, auth=auth
+            )
+            return ks_loading.load_adapter_from_conf_options(
+                conf, group, session=session
+            )
+    # keystoneauth also refuses with TypeError and ValueError, such as for
+    # "version" beside "min_version", or a key without a certificate.
+    except (
+        ks_exc.ClientException,
+        cfg.Error,
+        TypeError,
+        ValueError,
+    ) as err:
+        raise exception.InvalidConfiguration(
+            option=f'[{group}] auth_type',
+            value=conf[group].auth_type,
+            reason=f'{err}. Correct the group [{group}]',
+        ) from err
+    raise exception.InvalidConfiguration(
+        option=f'[{placement_conf.GROUP.name}] auth_type',
+        value=None,
+        reason='nothing says how to log in to placement. Put the '
+        'credentials there, or into [placement] as Nova wants them',
+    )

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""One request to placement and its answer, in our words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+import urllib.parse
+
+from keystoneauth1 import adapter as ks_adapter
+import requests
+
+from nova_ext_resources.conf import placement as placement_conf
+from nova_ext_resources import exception
+from nova_ext_resources.placement import errors
+
+#: The newest feature used: consumer types (1.38), any-traits (1.39).
+MICROVERSION = '1.39'
+
+_T = TypeVar('_T')
+
+
+class Endpoint:
+    """Sends a request, bounded in time; only our exceptions come out."""
+
+    def __init__(self, adapter: ks_adapter.Adapter) -> None:
+        self._adapter = adapter
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        action: str,
+        parse: Callable[[Any], _T],
+        **kwargs: Any,
+    ) -> _T:
+        response = self.request(method, url, action, **kwargs)
+        with errors.understood(action, response):
+            return parse(response.json())
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        action: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        params: Any = None,
+        version: str = MICROVERSION,
+        rejected: type[exception.PlacementError] = (
+            exception.ConcurrentUpdate
+        ),
+    ) -> requests.Response:
+        with errors.translated(action):
+            response = self._adapter.request(
+                url,
+                method,
+                json=json,
+                params=params,
+                headers={'OpenStack-API-Version': f'placement {version}'},
+                raise_exc=False,
+                **self._timeout(),
+            )
+        errors.raise_for_response(response, action=action, rejected=rejected)
+        return response
+
+    def _timeout(self) -> dict[str, float]:
+        """Bound the wait also where a session came without a timeout."""
+        if self._adapter.session.timeout is not None:
+            return {}
+        return {'timeout': placement_conf.DEFAULT_TIMEOUT}
+
+
+def path(*parts: str) -> str:
+    """Build a path; a part can be anything and stays one part.
+
+    :raises InvalidResource: a part is empty or would climb in the path
+    """
+    for part in parts:
+        if part in ('', '.', '..'):
+            raise exception.InvalidResource(
+                name=repr(part), reason='is neither a uuid nor a name'
+            )
+    return ''.join('/' + urllib.parse.quote(part, safe='') for part in parts)

@@ -1,0 +1,100 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Real placement in the test's own process."""
+
+from collections.abc import Callable, Iterable
+import threading
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+from oslo_utils import uuidutils
+from placement import deploy
+from placement.tests.functional.fixtures import placement as placement_fixture
+from wsgi_intercept import interceptor
+
+from nova_ext_resources.placement import client as placement_client
+from tests import base
+
+
+class RecordingApp:
+    """A WSGI application that tells what it was asked, and can be raced.
+
+    One request at a time, as placement's database in memory wants it.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._lock = threading.RLock()
+        self._hooks: list[tuple[str, str, Callable[[], None]]] = []
+        self.requests: list[str] = []
+
+    def before_next(
+        self, method: str, path: str, action: Callable[[], None]
+    ) -> None:
+        """Do ``action`` once, just before a request whose path ends so."""
+        self._hooks.append((method, path, action))
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Any
+    ) -> Iterable[bytes]:
+        method, path = environ['REQUEST_METHOD'], environ['PATH_INFO']
+        with self._lock:
+            for hook in list(self._hooks):
+                if hook[0] == method and path.endswith(hook[1]):
+                    self._hooks.remove(hook)
+                    hook[2]()
+            self.requests.append(f'{method} {path}')
+            answer: Iterable[bytes] = self._app(environ, start_response)
+            return answer
+
+
+class PlacementTestCase(base.TestCase):
+    """``self.client`` speaks to a real placement with an empty database.
+
+    ``self.app.requests`` has what was asked since :meth:`forget_requests`.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        fixture = self.useFixture(
+            placement_fixture.PlacementFixture(use_intercept=False)
+        )
+        self.app = RecordingApp(deploy.loadapp(fixture.conf_fixture.conf))
+        self.endpoint = f'http://{uuidutils.generate_uuid()}/placement'
+        intercept = interceptor.RequestsInterceptor(
+            lambda: self.app, url=self.endpoint
+        )
+        intercept.install_intercept()
+        self.addCleanup(intercept.uninstall_intercept)
+        self.adapter = self.make_adapter()
+        self.client = placement_client.Client(self.adapter)
+
+    def make_adapter(self) -> adapter.Adapter:
+        auth = token_endpoint.Token(self.endpoint, 'admin')
+        return adapter.Adapter(
+            session.Session(auth=auth, timeout=30),
+            service_type='placement',
+            default_microversion='1.39',
+        )
+
+    def make_root(self, rp_uuid: str, name: str) -> None:
+        """Create a compute node's provider in the way that Nova does."""
+        self.adapter.post(
+            '/resource_providers', json={'uuid': rp_uuid, 'name': name}
+        )
+
+    def forget_requests(self) -> None:
+        self.app.requests.clear()
