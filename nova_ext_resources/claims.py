@@ -162,21 +162,20 @@ def _list_missing(
     view: view_obj.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     """Report what the flavor asks of us and nobody has allocated."""
-    tracked = {resource_class for _rp, resource_class in view.tracked}
     allocated: dict[str, int] = {}
     for place, amount in list_places(view, request.allocations).items():
         allocated[place[1]] = allocated.get(place[1], 0) + amount
     for resource_class, amount in request.requirement.resources.items():
         got = allocated.get(resource_class, 0)
-        if resource_class in tracked and got < amount:
+        if resource_class in view.resource_classes and got < amount:
             yield exception.Shortfall(
                 rp_uuid='',
                 resource_class=resource_class,
                 requested=amount,
                 available=got,
-                reason='placement has not allocated it on the providers of '
-                'this host; look for an inventory of the same class that '
-                'somebody else publishes',
+                reason='no provider that this host knows at present has '
+                'it allocated; if the host has just started, its discovery '
+                'has not succeeded yet (see its log)',
             )
 
 

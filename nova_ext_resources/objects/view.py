@@ -14,7 +14,7 @@
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from nova_ext_resources.objects import inventory as inventory_obj
 
@@ -38,7 +38,14 @@ class State(Protocol):
         """Units left in all, whether or not one server could get them."""
 
     def to_dict(self) -> Mapping[str, str | int]:
-        """Give what ``Tracker.from_dict`` makes the same state of."""
+        """Give what ``from_dict`` makes the same state of."""
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read a state.
+
+        :raises (KeyError, TypeError, ValueError): it is something else
+        """
 
 
 class StateReader(Protocol):
@@ -73,12 +80,15 @@ class HostView:
 
     :ivar tracked: (rp_uuid, resource class) -> :class:`Tracked`
     :ivar keys: rp_uuid -> the provider's key on its host
+    :ivar resource_classes: what this host's plugins define, whether or not
+        it was discovered
     """
 
     tracked: Mapping[tuple[str, str], Tracked] = dataclasses.field(
         default_factory=dict
     )
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resource_classes: frozenset[str] = frozenset()
 
     def with_state(self, place: tuple[str, str], state: State) -> 'HostView':
         """Give the same view with one state exchanged."""

@@ -66,6 +66,9 @@ class Tracker(abc.ABC):
     #: Whether units serve only the CPUs of their own provider.
     IS_CPU_LOCAL: ClassVar[bool] = False
 
+    #: The state that it keeps; ``from_dict`` reads what it published.
+    STATE: ClassVar[type[view_obj.State]]
+
     def observe(
         self,
         inventory: inventory_obj.Inventory,
@@ -75,18 +78,20 @@ class Tracker(abc.ABC):
         """Give the inventory with everything ``reserved`` that others use.
 
         :param units: the facts that the inventory provider reported
-        :param held: what servers of this host hold of it
+        :param held: what was in force for servers of this host while it
+            looked
         """
         return inventory
 
     @abc.abstractmethod
     def initial(
-        self,
-        inventory: inventory_obj.Inventory,
-        units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
     ) -> view_obj.State:
-        """Make the state in which exactly ``held`` is taken."""
+        """Make the state in which no server of this host holds anything.
+
+        :param inventory: as observed
+        :raises InvalidResource: such an inventory cannot be tracked
+        """
 
     @abc.abstractmethod
     def fits(self, state: Any, amount: int) -> bool:
@@ -94,11 +99,16 @@ class Tracker(abc.ABC):
 
     @abc.abstractmethod
     def take(
-        self, state: Any, amount: int
+        self,
+        state: Any,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
     ) -> tuple[view_obj.State, Mapping[str, Any]]:
         """Give ``amount`` units away: the new state, and which they are.
 
-        :raises ValueError: it does not fit
+        :param units: exactly these, which a server holds already: they are
+            booked whether or not they looked free
+        :raises ValueError: it does not fit (without ``units`` only)
         """
 
     @abc.abstractmethod
@@ -107,12 +117,12 @@ class Tracker(abc.ABC):
     ) -> view_obj.State:
         """Take units back that ``take`` gave."""
 
-    @abc.abstractmethod
     def from_dict(self, data: Mapping[str, Any]) -> view_obj.State:
         """Read what the state's ``to_dict`` wrote.
 
         :raises (KeyError, TypeError, ValueError): it is something else
         """
+        return self.STATE.from_dict(data)
 
 
 class ClaimTest(abc.ABC):

@@ -20,7 +20,7 @@ they lie side by side.
 
 from collections.abc import Iterable, Mapping
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -63,6 +63,12 @@ class CacheWaysState:
             't': bitmask.format_mask(self.taken),
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            bitmask.parse_mask(data['w']), bitmask.parse_mask(data['t'])
+        )
+
 
 class CacheWaysTracker(base.Tracker):
     """Gives each server exclusive, contiguous ways.
@@ -73,6 +79,7 @@ class CacheWaysTracker(base.Tracker):
     """
 
     ATTRIBUTES = {'pool': ('guaranteed',)}  # noqa: RUF012
+    STATE = CacheWaysState
     NEEDS_ENFORCER = True
     IS_CPU_LOCAL = True
 
@@ -92,10 +99,7 @@ class CacheWaysTracker(base.Tracker):
         )
 
     def initial(
-        self,
-        inventory: inventory_obj.Inventory,
-        units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
     ) -> CacheWaysState:
         if inventory.allocation_ratio != 1.0:
             raise exception.InvalidResource(
@@ -103,25 +107,21 @@ class CacheWaysTracker(base.Tracker):
                 reason='exclusive ways cannot be sold twice: '
                 'allocation_ratio must be 1.0',
             )
-        taken = _mask_of(held)
-        free = bitmask.parse_mask(units['free'])
-        return CacheWaysState(free | taken, taken)
+        return CacheWaysState(bitmask.parse_mask(units['free']))
 
     def fits(self, state: CacheWaysState, amount: int) -> bool:
         return amount > 0 and bitmask.has_run(state.free_mask, amount)
 
     def take(
-        self, state: CacheWaysState, amount: int
+        self,
+        state: CacheWaysState,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
     ) -> tuple[CacheWaysState, Mapping[str, Any]]:
-        runs = bitmask.list_runs(state.free_mask)
-        fitting = [run for run in runs if amount <= run[1]]
-        if amount < 1 or not fitting:
-            raise ValueError(f'{amount} of {state.available} ways in a row')
-        # Best fit: the shortest run that will do, so that long ones stay.
-        start, _length = min(fitting, key=lambda run: (run[1], run[0]))
-        mask = bitmask.make_run(start, amount)
-        taken = dataclasses.replace(state, taken=state.taken | mask)
-        return taken, {'mask': bitmask.format_mask(mask)}
+        if units is None:
+            units = {'mask': bitmask.format_mask(_choose(state, amount))}
+        mask = bitmask.parse_mask(units['mask'])
+        return CacheWaysState(state.ways | mask, state.taken | mask), units
 
     def give(
         self, state: CacheWaysState, amount: int, units: Mapping[str, Any]
@@ -129,10 +129,15 @@ class CacheWaysTracker(base.Tracker):
         mask = bitmask.parse_mask(units['mask'])
         return dataclasses.replace(state, taken=state.taken & ~mask)
 
-    def from_dict(self, data: Mapping[str, Any]) -> CacheWaysState:
-        return CacheWaysState(
-            bitmask.parse_mask(data['w']), bitmask.parse_mask(data['t'])
-        )
+
+def _choose(state: CacheWaysState, amount: int) -> int:
+    """Best fit: the shortest run that will do, so that long ones stay."""
+    runs = bitmask.list_runs(state.free_mask)
+    fitting = [run for run in runs if amount <= run[1]]
+    if amount < 1 or not fitting:
+        raise ValueError(f'{amount} of {state.available} ways in a row')
+    start, _length = min(fitting, key=lambda run: (run[1], run[0]))
+    return bitmask.make_run(start, amount)
 
 
 def _mask_of(held: Iterable[assignment.Assignment]) -> int:

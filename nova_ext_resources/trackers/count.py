@@ -14,7 +14,7 @@
 
 from collections.abc import Iterable, Mapping
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory as inventory_obj
@@ -39,6 +39,10 @@ class CountState:
     def to_dict(self) -> Mapping[str, str | int]:
         return {'c': self.capacity, 'u': self.used}
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        return cls(int(data['c']), int(data['u']))
+
 
 class CountTracker(base.Tracker):
     """Counts up to the inventory's capacity.
@@ -47,6 +51,8 @@ class CountTracker(base.Tracker):
     has, whoever uses the rest. What is then neither free nor held by a
     server of ours is foreign use, and is reserved.
     """
+
+    STATE = CountState
 
     def observe(
         self,
@@ -62,22 +68,20 @@ class CountTracker(base.Tracker):
         return dataclasses.replace(inventory, reserved=reserved)
 
     def initial(
-        self,
-        inventory: inventory_obj.Inventory,
-        units: Mapping[str, Any],
-        held: Iterable[assignment.Assignment],
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
     ) -> CountState:
-        own = tuple(held)
-        capacity = self.observe(inventory, units, own).capacity
-        return CountState(capacity, sum(a.amount for a in own))
+        return CountState(inventory.capacity)
 
     def fits(self, state: CountState, amount: int) -> bool:
         return 0 < amount <= state.capacity - state.used
 
     def take(
-        self, state: CountState, amount: int
+        self,
+        state: CountState,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
     ) -> tuple[CountState, Mapping[str, Any]]:
-        if not self.fits(state, amount):
+        if units is None and not self.fits(state, amount):
             raise ValueError(f'{amount} of {state.free} free units')
         return CountState(state.capacity, state.used + amount), {}
 
@@ -85,6 +89,3 @@ class CountTracker(base.Tracker):
         self, state: CountState, amount: int, units: Mapping[str, Any]
     ) -> CountState:
         return CountState(state.capacity, state.used - amount)
-
-    def from_dict(self, data: Mapping[str, Any]) -> CountState:
-        return CountState(int(data['c']), int(data['u']))

@@ -1,0 +1,165 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Strict loading of plugins: all that are named work, or nothing starts.
+
+stevedore's defaults log a name that is missing and a plugin that fails,
+and go on; a host would then under-report what it has.
+"""
+
+import collections
+from collections.abc import Callable, Iterable, Sequence
+import importlib.metadata
+from typing import Any, TypeVar
+
+from oslo_config import cfg
+from stevedore import extension
+from stevedore import named
+
+from nova_ext_resources import exception
+from nova_ext_resources.plugins import base
+
+T = TypeVar('T')
+
+PREFIX = 'nova_ext_resources.'
+
+INVENTORY_PROVIDERS = f'{PREFIX}inventory_providers'
+TRACKERS = f'{PREFIX}trackers'
+CLAIM_TESTS = f'{PREFIX}claim_tests'
+ENFORCERS = f'{PREFIX}enforcers'
+SCHEDULER_FILTERS = f'{PREFIX}scheduler_filters'
+SCHEDULER_WEIGHERS = f'{PREFIX}scheduler_weighers'
+
+#: Prefix of every plugin's option group.
+GROUP_PREFIX = 'ext_resources_'
+
+
+def load_classes(
+    namespace: str, names: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """Give the classes of plugins by name, in the order of ``names``.
+
+    :param names: None loads all that are installed
+    :raises PluginNotFound: a name is not installed
+    :raises PluginLoadFailed: one cannot be imported, or a name is taken
+        twice in the option or by two packages
+    """
+    if names is None:
+        names = sorted(set(list_names(namespace)))
+    _check_unique(namespace, names, 'is named twice in the option')
+    manager = named.NamedExtensionManager[Any](
+        namespace,
+        list(names),
+        on_load_failure_callback=_refuse_failed,
+        on_missing_entrypoints_callback=_refuse_missing(namespace),
+    )
+    found = [one.name for one in manager.extensions]
+    _check_unique(namespace, found, 'is brought by two packages')
+    by_name = {one.name: one.plugin for one in manager.extensions}
+    return {name: by_name[name] for name in names}
+
+
+def list_names(namespace: str) -> list[str]:
+    """Give the names of all installed plugins, without loading them."""
+    points = importlib.metadata.entry_points(group=namespace)
+    return [point.name for point in points]
+
+
+def load_trackers() -> dict[str, base.Tracker]:
+    """Make every installed tracker: a resource may name any of them."""
+    return {
+        name: make(TRACKERS, name, cls)
+        for name, cls in load_classes(TRACKERS).items()
+    }
+
+
+def load_claim_tests(
+    names: Sequence[str], trackers: dict[str, base.Tracker]
+) -> tuple[base.ClaimTest, ...]:
+    return tuple(
+        make(CLAIM_TESTS, name, cls, trackers)
+        for name, cls in load_classes(CLAIM_TESTS, names).items()
+    )
+
+
+def load_with_options(
+    namespace: str, names: Sequence[str], conf: cfg.ConfigOpts, host: str
+) -> dict[str, Any]:
+    """Make plugins that have an option group of their own.
+
+    Options are registered after loading and before construction.
+    """
+    plugins = {}
+    for name, cls in load_classes(namespace, names).items():
+        options = register_opts(conf, name, cls.OPTIONS)
+        plugins[name] = make(namespace, name, cls, options, host)
+    return plugins
+
+
+def register_opts(
+    conf: cfg.ConfigOpts, name: str, options: Iterable[cfg.Opt]
+) -> cfg.ConfigOpts.GroupAttr:
+    """Declare the options of a plugin; an inventory provider and an
+    enforcer of the same name share one group."""
+    group = f'{GROUP_PREFIX}{name}'
+    conf.register_group(cfg.OptGroup(group))
+    conf.register_opts(tuple(options), group=group)
+    registered: cfg.ConfigOpts.GroupAttr = conf[group]
+    return registered
+
+
+def make(namespace: str, name: str, cls: Callable[..., T], *args: Any) -> T:
+    """Construct a plugin.
+
+    :raises PluginLoadFailed: its constructor raised
+    """
+    try:
+        return cls(*args)
+    except exception.ExtResourcesError:
+        raise
+    # A plugin may raise anything; what it is belongs into the message.
+    except Exception as err:
+        raise exception.PluginLoadFailed(
+            plugin=name, namespace=namespace, reason=describe(err)
+        ) from err
+
+
+def describe(err: BaseException) -> str:
+    """Give type and text: the text alone is often just a name."""
+    return f'{type(err).__name__}: {err}'
+
+
+def _check_unique(namespace: str, names: Iterable[str], what: str) -> None:
+    for name, count in collections.Counter(names).items():
+        if count > 1:
+            raise exception.PluginLoadFailed(
+                plugin=name, namespace=namespace, reason=f'it {what}'
+            )
+
+
+def _refuse_missing(namespace: str) -> Callable[[Iterable[str]], None]:
+    def refuse(missing: Iterable[str]) -> None:
+        raise exception.PluginNotFound(
+            plugin=sorted(missing)[0],
+            namespace=namespace,
+            names=', '.join(sorted(set(list_names(namespace)))) or 'none',
+        )
+
+    return refuse
+
+
+def _refuse_failed(
+    manager: extension.ExtensionManager[Any], point: Any, err: BaseException
+) -> None:
+    raise exception.PluginLoadFailed(
+        plugin=point.name, namespace=point.group, reason=describe(err)
+    ) from err
