@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Makes values for tests: everything has a default that works."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import view
+from nova_ext_resources.plugins import base
+from nova_ext_resources.trackers import cache_ways
+from nova_ext_resources.trackers import count
+
+WAYS = 'CUSTOM_LLC_WAYS'
+CLOS = 'CUSTOM_RDT_CLOS'
+SEATS = 'CUSTOM_LICENCE_SEAT'
+
+RDT: str = uuidsentinel.rdt
+L3_0: str = uuidsentinel.l3_0
+L3_1: str = uuidsentinel.l3_1
+POOL: str = uuidsentinel.pool
+
+#: Two sockets of 12 CPUs, hyper-threads behind them.
+CPUS = ('0-11,24-35', '12-23,36-47')
+
+DOMAINS = (L3_0, L3_1)
+
+
+def make_trackers() -> dict[str, base.Tracker]:
+    return {
+        'cache_ways': cache_ways.CacheWaysTracker(),
+        'count': count.CountTracker(),
+    }
+
+
+def make_definition(**fields: Any) -> resource.ResourceDefinition:
+    given: dict[str, Any] = {
+        'name': SEATS,
+        'units': 'seats',
+        'description': 'Seats of a licence that floats on the host.',
+    }
+    return resource.ResourceDefinition(**{**given, **fields})
+
+
+def make_inventory(total: int = 10, **fields: Any) -> inventory.Inventory:
+    return inventory.Inventory(total=total, **fields)
+
+
+def make_host_provider(**fields: Any) -> provider.HostProvider:
+    given: dict[str, Any] = {
+        'key': 'LICENCES',
+        'inventories': {SEATS: make_inventory()},
+    }
+    return provider.HostProvider(**{**given, **fields})
+
+
+def make_assignment(**fields: Any) -> assignment.Assignment:
+    given: dict[str, Any] = {
+        'rp_uuid': L3_0,
+        'rp_key': 'L3_0',
+        'resource_class': WAYS,
+        'amount': 4,
+        'units': {'mask': 'f'},
+    }
+    return assignment.Assignment(**{**given, **fields})
+
+
+def make_requirement(**groups: Mapping[str, int]) -> requirement.Requirement:
+    """Make one of groups named by suffix; ``_`` is the one without."""
+    return requirement.Requirement(
+        groups=tuple(
+            requirement.RequestGroup(
+                suffix='' if suffix == '_' else suffix, resources=resources
+            )
+            for suffix, resources in sorted(groups.items())
+        )
+    )
+
+
+def make_request(
+    allocations: Mapping[str, Mapping[str, int]] | None = None,
+    *,
+    cpus: Sequence[int] | None = (0, 1),
+    asked: Mapping[str, int] | None = None,
+) -> assignment.ClaimRequest:
+    return assignment.ClaimRequest(
+        consumer_uuid=uuidsentinel.server,
+        allocations={L3_0: {WAYS: 4}} if allocations is None else allocations,
+        requirement=make_requirement(_=asked) if asked else make_requirement(),
+        cpus=None if cpus is None else frozenset(cpus),
+    )
+
+
+def make_ways(
+    free: int = 0x7FF, taken: int = 0, *, cpus: str | None = CPUS[0]
+) -> view.Tracked:
+    """Make a cache domain of 11 ways, of which ``free`` are free."""
+    ways = free | taken
+    return view.Tracked(
+        tracker='cache_ways',
+        state=cache_ways.CacheWaysState(ways, taken),
+        inventory=make_inventory(11),
+        implied=(RDT, CLOS),
+        cpus=cpus,
+    )
+
+
+def make_count(
+    capacity: int = 6, used: int = 0, **fields: Any
+) -> view.Tracked:
+    return view.Tracked(
+        tracker='count',
+        state=count.CountState(capacity, used),
+        inventory=make_inventory(max(capacity, 1), **fields),
+    )
+
+
+def make_view(
+    free: Sequence[int] = (0x7FF, 0x7FF), *, clos: int = 6, seats: int = 0
+) -> view.HostView:
+    """Make a host with one cache domain per mask of free ways."""
+    tracked = {
+        (DOMAINS[i], WAYS): make_ways(mask, cpus=CPUS[i])
+        for i, mask in enumerate(free)
+    }
+    tracked[RDT, CLOS] = make_count(clos)
+    if seats:
+        tracked[POOL, SEATS] = make_count(seats)
+    return view.HostView(
+        tracked=tracked,
+        keys={RDT: 'RDT', L3_0: 'L3_0', L3_1: 'L3_1', POOL: 'POOL'},
+    )

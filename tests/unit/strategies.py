@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What hypothesis may try, and how long.
+
+Runs are the same everywhere, so that a failure is not a matter of luck.
+``HYPOTHESIS_PROFILE=search`` looks elsewhere each time, and longer.
+"""
+
+import os
+
+import hypothesis
+from hypothesis import strategies as st
+
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory
+
+hypothesis.settings.register_profile(
+    'same', max_examples=150, deadline=None, derandomize=True
+)
+hypothesis.settings.register_profile(
+    'search', max_examples=2000, deadline=None, database=None
+)
+hypothesis.settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'same'))
+
+#: As wide as the widest cache mask of today's CPUs, and a little more.
+MASK_BITS = 24
+
+masks = st.integers(min_value=0, max_value=(1 << MASK_BITS) - 1)
+
+#: What is in use before a test begins: mostly scattered, sometimes nothing.
+domains = st.one_of(st.just(bitmask.make_run(0, 11)), masks)
+
+amounts = st.integers(min_value=-1, max_value=MASK_BITS + 1)
+
+#: (whether to take, how many to take or which one to give back)
+steps = st.lists(
+    st.tuples(st.booleans(), st.integers(min_value=1, max_value=12)),
+    max_size=20,
+)
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> inventory.Inventory:
+    """Any inventory that placement would store."""
+    total = draw(st.integers(min_value=1, max_value=inventory.MAX_INT))
+    min_unit = draw(st.integers(min_value=1, max_value=total))
+    return inventory.Inventory(
+        total=total,
+        reserved=draw(st.integers(min_value=0, max_value=total)),
+        min_unit=min_unit,
+        max_unit=draw(
+            st.integers(min_value=min_unit, max_value=inventory.MAX_INT)
+        ),
+        step_size=draw(st.integers(min_value=1, max_value=inventory.MAX_INT)),
+        allocation_ratio=draw(
+            st.floats(min_value=0.0625, max_value=10000, width=32)
+        ),
+    )
