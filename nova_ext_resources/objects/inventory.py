@@ -42,10 +42,10 @@ class Inventory:
     allocation_ratio: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.max_unit:
-            object.__setattr__(self, 'max_unit', max(self.total, 1))
+        self._check_bounds('total', 1)
+        if self.max_unit == 0:
+            object.__setattr__(self, 'max_unit', self.total)
         for field, low in (
-            ('total', 1),
             ('reserved', 0),
             ('min_unit', 1),
             ('max_unit', self.min_unit),
@@ -58,11 +58,16 @@ class Inventory:
                 reason=f'reserved {self.reserved} is more than the total '
                 f'{self.total}',
             )
-        if not 0 < self.allocation_ratio <= 10000:
+        ratio = self.allocation_ratio
+        if (
+            isinstance(ratio, bool)
+            or not isinstance(ratio, int | float)
+            or not 0 < ratio <= 10000
+        ):
             raise exception.InvalidResource(
                 name='inventory',
-                reason=f'allocation_ratio {self.allocation_ratio} is not '
-                'above 0 and up to 10000',
+                reason=f'allocation_ratio {ratio!r} is not a number above 0 '
+                'and up to 10000',
             )
 
     def _check_bounds(self, field: str, low: int) -> None:
@@ -108,6 +113,11 @@ class Inventory:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> 'Inventory':
-        """Read placement's JSON; its other keys are passed over."""
+        """Read placement's JSON; its other keys are passed over.
+
+        :raises InvalidResource: the total is missing, or a number is
+            outside of placement's bounds
+        """
         fields = {f.name for f in dataclasses.fields(cls)}
-        return cls(**{k: v for k, v in data.items() if k in fields})
+        known = {k: v for k, v in data.items() if k in fields}
+        return cls(**{'total': None, **known})
