@@ -24,7 +24,8 @@ import re
 #: No host has more: it bounds what text from outside can make us build.
 MAX_NUMBER = 1 << 16
 
-_LIST = re.compile(r'(\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*)?')
+_RANGE = '[0-9]{1,5}(-[0-9]{1,5})?'
+_LIST = re.compile(f'({_RANGE}(,{_RANGE})*)?')
 
 
 def parse_mask(text: str) -> int:
@@ -52,10 +53,14 @@ def parse_list(text: str) -> frozenset[int]:
         raise ValueError(f'{text!r} is no list like 0-3,8')
     numbers: set[int] = set()
     for part in filter(None, text.split(',')):
-        first, _, last = part.partition('-')
-        if int(last or first) >= MAX_NUMBER:
-            raise ValueError(f'{text!r} goes beyond {MAX_NUMBER - 1}')
-        numbers.update(range(int(first), int(last or first) + 1))
+        start, _dash, end = part.partition('-')
+        first, last = int(start), int(end or start)
+        if not first <= last < MAX_NUMBER:
+            raise ValueError(
+                f'{part} in {text!r} runs backwards, or goes beyond '
+                f'{MAX_NUMBER - 1}'
+            )
+        numbers.update(range(first, last + 1))
     return frozenset(numbers)
 
 
