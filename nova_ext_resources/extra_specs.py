@@ -28,15 +28,13 @@ from collections.abc import Mapping
 import dataclasses
 import re
 
-import os_resource_classes
-
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import resource
 
 #: Suffixes as in the Placement API since 1.33.
 _AMOUNT_KEY = re.compile(r'resources([a-zA-Z0-9_-]{1,64})?:([^:]+)')
-_CUSTOM_CLASS = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 _AMOUNT = re.compile(r'[0-9]{1,10}')
 _PREFIX = re.compile(r'resources?[^:]*:')
 
@@ -145,7 +143,7 @@ def check_attribute(key: str, value: str, grammar: Grammar) -> tuple[str, str]:
 def _check_class(
     key: str, value: str, name: str, others: list[str] | None = None
 ) -> None:
-    if name in os_resource_classes.STANDARDS or _CUSTOM_CLASS.fullmatch(name):
+    if resource.is_resource_class(name):
         return
     choice = f', or one of {", ".join(others)}' if others else ''
     raise _refuse(

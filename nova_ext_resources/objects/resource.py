@@ -13,10 +13,21 @@
 """What a resource is, for people and for programs."""
 
 import dataclasses
+import re
 
 import os_resource_classes
 
 from nova_ext_resources import exception
+
+#: As the Placement API has it: 255 characters at most, prefix included.
+_CUSTOM_NAME = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
+
+
+def is_resource_class(name: str) -> bool:
+    """Tell whether placement has, or would take, a class of that name."""
+    return name in os_resource_classes.STANDARDS or bool(
+        _CUSTOM_NAME.fullmatch(name)
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +50,12 @@ class ResourceDefinition:
     description: str = dataclasses.field(compare=False)
 
     def __post_init__(self) -> None:
-        normal = os_resource_classes.normalize_name(
-            self.name.removeprefix('CUSTOM_')
-        )
-        if self.name not in os_resource_classes.STANDARDS and (
-            self.name != normal
-        ):
+        if not is_resource_class(self.name):
+            normal = os_resource_classes.normalize_name(
+                self.name.removeprefix('CUSTOM_')
+            )
+            better = normal if is_resource_class(normal) else 'CUSTOM_NAME'
             raise exception.InvalidResource(
                 name=self.name,
-                reason=f'this is no resource class; {normal} would be one',
+                reason=f'this is no resource class; {better} would be one',
             )
