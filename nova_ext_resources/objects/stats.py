@@ -39,6 +39,7 @@ from collections.abc import Iterable, Mapping
 import json
 from typing import Any, TypeAlias
 
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
@@ -73,7 +74,7 @@ def decode(text: str | None) -> Document | None:
         return None
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict) or data.get('v') != VERSION:
         return None
@@ -94,7 +95,10 @@ def make_view(
     tracked = {}
     chosen = document if rp_uuids is None else rp_uuids
     for rp_uuid in chosen:
-        for resource_class, record in document.get(rp_uuid, {}).items():
+        records = document.get(rp_uuid)
+        if not isinstance(records, dict):
+            continue
+        for resource_class, record in records.items():
             one = _read(record, trackers)
             if one is not None:
                 tracked[rp_uuid, resource_class] = one
@@ -108,11 +112,14 @@ def _read(
         name = record['t']
         state = trackers[name].from_dict(record['s'])
         implied = record.get('i')
+        cpus = record.get('c')
+        if cpus is not None:
+            bitmask.parse_list(cpus)
         return view_obj.Tracked(
             tracker=name,
             state=state,
             implied=(implied[0], implied[1]) if implied else None,
-            cpus=record.get('c'),
+            cpus=cpus,
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None

@@ -14,6 +14,7 @@
 
 from collections.abc import Iterable, Mapping
 import dataclasses
+import operator
 from typing import Any, Self
 
 from nova_ext_resources.objects import assignment
@@ -41,7 +42,7 @@ class CountState:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return cls(int(data['c']), int(data['u']))
+        return cls(operator.index(data['c']), operator.index(data['u']))
 
 
 class CountTracker(base.Tracker):

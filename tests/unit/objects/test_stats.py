@@ -1,0 +1,246 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the stats document."""
+
+import dataclasses
+import json
+from typing import Any
+
+import hypothesis
+from hypothesis import strategies as st
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view
+from nova_ext_resources.trackers import cache_ways
+from nova_ext_resources.trackers import count
+from tests import base
+from tests.unit import builders
+from tests.unit import strategies
+
+TRACKERS = builders.make_trackers()
+
+counts = st.builds(
+    lambda capacity, used: builders.make_count(capacity, used),
+    st.integers(min_value=0, max_value=1000),
+    st.integers(min_value=0, max_value=1000),
+)
+ways = st.builds(
+    lambda free, taken, cpus: builders.make_ways(free, taken, cpus=cpus),
+    strategies.masks,
+    strategies.masks,
+    st.sampled_from([None, '', *builders.CPUS]),
+)
+views = st.builds(
+    lambda tracked: view.HostView(tracked=tracked),
+    st.dictionaries(
+        st.tuples(
+            st.uuids().map(str),
+            st.sampled_from([builders.WAYS, builders.CLOS, builders.SEATS]),
+        ),
+        st.one_of(counts, ways),
+        max_size=8,
+    ),
+)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(['v', 'p', 't', 's', 'i', 'c', 'w', 'u', 'x']),
+            inner,
+            max_size=4,
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+def publish(host: view.HostView) -> view.HostView:
+    """Give the host's view as the scheduler gets it."""
+    document = stats.decode(stats.encode(host))
+    assert document is not None
+    return stats.make_view(document, TRACKERS)
+
+
+def make_document(record: Any) -> stats.Document:
+    text = json.dumps({'v': 1, 'p': {builders.RDT: {builders.CLOS: record}}})
+    document = stats.decode(text)
+    assert document is not None
+    return document
+
+
+class TestRoundTrip(base.TestCase):
+    @hypothesis.given(host=views)
+    def test_the_scheduler_sees_what_the_host_sees(
+        self, host: view.HostView
+    ) -> None:
+        seen = publish(host).tracked
+
+        # Inventories travel through placement.
+        self.assertEqual(
+            {
+                place: dataclasses.replace(tracked, inventory=None)
+                for place, tracked in host.tracked.items()
+            },
+            dict(seen),
+        )
+
+    @hypothesis.given(host=views)
+    def test_the_same_view_makes_the_same_text(
+        self, host: view.HostView
+    ) -> None:
+        backwards = dict(reversed(list(host.tracked.items())))
+
+        self.assertEqual(
+            stats.encode(host), stats.encode(view.HostView(tracked=backwards))
+        )
+
+    def test_only_the_providers_that_are_wanted_are_read(self) -> None:
+        document = stats.decode(stats.encode(builders.make_view()))
+        assert document is not None
+
+        seen = stats.make_view(
+            document, TRACKERS, [builders.L3_1, uuidsentinel.of_nova]
+        )
+
+        self.assertEqual({(builders.L3_1, builders.WAYS)}, set(seen.tracked))
+
+    def test_the_document_has_the_documented_form(self) -> None:
+        host = builders.make_view([0x7FE])
+
+        self.assertEqual(
+            {
+                'v': 1,
+                'p': {
+                    builders.L3_0: {
+                        builders.WAYS: {
+                            't': 'cache_ways',
+                            's': {'w': '7fe', 't': '0'},
+                            'i': [builders.RDT, builders.CLOS],
+                            'c': '0-11,24-35',
+                        }
+                    },
+                    builders.RDT: {
+                        builders.CLOS: {'t': 'count', 's': {'c': 6, 'u': 0}}
+                    },
+                },
+            },
+            json.loads(stats.encode(host)),
+        )
+
+    def test_a_host_with_32_domains_stays_under_16_kib(self) -> None:
+        rdt = getattr(uuidsentinel, 'rdt')  # noqa: B009
+        tracked = {
+            (getattr(uuidsentinel, f'l3_{i}'), builders.WAYS): view.Tracked(
+                tracker='cache_ways',
+                state=cache_ways.CacheWaysState((1 << 20) - 1, 0x55555),
+                implied=(rdt, builders.CLOS),
+                cpus=f'{8 * i}-{8 * i + 7},{256 + 8 * i}-{263 + 8 * i}',
+            )
+            for i in range(32)
+        }
+        tracked[rdt, builders.CLOS] = view.Tracked(
+            tracker='count', state=count.CountState(16, 16)
+        )
+
+        text = stats.encode(view.HostView(tracked=tracked))
+
+        self.assertLess(len(text.encode()), 16 * 1024)
+
+
+class TestDecode(base.TestCase):
+    def test_no_document_is_none(self) -> None:
+        for text in (None, ''):
+            self.assertIsNone(stats.decode(text))
+
+    def test_what_is_no_document_is_none(self) -> None:
+        for text in ('{', 'x', '[]', '"v"', '1', 'null', '{"v":1}'):
+            with self.subTest(text=text):
+                self.assertIsNone(stats.decode(text))
+
+    def test_another_version_is_none(self) -> None:
+        for version in (0, 2, '1', None):
+            with self.subTest(version=version):
+                text = json.dumps({'v': version, 'p': {}})
+                self.assertIsNone(stats.decode(text))
+
+    def test_providers_of_another_form_are_none(self) -> None:
+        self.assertIsNone(stats.decode('{"v":1,"p":[]}'))
+
+    def test_nesting_without_end_is_none(self) -> None:
+        self.assertIsNone(stats.decode('[' * 100000))
+
+
+class TestMakeView(base.TestCase):
+    def test_a_tracker_that_is_not_installed_here_is_left_out(self) -> None:
+        document = make_document({'t': 'device', 's': {}})
+
+        self.assertEqual({}, stats.make_view(document, TRACKERS).tracked)
+
+    def test_a_broken_record_is_left_out(self) -> None:
+        state = {'c': 4, 'u': 0}
+        records: tuple[Any, ...] = (
+            None,
+            7,
+            'text',
+            [],
+            {},
+            {'t': 'count'},
+            {'t': ['count'], 's': state},
+            {'t': 'count', 's': None},
+            {'t': 'count', 's': {'c': 4}},
+            {'t': 'count', 's': {'c': 'x', 'u': 0}},
+            {'t': 'count', 's': {'c': float('inf'), 'u': 0}},
+            {'t': 'count', 's': {'c': float('nan'), 'u': 0}},
+            {'t': 'cache_ways', 's': {'w': 7, 't': '0'}},
+            {'t': 'cache_ways', 's': {'w': '-7', 't': '0'}},
+            {'t': 'count', 's': state, 'i': ['one']},
+            {'t': 'count', 's': state, 'i': 5},
+            {'t': 'count', 's': state, 'c': 'all of them'},
+            {'t': 'count', 's': state, 'c': 3},
+            {'t': 'count', 's': state, 'c': ['0-3']},
+        )
+        for record in records:
+            with self.subTest(record=record):
+                seen = stats.make_view(make_document(record), TRACKERS)
+                self.assertEqual({}, seen.tracked)
+
+    def test_a_broken_record_does_not_take_others_down(self) -> None:
+        text = json.dumps(
+            {
+                'v': 1,
+                'p': {
+                    builders.L3_0: 'broken',
+                    builders.L3_1: {builders.WAYS: 'broken'},
+                    builders.RDT: {
+                        builders.CLOS: {'t': 'count', 's': {'c': 4, 'u': 0}}
+                    },
+                },
+            }
+        )
+        document = stats.decode(text)
+        assert document is not None
+
+        seen = stats.make_view(document, TRACKERS)
+
+        self.assertEqual({(builders.RDT, builders.CLOS)}, set(seen.tracked))
+
+    @hypothesis.given(providers=st.dictionaries(st.text(), json_values))
+    def test_no_document_breaks_the_scheduler(
+        self, providers: dict[str, Any]
+    ) -> None:
+        document = stats.decode(json.dumps({'v': 1, 'p': providers}))
+        assert document is not None
+
+        self.assertEqual({}, stats.make_view(document, TRACKERS).tracked)
