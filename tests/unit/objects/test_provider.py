@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the identity of resource providers."""
+
+import dataclasses
+import uuid
+
+import hypothesis
+from hypothesis import strategies as st
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.objects import provider
+from tests import base
+from tests.unit import builders
+
+NODE = provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host-1')
+
+
+class TestMakeRpUuid(base.TestCase):
+    def test_it_is_the_same_after_every_restart(self) -> None:
+        # A change of this value would orphan the providers of every cloud.
+        self.assertEqual(
+            '568021ab-3078-5f46-a3e2-3711ef405aa7',
+            provider.make_rp_uuid(str(uuid.UUID(int=1)), 'L3_0'),
+        )
+
+    @hypothesis.given(one=st.text(), other=st.text())
+    def test_other_keys_give_other_uuids(self, one: str, other: str) -> None:
+        hypothesis.assume(one != other)
+
+        self.assertNotEqual(
+            provider.make_rp_uuid(NODE.uuid, one),
+            provider.make_rp_uuid(NODE.uuid, other),
+        )
+
+    def test_other_hosts_give_other_uuids(self) -> None:
+        self.assertNotEqual(
+            provider.make_rp_uuid(uuidsentinel.node, 'RDT'),
+            provider.make_rp_uuid(uuidsentinel.other_node, 'RDT'),
+        )
+
+    def test_a_host_provider_gives_its_own(self) -> None:
+        found = builders.make_host_provider(key='RDT')
+
+        self.assertEqual(
+            provider.make_rp_uuid(NODE.uuid, 'RDT'), found.make_rp_uuid(NODE)
+        )
+
+
+class TestValues(base.TestCase):
+    def test_what_was_found_cannot_be_changed(self) -> None:
+        found = builders.make_host_provider()
+
+        self.assertRaises(
+            dataclasses.FrozenInstanceError, setattr, found, 'key', 'other'
+        )
+
+    def test_a_wanted_provider_knows_no_generation(self) -> None:
+        wanted = provider.Provider(rp_uuid=builders.RDT, name='host-1_RDT')
+
+        self.assertIsNone(wanted.generation)
