@@ -16,7 +16,10 @@ Runs are the same everywhere, so that a failure is not a matter of luck.
 ``HYPOTHESIS_PROFILE=search`` looks elsewhere each time, and longer.
 """
 
+import functools
+import operator
 import os
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -24,21 +27,40 @@ from hypothesis import strategies as st
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
 
+# The contracts are inherited by several test classes; that only matters to
+# the database of examples, which is not used.
+_COMMON: dict[str, Any] = {
+    'deadline': None,
+    'database': None,
+    'suppress_health_check': [hypothesis.HealthCheck.differing_executors],
+}
+
 hypothesis.settings.register_profile(
-    'same', max_examples=150, deadline=None, derandomize=True
+    'same', max_examples=150, derandomize=True, **_COMMON
 )
-hypothesis.settings.register_profile(
-    'search', max_examples=2000, deadline=None, database=None
-)
+hypothesis.settings.register_profile('search', max_examples=2000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'same'))
 
 #: As wide as the widest cache mask of today's CPUs, and a little more.
 MASK_BITS = 24
 
-masks = st.integers(min_value=0, max_value=(1 << MASK_BITS) - 1)
+_any_masks = st.integers(min_value=0, max_value=(1 << MASK_BITS) - 1)
 
-#: What is in use before a test begins: mostly scattered, sometimes nothing.
-domains = st.one_of(st.just(bitmask.make_run(0, 11)), masks)
+#: A few long runs, which numbers drawn at random seldom have.
+_masks_of_runs = st.lists(
+    st.tuples(
+        st.integers(min_value=0, max_value=MASK_BITS - 8),
+        st.integers(min_value=1, max_value=8),
+    ),
+    min_size=1,
+    max_size=4,
+).map(
+    lambda runs: functools.reduce(
+        operator.or_, (bitmask.make_run(*run) for run in runs)
+    )
+)
+
+masks = st.one_of(_any_masks, _masks_of_runs)
 
 amounts = st.integers(min_value=-1, max_value=MASK_BITS + 1)
 
