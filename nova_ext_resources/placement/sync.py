@@ -1,0 +1,276 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Compare the wanted provider tree with the seen one. Pure: no I/O.
+
+Only providers of ours are changed: those that carry the owner trait, and
+those whose uuid is wanted. Everything else in the tree is Nova's, or
+somebody else's, and appears in no change.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+import dataclasses
+import graphlib
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import changes
+
+#: rp_uuid -> resource class -> consumer uuids
+Holders = Mapping[str, Mapping[str, tuple[str, ...]]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What has to be written, and what cannot be.
+
+    :ivar waves: the steps of a wave do not depend on each other, only on
+        those of earlier waves
+    """
+
+    waves: tuple[tuple[changes.Step, ...], ...]
+    held: tuple[changes.Held, ...] = ()
+
+    @property
+    def changes(self) -> tuple[changes.Change, ...]:
+        """All changes, in an order in which placement takes them."""
+        return tuple(
+            change
+            for wave in self.waves
+            for step in wave
+            for change in step.changes
+        )
+
+
+def plan(
+    wanted: Iterable[provider_obj.Provider],
+    seen: Iterable[provider_obj.Provider],
+    *,
+    holders: Holders | None = None,
+    owner_trait: str = provider_obj.OWNER_TRAIT,
+) -> Plan:
+    """Find the changes that make the seen tree the wanted one.
+
+    :param wanted: with or without the owner trait, which all of them get
+    :param seen: the whole tree; of providers of others only uuid, name and
+        parent matter
+    :param holders: who holds what of the providers that
+        :func:`find_shrinking` names. What is held stays: an inventory
+        closed, with everything reserved, and its provider with it.
+    :raises InvalidResource: the wanted tree contains the compute node's own
+        provider, or its parents form a circle
+    """
+    wanted_by_uuid = {p.rp_uuid: p for p in wanted}
+    seen_by_uuid = {p.rp_uuid: p for p in seen}
+    ours = _find_ours(wanted_by_uuid, seen_by_uuid.values(), owner_trait)
+    held_by = holders or {}
+
+    targets = {
+        rp_uuid: _make_target(
+            provider,
+            ours.get(rp_uuid),
+            held_by.get(rp_uuid, {}),
+            owner_trait,
+        )
+        for rp_uuid, provider in wanted_by_uuid.items()
+    }
+    leaving = ours.keys() - wanted_by_uuid.keys()
+    staying = _find_staying(leaving, targets, seen_by_uuid, held_by)
+    for rp_uuid in staying:
+        emptied = dataclasses.replace(ours[rp_uuid], inventories={})
+        targets[rp_uuid] = _make_target(
+            emptied, ours[rp_uuid], held_by.get(rp_uuid, {}), owner_trait
+        )
+    return Plan(
+        waves=_make_waves(targets, ours, leaving - staying),
+        held=tuple(
+            sorted(
+                [
+                    *_list_held_inventories(wanted_by_uuid, ours, held_by),
+                    *_list_held_by_children(staying, ours, seen_by_uuid),
+                ]
+            )
+        ),
+    )
+
+
+def find_shrinking(
+    wanted: Iterable[provider_obj.Provider],
+    seen: Iterable[provider_obj.Provider],
+    *,
+    owner_trait: str = provider_obj.OWNER_TRAIT,
+) -> tuple[str, ...]:
+    """Name the providers of ours that have something that should go."""
+    wanted_by_uuid = {p.rp_uuid: p for p in wanted}
+    ours = _find_ours(wanted_by_uuid, seen, owner_trait)
+    return tuple(
+        sorted(
+            rp_uuid
+            for rp_uuid, provider in ours.items()
+            if _list_vanished(wanted_by_uuid.get(rp_uuid), provider)
+        )
+    )
+
+
+def _find_ours(
+    wanted_uuids: Collection[str],
+    seen: Iterable[provider_obj.Provider],
+    owner_trait: str,
+) -> dict[str, provider_obj.Provider]:
+    ours = {}
+    for provider in seen:
+        is_owned = owner_trait in provider.traits
+        if provider.rp_uuid in wanted_uuids:
+            if provider.parent_uuid is None and not is_owned:
+                raise exception.InvalidResource(
+                    name=provider.name,
+                    reason="is the compute node's own provider, which only "
+                    'Nova writes; put resources on a child of it',
+                )
+            is_owned = True
+        if is_owned:
+            ours[provider.rp_uuid] = provider
+    return ours
+
+
+def _list_vanished(
+    wanted: provider_obj.Provider | None, seen: provider_obj.Provider
+) -> list[str]:
+    kept = wanted.inventories if wanted else {}
+    return sorted(seen.inventories.keys() - kept.keys())
+
+
+def _make_target(
+    wanted: provider_obj.Provider,
+    seen: provider_obj.Provider | None,
+    held: Mapping[str, tuple[str, ...]],
+    owner_trait: str,
+) -> provider_obj.Provider:
+    """Add the owner trait, and what cannot be removed, closed."""
+    closed = {}
+    if seen is not None:
+        for name in _list_vanished(wanted, seen):
+            if held.get(name):
+                left = seen.inventories[name]
+                closed[name] = dataclasses.replace(left, reserved=left.total)
+    return dataclasses.replace(
+        wanted,
+        traits=wanted.traits | {owner_trait},
+        inventories={**wanted.inventories, **closed},
+        generation=None,
+    )
+
+
+def _find_staying(
+    leaving: Collection[str],
+    targets: Mapping[str, provider_obj.Provider],
+    seen: Mapping[str, provider_obj.Provider],
+    holders: Holders,
+) -> set[str]:
+    """Find those that have to stay: held, or above something that stays."""
+    parents = {
+        **{p.rp_uuid: p.parent_uuid for p in seen.values()},
+        **{p.rp_uuid: p.parent_uuid for p in targets.values()},
+    }
+    staying: set[str] = set()
+    visited: set[str] = set()
+    for rp_uuid in parents:
+        above: str | None = rp_uuid
+        if rp_uuid in leaving and not any(holders.get(rp_uuid, {}).values()):
+            continue
+        while above is not None and above not in visited:
+            visited.add(above)
+            if above in leaving:
+                staying.add(above)
+            above = parents.get(above)
+    return staying
+
+
+def _list_held_inventories(
+    wanted: Mapping[str, provider_obj.Provider],
+    ours: Mapping[str, provider_obj.Provider],
+    holders: Holders,
+) -> Iterable[changes.Held]:
+    for rp_uuid, provider in ours.items():
+        for name in _list_vanished(wanted.get(rp_uuid), provider):
+            consumers = holders.get(rp_uuid, {}).get(name)
+            if consumers:
+                yield changes.Held(
+                    name=provider.name,
+                    rp_uuid=rp_uuid,
+                    resource_class=name,
+                    consumers=tuple(sorted(consumers)),
+                )
+
+
+def _list_held_by_children(
+    staying: Collection[str],
+    ours: Mapping[str, provider_obj.Provider],
+    seen: Mapping[str, provider_obj.Provider],
+) -> Iterable[changes.Held]:
+    for rp_uuid in staying:
+        children = sorted(
+            child.name
+            for child in seen.values()
+            if child.parent_uuid == rp_uuid and child.rp_uuid not in ours
+        )
+        if children:
+            yield changes.Held(
+                name=ours[rp_uuid].name,
+                rp_uuid=rp_uuid,
+                children=tuple(children),
+            )
+
+
+def _make_waves(
+    targets: Mapping[str, provider_obj.Provider],
+    ours: Mapping[str, provider_obj.Provider],
+    going: Collection[str],
+) -> tuple[tuple[changes.Step, ...], ...]:
+    """Order parents before children, and the other way to delete."""
+    after: dict[str, set[str]] = {}
+    for rp_uuid, target in targets.items():
+        parent_uuid = target.parent_uuid
+        after[rp_uuid] = (
+            {parent_uuid} & targets.keys() if parent_uuid else set()
+        )
+    for rp_uuid in going:
+        # Those that move away from it are among its children, too.
+        after[rp_uuid] = {
+            child.rp_uuid
+            for child in ours.values()
+            if child.parent_uuid == rp_uuid
+        }
+    sorter = graphlib.TopologicalSorter(after)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as err:
+        raise exception.InvalidResource(
+            name=', '.join(sorted(set(err.args[1]))),
+            reason='these providers are wanted as parents of each other',
+        ) from err
+    waves = []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        steps = [
+            changes.Step(
+                rp_uuid=rp_uuid,
+                target=targets.get(rp_uuid),
+                seen=ours.get(rp_uuid),
+                after=frozenset(after[rp_uuid]),
+            )
+            for rp_uuid in ready
+        ]
+        waves.append(tuple(step for step in steps if step.changes))
+        sorter.done(*ready)
+    return tuple(filter(None, waves))

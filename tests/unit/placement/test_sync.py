@@ -1,0 +1,344 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import dataclasses
+
+import hypothesis
+from hypothesis import strategies as st
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import changes
+from nova_ext_resources.placement import sync
+from tests import base
+from tests.unit.placement import worlds
+
+PARENT, CHILD, OTHER = worlds.OURS[:3]
+OWNED = frozenset({provider.OWNER_TRAIT})
+
+
+def make_provider(
+    rp_uuid: str = CHILD,
+    parent_uuid: str | None = worlds.ROOT,
+    *,
+    name: str = '',
+    traits: frozenset[str] = OWNED,
+    **totals: int,
+) -> provider.Provider:
+    return provider.Provider(
+        rp_uuid=rp_uuid,
+        name=name or f'host1_{rp_uuid[-1]}',
+        parent_uuid=parent_uuid,
+        traits=traits,
+        inventories={
+            name: inventory.Inventory(total=total)
+            for name, total in totals.items()
+        },
+    )
+
+
+class PlanPropertyTest(base.TestCase):
+    @hypothesis.given(seen=worlds.trees(), wanted=worlds.trees(is_owned=False))
+    def test_applying_the_plan_to_what_is_seen_gives_what_is_wanted(
+        self,
+        seen: tuple[provider.Provider, ...],
+        wanted: tuple[provider.Provider, ...],
+    ) -> None:
+        root = worlds.make_root()
+        world = worlds.World([root, *seen])
+
+        plan = sync.plan(wanted, world.providers.values())
+        for change in plan.changes:
+            world.apply(change)
+
+        expected = {
+            p.rp_uuid: dataclasses.replace(p, traits=p.traits | OWNED)
+            for p in wanted
+        }
+        self.assertEqual({root.rp_uuid: root, **expected}, world.providers)
+        self.assertEqual((), plan.held)
+
+    @hypothesis.given(tree=worlds.trees())
+    def test_the_plan_of_equal_trees_is_empty(
+        self, tree: tuple[provider.Provider, ...]
+    ) -> None:
+        plan = sync.plan(tree, [worlds.make_root(), *tree])
+
+        self.assertEqual(((), ()), (plan.changes, plan.held))
+
+    @hypothesis.given(data=st.data())
+    def test_nothing_is_taken_from_others_or_from_those_who_hold_it(
+        self, data: st.DataObject
+    ) -> None:
+        seen = data.draw(worlds.trees())
+        foreign = data.draw(worlds.foreign_children(seen))
+        holders = data.draw(worlds.holders_of(seen))
+        wanted = data.draw(worlds.trees(is_owned=False))
+        before = [worlds.make_root(), *foreign]
+        world = worlds.World([*before, *seen], holders)
+
+        plan = sync.plan(wanted, world.providers.values(), holders=holders)
+        for change in plan.changes:
+            world.apply(change)
+
+        again = sync.plan(wanted, world.providers.values(), holders=holders)
+        self.assertEqual((), again.changes)
+        self.assertEqual(plan.held, tuple(sorted(plan.held)))
+        for untouched in before:
+            self.assertEqual(untouched, world.providers[untouched.rp_uuid])
+        self.assert_closed(world, wanted, plan, holders)
+
+    def assert_closed(
+        self,
+        world: worlds.World,
+        wanted: tuple[provider.Provider, ...],
+        plan: sync.Plan,
+        holders: sync.Holders,
+    ) -> None:
+        """What is held and not wanted stays, full, and is reported."""
+        wanted_places = {(p.rp_uuid, n) for p in wanted for n in p.inventories}
+        held_places = {
+            (rp_uuid, name)
+            for rp_uuid, names in holders.items()
+            for name in names
+        }
+        for rp_uuid, name in held_places - wanted_places:
+            kept = world.providers[rp_uuid].inventories[name]
+            self.assertEqual(0, kept.capacity)
+        self.assertEqual(
+            held_places - wanted_places,
+            {
+                (h.rp_uuid, h.resource_class)
+                for h in plan.held
+                if h.resource_class
+            },
+        )
+
+    @hypothesis.given(data=st.data())
+    def test_only_what_could_be_held_is_asked_for(
+        self, data: st.DataObject
+    ) -> None:
+        seen = data.draw(worlds.trees())
+        wanted = data.draw(worlds.trees(is_owned=False))
+        tree = [worlds.make_root(), *seen]
+
+        shrinking = sync.find_shrinking(wanted, tree)
+
+        for change in sync.plan(wanted, tree).changes:
+            kept = getattr(change, 'inventories', {})
+            before = {p.rp_uuid: p for p in seen}.get(change.rp_uuid)
+            if before is None or not isinstance(
+                change, changes.SetInventories | changes.DeleteProvider
+            ):
+                continue
+            if before.inventories.keys() - kept.keys():
+                self.assertIn(change.rp_uuid, shrinking)
+
+
+class PlanTest(base.TestCase):
+    def plan(
+        self,
+        wanted: list[provider.Provider],
+        seen: list[provider.Provider],
+        holders: sync.Holders | None = None,
+    ) -> sync.Plan:
+        return sync.plan(wanted, [worlds.make_root(), *seen], holders=holders)
+
+    def test_creation_goes_from_parent_to_child(self) -> None:
+        wanted = [make_provider(CHILD, PARENT), make_provider(PARENT)]
+
+        plan = self.plan(wanted, [])
+
+        self.assertEqual(
+            [PARENT, CHILD],
+            [
+                c.rp_uuid
+                for c in plan.changes
+                if isinstance(c, changes.CreateProvider)
+            ],
+        )
+
+    def test_deletion_goes_from_child_to_parent(self) -> None:
+        seen = [make_provider(PARENT), make_provider(CHILD, PARENT)]
+
+        plan = self.plan([], seen)
+
+        self.assertEqual(
+            (
+                changes.DeleteProvider(rp_uuid=CHILD, name='host1_1'),
+                changes.DeleteProvider(rp_uuid=PARENT, name='host1_0'),
+            ),
+            plan.changes,
+        )
+
+    def test_siblings_are_of_one_wave(self) -> None:
+        wanted = [
+            make_provider(PARENT),
+            make_provider(CHILD, PARENT),
+            make_provider(OTHER, PARENT),
+        ]
+
+        plan = self.plan(wanted, [])
+
+        self.assertEqual(
+            [{PARENT}, {CHILD, OTHER}],
+            [{step.rp_uuid for step in wave} for wave in plan.waves],
+        )
+        self.assertEqual({PARENT}, plan.waves[1][0].after)
+
+    def test_one_changed_total_is_one_change(self) -> None:
+        plan = self.plan(
+            [make_provider(CUSTOM_A=8)], [make_provider(CUSTOM_A=11)]
+        )
+
+        self.assertEqual(
+            (
+                changes.SetInventories(
+                    rp_uuid=CHILD,
+                    name='host1_1',
+                    inventories={'CUSTOM_A': inventory.Inventory(total=8)},
+                ),
+            ),
+            plan.changes,
+        )
+
+    def test_the_owner_trait_comes_before_inventories(self) -> None:
+        plan = self.plan([make_provider(traits=frozenset(), CUSTOM_A=8)], [])
+
+        self.assertEqual(
+            [
+                changes.CreateProvider,
+                changes.SetTraits,
+                changes.SetInventories,
+            ],
+            [type(change) for change in plan.changes],
+        )
+
+    def test_a_renamed_host_renames_its_providers(self) -> None:
+        plan = self.plan([make_provider(name='new')], [make_provider()])
+
+        self.assertEqual(
+            (
+                changes.UpdateProvider(
+                    rp_uuid=CHILD, name='new', parent_uuid=worlds.ROOT
+                ),
+            ),
+            plan.changes,
+        )
+
+    def test_a_ratio_rounded_by_the_database_is_no_change(self) -> None:
+        def with_ratio(ratio: float) -> provider.Provider:
+            return dataclasses.replace(
+                make_provider(),
+                inventories={
+                    'CUSTOM_A': inventory.Inventory(
+                        total=8, allocation_ratio=ratio
+                    )
+                },
+            )
+
+        rounded = self.plan([with_ratio(1 / 3)], [with_ratio(0.333333)])
+        changed = self.plan([with_ratio(1 / 3)], [with_ratio(0.3334)])
+
+        self.assertEqual((), rounded.changes)
+        self.assertEqual(1, len(changed.changes))
+
+    def test_what_vanished_and_is_held_stays_closed_and_says_by_whom(
+        self,
+    ) -> None:
+        plan = self.plan(
+            [make_provider(CUSTOM_A=8)],
+            [make_provider(CUSTOM_A=8, CUSTOM_B=4)],
+            holders={CHILD: {'CUSTOM_B': ('server-2', 'server-1')}},
+        )
+
+        self.assertEqual(
+            {
+                'CUSTOM_A': inventory.Inventory(total=8),
+                'CUSTOM_B': inventory.Inventory(total=4, reserved=4),
+            },
+            plan.changes[0].inventories,  # type: ignore[attr-defined]
+        )
+        self.assertEqual(
+            'CUSTOM_B of provider host1_1 is no longer there or no longer '
+            'configured, but held by server-1, server-2: it stays, closed '
+            'to others, until these are deleted or moved away',
+            str(plan.held[0]),
+        )
+
+    def test_a_held_child_keeps_its_parent(self) -> None:
+        plan = self.plan(
+            [],
+            [
+                make_provider(PARENT, CUSTOM_A=1),
+                make_provider(CHILD, PARENT, CUSTOM_A=4),
+                make_provider(OTHER, PARENT),
+            ],
+            holders={CHILD: {'CUSTOM_A': ('server',)}},
+        )
+
+        self.assertEqual(
+            [
+                (PARENT, {}),
+                (
+                    CHILD,
+                    {'CUSTOM_A': inventory.Inventory(total=4, reserved=4)},
+                ),
+            ],
+            sorted(
+                (c.rp_uuid, dict(c.inventories))
+                for c in plan.changes
+                if isinstance(c, changes.SetInventories)
+            ),
+        )
+        self.assertIn(
+            changes.DeleteProvider(rp_uuid=OTHER, name='host1_2'),
+            plan.changes,
+        )
+        self.assertEqual([CHILD], [held.rp_uuid for held in plan.held])
+
+    def test_a_provider_of_others_below_ours_keeps_it(self) -> None:
+        foreign = make_provider(
+            OTHER, CHILD, name='theirs', traits=frozenset()
+        )
+
+        plan = self.plan([], [make_provider(CUSTOM_A=1), foreign])
+
+        self.assertEqual(
+            (
+                changes.SetInventories(
+                    rp_uuid=CHILD, name='host1_1', inventories={}
+                ),
+            ),
+            plan.changes,
+        )
+        self.assertIn('put theirs below it', str(plan.held[0]))
+
+    def test_the_compute_nodes_own_provider_cannot_be_wanted(self) -> None:
+        self.assertRaises(
+            exception.InvalidResource, self.plan, [worlds.make_root()], []
+        )
+
+    def test_parents_in_a_circle_are_refused(self) -> None:
+        error = self.assertRaises(
+            exception.InvalidResource,
+            self.plan,
+            [make_provider(PARENT, CHILD), make_provider(CHILD, PARENT)],
+            [],
+        )
+
+        self.assertIn(PARENT, str(error))
+
+    def test_a_step_without_anything_to_do_has_no_changes(self) -> None:
+        self.assertEqual((), changes.diff(None, None))

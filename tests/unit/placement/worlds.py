@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""Trees to compare, and a placement that is strict about what it is told."""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import uuid
+
+from hypothesis import strategies as st
+
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import changes
+from nova_ext_resources.placement import sync
+from tests.unit import strategies
+
+ROOT = str(uuid.UUID(int=0xFF))
+OURS = tuple(str(uuid.UUID(int=i)) for i in range(6))
+FOREIGN = tuple(str(uuid.UUID(int=0x10 + i)) for i in range(2))
+CLASSES = ('CUSTOM_A', 'CUSTOM_B', 'CUSTOM_C')
+
+
+class World:
+    """Refuses what placement would refuse."""
+
+    def __init__(
+        self,
+        providers: Iterable[provider.Provider],
+        holders: sync.Holders | None = None,
+    ) -> None:
+        self.providers = {p.rp_uuid: p for p in providers}
+        self._holders = holders or {}
+
+    def apply(self, change: changes.Change) -> None:
+        rp_uuid = change.rp_uuid
+        match change:
+            case changes.CreateProvider(name=name, parent_uuid=parent_uuid):
+                assert rp_uuid not in self.providers
+                assert parent_uuid in self.providers
+                self.providers[rp_uuid] = provider.Provider(
+                    rp_uuid=rp_uuid, name=name, parent_uuid=parent_uuid
+                )
+            case changes.UpdateProvider(name=name, parent_uuid=parent_uuid):
+                assert parent_uuid is not None
+                assert rp_uuid not in self._list_path(parent_uuid)
+                self._replace(rp_uuid, name=name, parent_uuid=parent_uuid)
+            case changes.SetTraits(traits=traits):
+                self._replace(rp_uuid, traits=traits)
+            case changes.SetAggregates(aggregates=aggregates):
+                self._replace(rp_uuid, aggregates=aggregates)
+            case changes.SetInventories(inventories=inventories):
+                gone = (
+                    self.providers[rp_uuid].inventories.keys()
+                    - inventories.keys()
+                )
+                assert not gone & self._holders.get(rp_uuid, {}).keys()
+                self._replace(rp_uuid, inventories=inventories)
+            case changes.DeleteProvider():
+                assert not self._holders.get(rp_uuid)
+                assert all(
+                    p.parent_uuid != rp_uuid for p in self.providers.values()
+                )
+                del self.providers[rp_uuid]
+            case _:
+                raise AssertionError(change)
+
+    def _replace(self, rp_uuid: str, **kwargs: object) -> None:
+        self.providers[rp_uuid] = dataclasses.replace(
+            self.providers[rp_uuid],
+            **kwargs,  # type: ignore[arg-type]
+        )
+
+    def _list_path(self, rp_uuid: str | None) -> list[str]:
+        path = []
+        while rp_uuid is not None:
+            assert rp_uuid not in path
+            path.append(rp_uuid)
+            rp_uuid = self.providers[rp_uuid].parent_uuid
+        return path
+
+
+def make_root() -> provider.Provider:
+    return provider.Provider(rp_uuid=ROOT, name='host1')
+
+
+@st.composite
+def trees(
+    draw: st.DrawFn, *, is_owned: bool = True
+) -> tuple[provider.Provider, ...]:
+    """Some of OURS in any shape below the root, which is not in it."""
+    placed: list[str] = []
+    providers = []
+    host = draw(st.sampled_from(('host1', 'host2')))
+    for rp_uuid in draw(st.lists(st.sampled_from(OURS), unique=True)):
+        parent_uuid = draw(st.sampled_from([ROOT, *placed]))
+        placed.append(rp_uuid)
+        traits = draw(st.frozensets(st.sampled_from(('CUSTOM_X', 'HW_Y'))))
+        providers.append(
+            provider.Provider(
+                rp_uuid=rp_uuid,
+                name=f'{host}_{rp_uuid}',
+                parent_uuid=parent_uuid,
+                inventories=draw(
+                    st.dictionaries(
+                        st.sampled_from(CLASSES), strategies.inventories()
+                    )
+                ),
+                traits=traits | {provider.OWNER_TRAIT} if is_owned else traits,
+                aggregates=draw(st.frozensets(st.sampled_from(OURS))),
+            )
+        )
+    return tuple(providers)
+
+
+@st.composite
+def foreign_children(
+    draw: st.DrawFn, tree: tuple[provider.Provider, ...]
+) -> tuple[provider.Provider, ...]:
+    """Some providers of others: below the root, or below ours."""
+    parents = [ROOT, *(p.rp_uuid for p in tree)]
+    return tuple(
+        provider.Provider(
+            rp_uuid=rp_uuid,
+            name=f'foreign_{rp_uuid}',
+            parent_uuid=draw(st.sampled_from(parents)),
+            inventories=draw(
+                st.dictionaries(
+                    st.sampled_from(CLASSES), strategies.inventories()
+                )
+            ),
+        )
+        for rp_uuid in draw(st.sets(st.sampled_from(FOREIGN)))
+    )
+
+
+@st.composite
+def holders_of(
+    draw: st.DrawFn, tree: tuple[provider.Provider, ...]
+) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Consumers of some of the inventories of a tree."""
+    held = {
+        p.rp_uuid: {
+            name: ('server',)
+            for name in sorted(p.inventories)
+            if draw(st.booleans())
+        }
+        for p in tree
+    }
+    return {rp_uuid: names for rp_uuid, names in held.items() if names}
