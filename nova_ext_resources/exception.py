@@ -222,6 +222,7 @@ class Shortfall:
     :ivar requested: how many units
     :ivar available: the most that one server could get there now
     :ivar reason: a sentence; says what would help
+    :ivar is_permanent: no server that leaves this host would help
     """
 
     rp_uuid: str
@@ -229,6 +230,7 @@ class Shortfall:
     requested: int
     available: int
     reason: str
+    is_permanent: bool = False
 
     def __str__(self) -> str:
         where = f' of provider {self.rp_uuid}' if self.rp_uuid else ''

@@ -47,6 +47,7 @@ class CacheAffinityTest(base.ClaimTest):
                     requested=request.allocations[rp_uuid][resource_class],
                     available=0,
                     reason=reason,
+                    is_permanent=not request.cpus,
                 )
 
 

@@ -43,4 +43,5 @@ class GranularityTest(base.ClaimTest):
                         requested=amount,
                         available=tracked.state.available,
                         reason=error,
+                        is_permanent=True,
                     )

@@ -178,8 +178,10 @@ class Enforcer(abc.ABC):
         """
 
     @abc.abstractmethod
-    def list_applied(self) -> frozenset[str]:
+    def list_applied(self) -> frozenset[str] | None:
         """Give the consumer uuids of everything of ours that is in force.
+
+        None: there is nothing that could be looked at.
 
         :raises EnforcementFailed: it cannot be told now
         """

@@ -1,0 +1,225 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Runs the enforcers of a host in two phases, undone on failure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.plugins import base
+
+LOG = logging.getLogger(__name__)
+
+
+class ServerLocks:
+    """One lock per server, kept only while somebody holds or awaits it.
+
+    They are held over I/O on purpose: two requests for one server must
+    not overlap, and no other server waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[str, tuple[threading.Lock, int]] = {}
+
+    @contextlib.contextmanager
+    def hold(self, consumer_uuid: str) -> Iterator[None]:
+        with self._guard:
+            lock, users = self._locks.get(consumer_uuid, (threading.Lock(), 0))
+            self._locks[consumer_uuid] = lock, users + 1
+        try:
+            with lock:
+                yield
+        finally:
+            with self._guard:
+                _lock, users = self._locks.pop(consumer_uuid)
+                if users > 1:
+                    self._locks[consumer_uuid] = lock, users - 1
+
+
+class Enforcement:
+    """The enabled enforcers, by name and in order."""
+
+    def __init__(
+        self, host: str, enforcers: Mapping[str, base.Enforcer]
+    ) -> None:
+        self._host = host
+        self._enforcers = enforcers
+
+    def check_served(self, resource_class: str) -> None:
+        """Make sure that something puts a resource into force.
+
+        :raises InvalidConfiguration: nothing does; it would be sold and
+            mean nothing
+        """
+        if not any(
+            _serves(one, resource_class) for one in self._enforcers.values()
+        ):
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] enforcers',
+                value=', '.join(self._enforcers) or '(empty)',
+                reason=f'none of them puts {resource_class} into force; '
+                'add one that does, or noop to count it only',
+            )
+
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        """Run the enforcers in order; give the assignments as they are.
+
+        :raises EnforcementFailed, ClaimError: nothing is in force, or what
+            could not be undone is in the log
+        """
+        done: list[base.Enforcer] = []
+        real = entry.assignments
+        for enforcer in self._list_serving(entry):
+            try:
+                current = dataclasses.replace(entry, assignments=real)
+                real = enforcer.apply(current)
+            except exception.ExtResourcesError:
+                self._undo(done, entry)
+                raise
+            done.append(enforcer)
+        return real
+
+    def release_all(
+        self, entries: Iterable[assignment.Entry]
+    ) -> tuple[list[assignment.Entry], list[exception.ExtResourcesError]]:
+        """Take servers out of force; give those done, and the failures."""
+        done, failures = [], []
+        for entry in entries:
+            try:
+                self._release(entry)
+            except exception.ExtResourcesError as err:
+                failures.append(err)
+            else:
+                done.append(entry)
+        return done, failures
+
+    def _release(self, entry: assignment.Entry) -> None:
+        """Run the enforcers in the opposite order; all are tried."""
+        failures = []
+        for enforcer in reversed(self._list_serving(entry)):
+            try:
+                enforcer.release(entry)
+            except exception.ExtResourcesError as err:
+                failures.append(err)
+        if failures:
+            raise failures[0]
+
+    def list_applied(self) -> tuple[dict[str, frozenset[str]], list[str]]:
+        """Ask each enforcer what is in force.
+
+        :return: enforcer -> consumer uuids, without those that cannot
+            tell; and why they cannot
+        """
+        applied, problems = {}, []
+        for name, enforcer in self._enforcers.items():
+            try:
+                uuids = enforcer.list_applied()
+            except exception.ExtResourcesError as err:
+                problems.append(str(err))
+            else:
+                if uuids is not None:
+                    applied[name] = uuids
+        return applied, problems
+
+    def plan_healing(
+        self,
+        entries: Mapping[str, assignment.Entry],
+        applied: Mapping[str, frozenset[str]],
+        *,
+        is_start: bool,
+    ) -> list[str]:
+        """Give the servers for which something must be done, in order.
+
+        Releases come first. The rest follows in the order of its units, so
+        that a host which has lost all, and gives out from one end, gives
+        everybody the same ones again.
+        """
+        release, restore = [], []
+        for uuid, entry in entries.items():
+            if entry.state is assignment.State.RELEASING:
+                release.append(uuid)
+            elif entry.state is assignment.State.CLAIMED:
+                restore += [uuid] if is_start else []
+            elif self._is_lost(entry, applied):
+                restore.append(uuid)
+        restore.sort(key=lambda uuid: _order(entries[uuid]))
+        return sorted(release) + restore
+
+    def _is_lost(
+        self, entry: assignment.Entry, applied: Mapping[str, frozenset[str]]
+    ) -> bool:
+        return any(
+            entry.consumer_uuid not in applied[name]
+            for name, enforcer in self._enforcers.items()
+            if name in applied and _serves_any(enforcer, entry)
+        )
+
+    def _list_serving(self, entry: assignment.Entry) -> list[base.Enforcer]:
+        return [
+            one for one in self._enforcers.values() if _serves_any(one, entry)
+        ]
+
+    def _undo(
+        self, done: list[base.Enforcer], entry: assignment.Entry
+    ) -> None:
+        for enforcer in reversed(done):
+            try:
+                enforcer.release(entry)
+            except exception.ExtResourcesError as err:
+                LOG.error(
+                    'Host %(host)s: could not undo: %(err)s',
+                    {'host': self._host, 'err': err},
+                )
+
+
+def list_strangers(
+    applied: Mapping[str, frozenset[str]], known: Iterable[str]
+) -> list[str]:
+    """Report what is in force in our name and not in the ledger.
+
+    It is left alone: a server may be running on it whose ledger was lost.
+    """
+    servers = frozenset(known)
+    return [
+        f'enforcer {name} has server {uuid} in force, which the ledger does '
+        'not know; what it holds counts as foreign use. Remove it by hand '
+        'if no such server runs here'
+        for name, uuids in sorted(applied.items())
+        for uuid in sorted(uuids - servers)
+    ]
+
+
+def _serves(enforcer: base.Enforcer, resource_class: str) -> bool:
+    classes = enforcer.RESOURCE_CLASSES
+    return classes is None or resource_class in classes
+
+
+def _serves_any(enforcer: base.Enforcer, entry: assignment.Entry) -> bool:
+    return any(
+        _serves(enforcer, one.resource_class) for one in entry.assignments
+    )
+
+
+def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:
+    return tuple(
+        (one.rp_key, int(str(one.units.get('mask', '0')), 16))
+        for one in sorted(entry.assignments, key=lambda one: one.rp_key)
+    )

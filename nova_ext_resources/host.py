@@ -1,0 +1,390 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The extended resources of one host: the one object that a host runs.
+
+Facts come from the inventory providers, truth about servers from the
+ledger; both make the view on which claims are decided. ``refresh`` and the
+enforcers do I/O; everything that Nova calls while it holds its semaphore
+(``view``, ``stats``, ``providers``) reads a snapshot.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+
+from nova_ext_resources import claims
+from nova_ext_resources import discovery
+from nova_ext_resources import enforcement
+from nova_ext_resources import exception
+from nova_ext_resources import hostview
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import stats as stats_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.plugins import base
+
+LOG = logging.getLogger(__name__)
+
+
+class HostResources:
+    """Claims, applies, releases and reconciles. Safe to share by threads.
+
+    Calls for different servers run side by side; those for one server run
+    one after the other.
+
+    :param node: the compute node below which providers are published
+    :param providers: inventory providers by name, in order
+    :raises InvalidConfiguration: a resource needs an enforcer and none of
+        the enabled ones serves it
+    :raises LedgerError: the ledger cannot be read
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        node: provider.Node,
+        providers: Mapping[str, base.InventoryProvider],
+        trackers: Mapping[str, base.Tracker],
+        tests: Sequence[base.ClaimTest],
+        enforcers: Mapping[str, base.Enforcer],
+        ledger: ledger_mod.Ledger,
+    ) -> None:
+        self.host = host
+        self.node = node
+        self._discovery = discovery.Discovery(providers, host)
+        self._trackers = trackers
+        self._tests = tuple(tests)
+        self._enforcement = enforcement.Enforcement(host, enforcers)
+        self._ledger = ledger
+        self._classes = self._check_definitions(providers)
+        self._lock = threading.Lock()
+        self._servers = enforcement.ServerLocks()
+        self._refreshing = threading.Lock()
+        self._entries = ledger.list_entries()
+        self._problems: tuple[str, ...] = ()
+        self._found = discovery.Found(missing=frozenset(providers))
+        self._view = view_obj.HostView(resource_classes=self._classes)
+
+    # -- what Nova may ask at any time ---------------------------------
+
+    @property
+    def view(self) -> view_obj.HostView:
+        return self._view
+
+    @property
+    def found(self) -> discovery.Found:
+        return self._found
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What the last healing could not mend."""
+        return self._problems
+
+    def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
+        with self._lock:
+            return self._entries.get(consumer_uuid)
+
+    @property
+    def entries(self) -> dict[str, assignment.Entry]:
+        """What each server holds, by its uuid."""
+        with self._lock:
+            return dict(self._entries)
+
+    def stats(self) -> str:
+        """Give the document for Nova's host state."""
+        return stats_obj.encode(self._view)
+
+    def providers(self) -> tuple[provider.Provider, ...]:
+        """Give the tree that placement shall see."""
+        with self._lock:
+            held = _list_held(self._entries.values())
+            return hostview.make_providers(
+                self._found.providers, self._view, node=self.node, held=held
+            )
+
+    # -- looking at the host -------------------------------------------
+
+    def refresh(self) -> None:
+        """Look at the host and make the view anew. Does I/O."""
+        with self._refreshing:
+            before = self.entries
+            found = self._discovery.look()
+            with self._lock:
+                self._rebuild(found, before)
+
+    def _rebuild(
+        self,
+        found: discovery.Found,
+        before: Mapping[str, assignment.Entry],
+    ) -> None:
+        settled = [
+            entry
+            for uuid, entry in self._entries.items()
+            if entry.state is not assignment.State.CLAIMED
+            and before.get(uuid) == entry
+        ]
+        self._view = hostview.make_view(
+            found.providers,
+            node=self.node,
+            trackers=self._trackers,
+            held=_list_held(self._entries.values()),
+            settled=_list_held(settled),
+            resource_classes=self._classes,
+        )
+        self._found = found
+
+    # -- the life of a claim -------------------------------------------
+
+    def claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
+        """Take everything that a server asks for, or nothing.
+
+        A server that holds something already gets it back first: a claim
+        of the same server replaces the former one.
+
+        :return: its entry; ``relocated`` allocations show in it
+        :raises ClaimError: with every shortfall
+        :raises LedgerError: it could not be written down
+        """
+        with self._servers.hold(request.consumer_uuid):
+            self._release([request.consumer_uuid])
+            entry = self._take(request)
+            if entry.assignments:
+                self._write(entry)
+            return entry
+
+    def _take(self, request: assignment.ClaimRequest) -> assignment.Entry:
+        with self._lock:
+            view = self._view
+            found = claims.find_shortfalls(view, request, self._tests)
+            if found:
+                moved = claims.relocate(view, request, self._tests)
+                if moved is None:
+                    raise self._make_error(request, found)
+                request = moved
+            self._view, taken = claims.take(view, request, self._trackers)
+            entry = assignment.Entry(
+                consumer_uuid=request.consumer_uuid,
+                assignments=taken,
+                cpus=request.cpus,
+                enforcers=request.requirement.enforcers,
+            )
+            if taken:
+                self._entries[entry.consumer_uuid] = entry
+            return entry
+
+    def _write(self, entry: assignment.Entry) -> None:
+        try:
+            self._ledger.put(entry)
+        except exception.LedgerError:
+            self._forget(entry)
+            raise
+
+    def _make_error(
+        self,
+        request: assignment.ClaimRequest,
+        found: Iterable[exception.Shortfall],
+    ) -> exception.ClaimError:
+        shortfalls = tuple(found)
+        error = (
+            exception.ConstraintsViolated
+            if any(one.is_permanent for one in shortfalls)
+            else exception.CapacityExceeded
+        )
+        return error(
+            host=self.host,
+            consumer_uuid=request.consumer_uuid,
+            shortfalls=shortfalls,
+        )
+
+    def apply(self, consumer_uuid: str) -> None:
+        """Put a server's claim into force; again is once.
+
+        A claim that fails is released. What had been in force before stays
+        in the ledger, and healing tries again.
+
+        :raises EnforcementFailed, ClaimError, LedgerError: it is not in
+            force
+        """
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            if entry is None:
+                return
+            try:
+                self._apply(entry)
+            except exception.ExtResourcesError:
+                if entry.state is assignment.State.CLAIMED:
+                    self._undo(consumer_uuid)
+                raise
+
+    def _apply(self, entry: assignment.Entry) -> None:
+        real = self._enforcement.apply(entry)
+        applied = dataclasses.replace(
+            entry, assignments=real, state=assignment.State.APPLIED
+        )
+        if applied == entry:
+            return
+        self._ledger.put(applied)
+        with self._lock:
+            view = claims.give(self._view, entry.assignments, self._trackers)
+            self._view = hostview.hold(view, real, self._trackers)
+            self._entries[entry.consumer_uuid] = applied
+
+    def _undo(self, consumer_uuid: str) -> None:
+        """Give back after a failure, which matters more than this one."""
+        try:
+            self._release([consumer_uuid])
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: giving back failed too and is tried again: '
+                '%(err)s',
+                {'host': self.host, 'err': err},
+            )
+
+    def release(self, consumer_uuid: str) -> None:
+        """Take back all that a server holds; nothing held is a success.
+
+        :raises EnforcementFailed, LedgerError: it counts as held until
+            healing has managed
+        """
+        with self._servers.hold(consumer_uuid):
+            self._release([consumer_uuid])
+
+    def _release(self, consumer_uuids: Iterable[str]) -> None:
+        """Release servers together; all are tried.
+
+        :raises EnforcementFailed, LedgerError: the first failure
+        """
+        with self._lock:
+            entries = [
+                dataclasses.replace(entry, state=assignment.State.RELEASING)
+                for uuid in consumer_uuids
+                if (entry := self._entries.get(uuid))
+            ]
+            self._entries.update((one.consumer_uuid, one) for one in entries)
+        if not entries:
+            return
+        uuids = [one.consumer_uuid for one in entries]
+        self._ledger.set_state(uuids, assignment.State.RELEASING)
+        done, failures = self._enforcement.release_all(entries)
+        self._ledger.delete(one.consumer_uuid for one in done)
+        for entry in done:
+            self._forget(entry)
+        if failures:
+            raise failures[0]
+
+    def _forget(self, entry: assignment.Entry) -> None:
+        with self._lock:
+            self._entries.pop(entry.consumer_uuid, None)
+            self._view = claims.give(
+                self._view, entry.assignments, self._trackers
+            )
+
+    # -- healing -------------------------------------------------------
+
+    def reconcile(self, live: Iterable[str]) -> None:
+        """Make ledger and host agree at the start, before Nova has work.
+
+        What servers that are gone hold is released. What was claimed, or
+        should be in force and is not, is put into force. Problems are
+        logged and stay in :attr:`problems`.
+
+        :param live: uuids of the servers that Nova has on this host
+        """
+        gone = sorted(set(self.entries) - set(live))
+        if gone:
+            LOG.warning(
+                'Host %(host)s: releasing what servers hold that are gone: '
+                '%(uuids)s',
+                {'host': self.host, 'uuids': ', '.join(gone)},
+            )
+            try:
+                self._release(gone)
+            except exception.ExtResourcesError as err:
+                LOG.error(
+                    'Host %(host)s: not all could be released: %(err)s',
+                    {'host': self.host, 'err': err},
+                )
+        self.heal(is_start=True)
+
+    def heal(self, *, is_start: bool = False) -> None:
+        """Finish releases, and restore what the host has lost.
+
+        :param is_start: no claim is under way, so what is claimed and not
+            applied was left by a crash
+        """
+        before = self.entries
+        applied, problems = self._enforcement.list_applied()
+        after = self.entries
+        stable = {u: e for u, e in after.items() if before.get(u) == e}
+        plan = self._enforcement.plan_healing(
+            stable, applied, is_start=is_start
+        )
+        for consumer_uuid in plan:
+            try:
+                self._mend(consumer_uuid)
+            except exception.ExtResourcesError as err:
+                problems.append(str(err))
+        problems += enforcement.list_strangers(applied, {**before, **after})
+        self._report(problems)
+
+    def _mend(self, consumer_uuid: str) -> None:
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            if entry is None:
+                return
+            if entry.state is assignment.State.RELEASING:
+                self._release([consumer_uuid])
+            else:
+                self._apply(entry)
+
+    def _report(self, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._problems:
+                LOG.error(
+                    'Host %(host)s: %(problem)s',
+                    {'host': self.host, 'problem': problem},
+                )
+        self._problems = tuple(problems)
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _check_definitions(
+        self, providers: Mapping[str, base.InventoryProvider]
+    ) -> frozenset[str]:
+        defined: dict[str, str] = {}
+        for plugin in providers.values():
+            for one in plugin.definitions():
+                if one.type not in self._trackers:
+                    raise exception.InvalidConfiguration(
+                        option='[ext_resources] inventory_providers',
+                        value=', '.join(providers),
+                        reason=f'{one.name} has type {one.type}, for which '
+                        'no tracker is installed; there are '
+                        f'{", ".join(sorted(self._trackers))}',
+                    )
+                defined[one.name] = one.type
+        for name, kind in sorted(defined.items()):
+            if self._trackers[kind].NEEDS_ENFORCER:
+                self._enforcement.check_served(name)
+        return frozenset(defined)
+
+
+def _list_held(
+    entries: Iterable[assignment.Entry],
+) -> tuple[assignment.Assignment, ...]:
+    return tuple(one for entry in entries for one in entry.assignments)
