@@ -1,0 +1,49 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Make the scheduler prefer one host, with ordinary means.
+
+Nova's weighers prefer hosts with more free memory: a big server without
+extended resources on every *other* host makes the remaining one the first
+choice, for as long as the servers exist.
+"""
+
+from collections.abc import Iterator
+import contextlib
+
+from demo import scene as scenes
+from demo import servers
+
+#: Name of the flavor that only takes memory.
+FLAVOR = 'ballast'
+
+
+@contextlib.contextmanager
+def prefer(scene: scenes.Scene, host: str) -> Iterator[None]:
+    """Keep every other host loaded inside the context."""
+    others = [one for one in scene.hosts if one != host]
+    with contextlib.ExitStack() as stack:
+        with scene.stage.step(
+            f'Load {", ".join(others)} with memory, so that the scheduler '
+            f'prefers {host}'
+        ):
+            for other in others:
+                made = servers.boot(
+                    scene.sdk,
+                    f'ballast-{other}',
+                    flavor_id=scene.flavors[FLAVOR],
+                    image_id=scene.image_id,
+                    host=other,
+                )
+                stack.callback(servers.delete, scene.sdk, made.id)
+                servers.check_active(made)
+        yield

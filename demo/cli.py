@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command line of the demo: start the cloud, play the story, stop."""
+
+import argparse
+from collections.abc import Sequence
+import contextlib
+import pathlib
+import select
+import signal
+import sys
+from typing import Any
+
+from openstack import exceptions
+
+from demo.cloud import config
+from demo.cloud import errors
+from demo.cloud import journal
+from demo import scene as scenes
+from demo import stage as stages
+from demo import story
+
+_FAILURES = (
+    stages.NotAsTold,
+    errors.CloudError,
+    exceptions.SDKException,
+    OSError,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo.
+
+    :returns: 0 when everything was as told, 1 when something was not, 130
+        after Ctrl-C
+    """
+    arguments = _parse(argv)
+    stage = stages.Stage()
+    # SIGTERM ends the demo as Ctrl-C does, in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with contextlib.ExitStack() as stack:
+            return _run(arguments, stage, stack)
+    except KeyboardInterrupt:
+        stage.failure('Interrupted; everything was stopped and removed.')
+        return 130
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='python -m demo',
+        description='Play the main story of nova-ext-resources on this '
+        'machine: real Nova, real placement, one simulated RMD for each '
+        'compute host. Everything listens on loopback and is removed at '
+        'the end.',
+    )
+    parser.add_argument(
+        '--computes',
+        type=_computes,
+        default=2,
+        metavar='N',
+        help='how many compute hosts, 2 or more (default: 2)',
+    )
+    parser.add_argument(
+        '--backend',
+        choices=sorted(scenes.BACKENDS),
+        default='rmd',
+        help='what manages the cache of the hosts (default: rmd)',
+    )
+    parser.add_argument(
+        '--keep',
+        action='store_true',
+        help='leave the cloud up after the story, print how to use it, and '
+        'stop it at Enter or Ctrl-C',
+    )
+    return parser.parse_args(argv)
+
+
+def _computes(text: str) -> int:
+    number = int(text)
+    if not 2 <= number <= 20:
+        raise argparse.ArgumentTypeError(
+            f'{number} is not in 2..20: the story needs another host to go '
+            f'to, and all of them share this machine'
+        )
+    return number
+
+
+def _run(
+    arguments: argparse.Namespace,
+    stage: stages.Stage,
+    stack: contextlib.ExitStack,
+) -> int:
+    scene = None
+    try:
+        scene = stack.enter_context(
+            scenes.opened(
+                stage, computes=arguments.computes, backend=arguments.backend
+            )
+        )
+        story.play(scene)
+    except _FAILURES as error:
+        _report(stage, scene, error)
+        code = 1
+    else:
+        stage.plain('')
+        stage.plain(f'All as told, in {stage.seconds:.0f} s.')
+        code = 0
+    if arguments.keep and scene is not None:
+        _keep(stage, scene)
+    return code
+
+
+def _report(
+    stage: stages.Stage, scene: scenes.Scene | None, error: Exception
+) -> None:
+    stage.plain('')
+    stage.failure(f'Not as told: {error}')
+    if scene is not None:
+        log = journal.Journal(scene.cloud.folder.nova_log)
+        for line in log.problems():
+            stage.plain(f'  nova.log: {line}')
+
+
+def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
+    folder = scene.cloud.folder
+    cli = pathlib.Path(sys.executable).with_name('openstack')
+    stage.act('The cloud stays up', 'In another terminal:')
+    stage.plain(f'  export OS_CLIENT_CONFIG_FILE={folder.clouds_yaml}')
+    stage.plain(f'  export OS_CLOUD={config.CLOUD}')
+    stage.plain(f'  {cli} server list --long')
+    stage.plain(f'  {cli} flavor list --long')
+    stage.plain(f'  {cli} resource provider list')
+    for host, simulator in scene.simulators.items():
+        stage.plain(f'  curl {simulator.url}/v1/workloads    # {host}')
+    stage.plain(f'  less {folder.nova_log}')
+    stage.plain('Press Enter or Ctrl-C to stop it and remove everything.')
+    _wait_for_enter(scene)
+
+
+def _wait_for_enter(scene: scenes.Scene) -> None:
+    # Without a terminal only a signal ends it.
+    sources: list[Any] = [sys.stdin] if sys.stdin.isatty() else []
+    with contextlib.suppress(KeyboardInterrupt):
+        while not select.select(sources, [], [], 1.0)[0]:
+            scene.cloud.check()

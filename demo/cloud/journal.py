@@ -1,0 +1,73 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Read the log of Nova's services: what they said since some moment."""
+
+import dataclasses
+import pathlib
+import re
+
+_LINE = re.compile(
+    r'^\S+ \S+ \d+ (?P<level>[A-Z]+) (?P<logger>\S+) '
+    r'\[[^]]*\] (?:\[instance: (?P<server>[^]]+)\] )?(?P<message>.*)$'
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the log.
+
+    :ivar server: uuid of the server that it is about, or an empty string
+    """
+
+    level: str
+    logger: str
+    server: str
+    message: str
+
+
+class Journal:
+    """A log file that grows; :meth:`mark` and read what came later."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+
+    def mark(self) -> int:
+        """Give the place where the log ends now."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def since(self, mark: int, *words: str) -> list[Line]:
+        """Give the lines after ``mark`` that hold all of ``words``."""
+        if not self._path.exists():
+            return []
+        with self._path.open(errors='replace') as log:
+            log.seek(mark)
+            lines = [_LINE.match(line.rstrip('\n')) for line in log]
+        return [
+            Line(
+                level=found['level'],
+                logger=found['logger'],
+                server=found['server'] or '',
+                message=found['message'],
+            )
+            for found in lines
+            if found and all(word in found[0] for word in words)
+        ]
+
+    def problems(self, limit: int = 10) -> list[str]:
+        """Give the last errors, for a person who looks for the cause."""
+        found = [
+            f'{line.logger}: {line.message}'
+            for line in self.since(0)
+            if line.level in ('ERROR', 'CRITICAL')
+        ]
+        return found[-limit:]

@@ -1,0 +1,133 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who holds what on a host: its ledger, placement and RMD side by side."""
+
+from collections.abc import Mapping
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sqlite3
+from typing import Any
+
+from demo import scene as scenes
+from demo import tree
+
+_QUERY = (
+    'SELECT consumer_uuid, rp_key, resource_class, amount, units '
+    'FROM assignment ORDER BY consumer_uuid, rp_key'
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """One row of a ledger.
+
+    :ivar rp_key: which provider of the host, such as ``L3_0``
+    :ivar units: the concrete units, such as ``{'mask': '1e'}``
+    """
+
+    consumer_uuid: str
+    rp_key: str
+    resource_class: str
+    amount: int
+    units: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Cache ways of one server, as each of the three sees them.
+
+    :ivar ledger: ways in the host's ledger
+    :ivar placement: ways allocated in placement
+    :ivar rmd: ways of its RMD workload
+    """
+
+    host: str
+    consumer_uuid: str
+    ledger: int
+    placement: int
+    rmd: int
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether all three say the same."""
+        return self.ledger == self.placement == self.rmd
+
+
+def read_ledger(path: pathlib.Path) -> tuple[Assigned, ...]:
+    """Give all rows of a host's ledger, without disturbing its owner."""
+    uri = f'{path.as_uri()}?mode=ro'
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as ledger:
+        rows = ledger.execute(_QUERY).fetchall()
+    return tuple(
+        Assigned(
+            consumer_uuid=consumer_uuid,
+            rp_key=rp_key,
+            resource_class=resource_class,
+            amount=amount,
+            units=json.loads(units),
+        )
+        for consumer_uuid, rp_key, resource_class, amount, units in rows
+    )
+
+
+def list_assigned(scene: scenes.Scene, host: str) -> tuple[Assigned, ...]:
+    """Give what the ledger of a host says."""
+    return read_ledger(scenes.ledger_path(scene.cloud.folder, host))
+
+
+def compare(scene: scenes.Scene, host: str) -> tuple[Holding, ...]:
+    """Give every server of which any of the three knows."""
+    ledger = _ways_in_ledger(scene, host)
+    placement = _ways_in_placement(scene, host)
+    rmd = _ways_in_rmd(scene, host)
+    return tuple(
+        Holding(
+            host=host,
+            consumer_uuid=consumer_uuid,
+            ledger=ledger.get(consumer_uuid, 0),
+            placement=placement.get(consumer_uuid, 0),
+            rmd=rmd.get(consumer_uuid, 0),
+        )
+        for consumer_uuid in sorted({*ledger, *placement, *rmd})
+    )
+
+
+def _ways_in_ledger(scene: scenes.Scene, host: str) -> dict[str, int]:
+    ways: dict[str, int] = {}
+    for one in list_assigned(scene, host):
+        # A row without ways still makes the server known.
+        amount = one.amount if one.resource_class == tree.WAYS else 0
+        ways[one.consumer_uuid] = ways.get(one.consumer_uuid, 0) + amount
+    return ways
+
+
+def _ways_in_placement(scene: scenes.Scene, host: str) -> dict[str, int]:
+    placement = scene.cloud.placement
+    ways: dict[str, int] = {}
+    for provider in tree.list_ours(placement):
+        if provider.host != host:
+            continue
+        found = tree.list_consumers(placement, provider.uuid)
+        for consumer_uuid, resources in found.items():
+            amount = resources.get(tree.WAYS, 0)
+            ways[consumer_uuid] = ways.get(consumer_uuid, 0) + amount
+    return ways
+
+
+def _ways_in_rmd(scene: scenes.Scene, host: str) -> dict[str, int]:
+    return {
+        one.get('uuid') or one['id']: one['rdt']['cache'].get('min', 0)
+        for one in scene.simulators[host].workloads()
+    }

@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Where servers landed and what each of them got, as a table."""
+
+from collections.abc import Sequence
+
+from demo import holdings
+from demo import scene as scenes
+from demo import servers
+from demo import tree
+
+_COLUMNS = (
+    'server',
+    'host',
+    'CPUs',
+    'allocated in placement',
+    'mask',
+    'RMD workload',
+    'in force',
+)
+
+
+def show(scene: scenes.Scene, names: Sequence[str]) -> None:
+    """Print one row for each of the servers, from four sources.
+
+    Nova says host and CPUs, placement the allocation, the ledger the mask,
+    and RMD the workload and what the kernel was told.
+    """
+    rps = {one.uuid: one.name for one in tree.list_ours(scene.cloud.placement)}
+    rows = [_row(scene, name, rps) for name in names]
+    scene.stage.table('Where they landed', _COLUMNS, rows)
+
+
+def _row(scene: scenes.Scene, name: str, rps: dict[str, str]) -> list[str]:
+    server_id = scene.servers[name]
+    host = scene.sdk.compute.get_server(server_id).compute_host
+    cpus = servers.list_pinned_cpus(scene.sdk, server_id)
+    cos_name, in_force = _rmd(scene, host, server_id)
+    return [
+        name,
+        host,
+        ','.join(str(cpu) for cpu in cpus),
+        _allocated(scene, server_id, rps),
+        _mask(scene, host, server_id),
+        cos_name,
+        in_force,
+    ]
+
+
+def _allocated(
+    scene: scenes.Scene, server_id: str, rps: dict[str, str]
+) -> str:
+    allocations = tree.list_allocations(scene.cloud.placement, server_id)
+    return ', '.join(
+        f'{rps[rp_uuid]} {resource_class}={amount}'
+        for rp_uuid, resources in allocations.items()
+        if rp_uuid in rps
+        for resource_class, amount in sorted(resources.items())
+    )
+
+
+def _mask(scene: scenes.Scene, host: str, server_id: str) -> str:
+    return ', '.join(
+        f'{one.rp_key} {one.units["mask"]}'
+        for one in holdings.list_assigned(scene, host)
+        if one.consumer_uuid == server_id and 'mask' in one.units
+    )
+
+
+def _rmd(scene: scenes.Scene, host: str, server_id: str) -> tuple[str, str]:
+    simulator = scene.simulators[host]
+    for workload in simulator.workloads():
+        if workload.get('uuid') == server_id:
+            name = str(workload['cos_name'])
+            return name, simulator.schemata(name)
+    return 'none', ''

@@ -1,0 +1,167 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Everything that the acts of the story share."""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
+import pathlib
+
+from openstack import connection
+
+from demo.cloud import cloud as clouds
+from demo.cloud import folder as folders
+from demo.cloud import journal
+from demo.cloud import settings as cloud_settings
+from demo import simulator as simulators
+from demo import stage as stages
+
+#: What may manage the cache of the hosts.
+BACKENDS = ('rmd',)
+
+#: How often a host looks at what it has and tells placement, in seconds;
+#: also how often Nova asks it for its statistics. Both are a minute where
+#: nobody watches.
+REFRESH_SECONDS = 3
+
+_HARDWARE = simulators.Hardware()
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Scene:
+    """The running cloud and what the story has made in it so far.
+
+    :ivar simulators: host -> its RMD
+    :ivar image_id: the image that all servers boot from
+    :ivar flavors: name -> id of the flavors
+    :ivar servers: name -> id of the servers that exist now
+    """
+
+    stage: stages.Stage
+    cloud: clouds.Cloud
+    simulators: Mapping[str, simulators.Simulator]
+    image_id: str = ''
+    flavors: dict[str, str] = dataclasses.field(default_factory=dict)
+    servers: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the compute hosts."""
+        return self.cloud.settings.hosts
+
+    @property
+    def sdk(self) -> connection.Connection:
+        """The administrator's openstacksdk connection."""
+        return self.cloud.sdk
+
+    @property
+    def journal(self) -> journal.Journal:
+        """The log of Nova's services."""
+        return journal.Journal(self.cloud.folder.nova_log)
+
+
+@contextlib.contextmanager
+def opened(
+    stage: stages.Stage, *, computes: int, backend: str
+) -> Iterator[Scene]:
+    """Start simulators and cloud; stop and remove all of it at the end.
+
+    :param backend: one of :data:`BACKENDS`
+    :raises CloudError: something did not start
+    """
+    hosts = tuple(f'node{number + 1}' for number in range(computes))
+    with contextlib.ExitStack() as stack:
+        folder = folders.Folder.create()
+        stack.callback(folder.remove)
+        with stage.step(f'Start {computes} simulated RMD'):
+            started = _start_simulators(hosts, folder, stack)
+        with stage.step('Start placement, Nova and glance') as step:
+            cloud = stack.enter_context(
+                clouds.Cloud(_settings(folder, started), folder=folder)
+            )
+            step.result = f'{computes} computes, {folder.root}'
+        yield Scene(stage=stage, cloud=cloud, simulators=started)
+
+
+def _start_simulators(
+    hosts: tuple[str, ...],
+    folder: folders.Folder,
+    stack: contextlib.ExitStack,
+) -> dict[str, simulators.Simulator]:
+    made = {
+        host: simulators.Simulator(host, folder=folder, hardware=_HARDWARE)
+        for host in hosts
+    }
+    for one in made.values():
+        stack.callback(one.stop)
+        one.start()
+    for one in made.values():
+        one.wait()
+    return made
+
+
+def ledger_path(folder: folders.Folder, host: str) -> pathlib.Path:
+    """Give the file of a host's ledger."""
+    return folder.lib / f'{host}-ledger.sqlite'
+
+
+def _settings(
+    folder: folders.Folder, started: Mapping[str, simulators.Simulator]
+) -> cloud_settings.Settings:
+    return cloud_settings.Settings(
+        hosts=tuple(started),
+        nova=_NOVA,
+        per_host={
+            host: {
+                'ext_resources': {
+                    'ledger_path': str(ledger_path(folder, host))
+                },
+                'ext_resources_rmd': {
+                    'url': one.url,
+                    'num_closids': str(_HARDWARE.closids),
+                    'timeout': '3',
+                },
+            }
+            for host, one in started.items()
+        },
+    )
+
+
+_NOVA: cloud_settings.Options = {
+    'DEFAULT': {
+        'compute_driver': 'ext_resources.FakeDriver',
+        'update_resources_interval': str(REFRESH_SECONDS),
+    },
+    # Where Nova may pin servers: all CPUs but the one that RMD keeps for
+    # the operating system.
+    'compute': {'cpu_dedicated_set': f'1-{_HARDWARE.cpus - 1}'},
+    'ext_resources': {
+        'inventory_providers': 'rmd',
+        'enforcers': 'rmd',
+        'claim_tests': 'granularity,capacity,cache_affinity',
+        'refresh_interval': str(REFRESH_SECONDS),
+    },
+    'filter_scheduler': {
+        'available_filters': (
+            'nova.scheduler.filters.all_filters',
+            'nova_ext_resources.scheduler.filters.all_filters',
+        ),
+        'enabled_filters': 'ComputeFilter,ImagePropertiesFilter,'
+        'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,'
+        'NUMATopologyFilter,ExtendedResourcesFilter',
+        'weight_classes': (
+            'nova.scheduler.weights.all_weighers',
+            'nova_ext_resources.scheduler.weighers.all_weighers',
+        ),
+    },
+}

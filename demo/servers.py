@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Boot, delete and look at servers through Nova's public API."""
+
+import dataclasses
+import functools
+from typing import Any
+
+from openstack.compute.v2 import server as sdk_server
+from openstack import connection
+from openstack import exceptions
+
+from demo import stage
+from demo import waiting
+
+_SECONDS = 30.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One host that was asked to build a server.
+
+    :ivar result: Nova's word: Success, Error, or None while it goes on
+    """
+
+    host: str
+    result: str | None
+
+
+def boot(
+    sdk: connection.Connection,
+    name: str,
+    *,
+    flavor_id: str,
+    image_id: str,
+    host: str | None = None,
+) -> sdk_server.Server:
+    """Ask for a server and wait until Nova has decided; it may be ERROR.
+
+    :param host: the host to build on, past the scheduler's choice
+    :raises NotAsTold: it was still building after a long time
+    """
+    where = {'host': host} if host else {}
+    asked = sdk.compute.create_server(
+        name=name,
+        flavor_id=flavor_id,
+        image_id=image_id,
+        networks='none',
+        **where,
+    )
+    return waiting.until(
+        functools.partial(_decided, sdk, asked.id),
+        f'server {name} is ACTIVE or ERROR',
+        seconds=_SECONDS,
+    )
+
+
+def check_active(server: sdk_server.Server) -> None:
+    """Hold a server to being up.
+
+    :raises NotAsTold: with Nova's reason
+    """
+    stage.expect(
+        server.status == 'ACTIVE',
+        f'server {server.name} becomes ACTIVE',
+        f'{server.status}: {fault(server)}',
+    )
+
+
+def delete(sdk: connection.Connection, server_id: str) -> None:
+    """Delete a server and wait until it is gone.
+
+    :raises NotAsTold: it was still there after a long time
+    """
+    sdk.compute.delete_server(server_id)
+    waiting.until(
+        functools.partial(_is_gone, sdk, server_id),
+        f'server {server_id} is gone',
+        seconds=_SECONDS,
+    )
+
+
+def fault(server: sdk_server.Server) -> str:
+    """Give Nova's message about a server in ERROR."""
+    found = server.fault or {}
+    return str(found.get('message', 'Nova gives no reason'))
+
+
+def list_attempts(
+    sdk: connection.Connection, server_id: str
+) -> tuple[Attempt, ...]:
+    """Give the hosts that were asked to build a server, in their order."""
+    path = f'/servers/{server_id}/os-instance-actions'
+    actions = _get(sdk, path)['instanceActions']
+    request_id = next(
+        one['request_id'] for one in actions if one['action'] == 'create'
+    )
+    action = _get(sdk, f'{path}/{request_id}')['instanceAction']
+    events = [
+        one
+        for one in action['events']
+        if one['event'] == 'compute__do_build_and_run_instance'
+    ]
+    return tuple(
+        Attempt(host=one['host'], result=one['result'])
+        for one in sorted(events, key=lambda one: str(one['start_time']))
+    )
+
+
+def list_pinned_cpus(
+    sdk: connection.Connection, server_id: str
+) -> tuple[int, ...]:
+    """Give the host CPUs that a server is pinned to."""
+    nodes = _get(sdk, f'/servers/{server_id}/topology')['nodes']
+    pinned = [cpu for node in nodes for cpu in node['cpu_pinning'].values()]
+    return tuple(sorted(pinned))
+
+
+def _get(sdk: connection.Connection, path: str) -> Any:
+    answer = sdk.compute.get(path)
+    exceptions.raise_from_response(answer)
+    return answer.json()
+
+
+def _decided(
+    sdk: connection.Connection, server_id: str
+) -> sdk_server.Server | None:
+    server: sdk_server.Server = sdk.compute.get_server(server_id)
+    return server if server.status in ('ACTIVE', 'ERROR') else None
+
+
+def _is_gone(sdk: connection.Connection, server_id: str) -> bool:
+    try:
+        sdk.compute.get_server(server_id)
+    except exceptions.NotFoundException:
+        return True
+    return False

@@ -1,0 +1,205 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One simulated RMD for each compute host, in a process of its own."""
+
+from collections.abc import Mapping
+import dataclasses
+import re
+from typing import Any
+
+import requests
+
+from demo.cloud import child
+from demo.cloud import errors
+from demo.cloud import folder as folders
+from demo import stage
+
+_URL = re.compile(r'https?://127\.0\.0\.1:(\d+)')
+_READY_SECONDS = 30.0
+_TIMEOUT_SECONDS = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The machine that a simulator pretends to be.
+
+    :ivar ways: ways of each socket's cache
+    :ivar closids: classes of service, of which RMD keeps two
+    :ivar pools: how RMD deals out the ways
+    """
+
+    sockets: int = 2
+    cpus: int = 48
+    ways: int = 11
+    closids: int = 8
+    pools: str = 'os=1,guarantee=6,besteffort=3,shared=1'
+
+    def arguments(self) -> list[str]:
+        """Give the simulator's command line options."""
+        return [
+            f'--sockets={self.sockets}',
+            f'--cpus={self.cpus}',
+            f'--ways={self.ways}',
+            f'--clos={self.closids}',
+            f'--pools={self.pools}',
+        ]
+
+
+class Simulator:
+    """RMD of one host; can be killed and brought back on the same port.
+
+    :ivar host: the compute host that it belongs to
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        folder: folders.Folder,
+        hardware: Hardware,
+    ) -> None:
+        self.host = host
+        self._folder = folder
+        self._hardware = hardware
+        self._port = 0
+        self._child = self._make_child()
+
+    @property
+    def url(self) -> str:
+        """Where it answers; known after :meth:`start`."""
+        return f'http://127.0.0.1:{self._port}'
+
+    @property
+    def name(self) -> str:
+        """The name of its process and of its log."""
+        return f'rmd-{self.host}'
+
+    def start(self) -> None:
+        """Start it; on the same port as before when it ran before.
+
+        Does not wait; see :meth:`wait`.
+        """
+        self._child = self._make_child()
+        self._child.start()
+
+    def wait(self) -> None:
+        """Wait until it answers.
+
+        :raises CloudError: it ended, or never answered
+        """
+        self._child.wait_until(self._is_ready, seconds=_READY_SECONDS)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._child.kill()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        self._child.stop()
+
+    def get(self, path: str) -> Any:
+        """GET a path, as anybody may.
+
+        :raises CloudError: it does not answer
+        """
+        return self._call('GET', path)
+
+    def workloads(self) -> list[dict[str, Any]]:
+        """Give the workloads that RMD has."""
+        found: list[dict[str, Any]] = self.get('/v1/workloads')
+        return found
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Give the control groups of the simulated kernel by name."""
+        found: dict[str, dict[str, Any]] = self.get('/-/groups')
+        return found
+
+    def schemata(self, name: str) -> str:
+        """Give the ways that the kernel lets a control group fill."""
+        return ', '.join(
+            f'L3_{cache_id} {mask}'
+            for cache_id, mask in sorted(self.groups()[name]['ways'].items())
+        )
+
+    def free_ways(self) -> dict[int, str]:
+        """Give the guaranteed ways that nobody uses: cache id -> hex mask.
+
+        Caches without any are left out.
+        """
+        caches = self.get('/v1/cache/l3')['Caches']
+        masks = {
+            int(cache_id): _mask(cache['available_ways_pool']['guaranteed'])
+            for cache_id, cache in caches.items()
+        }
+        return {cache: f'{mask:x}' for cache, mask in masks.items() if mask}
+
+    def add_foreign_group(self, name: str, masks: Mapping[int, str]) -> None:
+        """Let other software take ways, behind RMD's back.
+
+        :param masks: cache id -> hex mask
+        """
+        self._call('POST', '/-/groups', {'name': name, 'masks': dict(masks)})
+
+    def remove_foreign_group(self, name: str) -> None:
+        """Let other software give its ways back."""
+        self._call('DELETE', f'/-/groups/{name}')
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        try:
+            answer = requests.request(
+                method,
+                self.url + path,
+                json=body,
+                timeout=_TIMEOUT_SECONDS,
+            )
+        except requests.RequestException as error:
+            raise errors.CloudError(
+                f'The simulated RMD of {self.host} does not answer: {error}'
+            ) from error
+        stage.expect(
+            answer.ok,
+            f'{method} {path} at the RMD of {self.host} succeeds',
+            f'{answer.status_code} {answer.text.strip()}',
+        )
+        return answer.json() if answer.content else None
+
+    def _make_child(self) -> child.Child:
+        return child.Child(
+            self.name,
+            'nova_ext_resources.testing.rmd_simulator',
+            [f'--port={self._port}', *self._hardware.arguments()],
+            folder=self._folder,
+        )
+
+    def _is_ready(self) -> bool:
+        if not self._port:
+            found = _URL.search('\n'.join(self._child.tail()))
+            if found is None:
+                return False
+            self._port = int(found[1])
+        try:
+            return requests.get(
+                f'{self.url}/v1/workloads', timeout=_TIMEOUT_SECONDS
+            ).ok
+        except requests.RequestException:
+            return False
+
+
+def _mask(ranges: str) -> int:
+    """Read RMD's way of writing ways, such as ``0,3-5``."""
+    mask = 0
+    for part in filter(None, ranges.split(',')):
+        first, _, last = part.partition('-')
+        for bit in range(int(first), int(last or first) + 1):
+            mask |= 1 << bit
+    return mask

@@ -1,0 +1,151 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the demo prints: acts, steps with their time, tables and trees.
+
+Colour and movement on a terminal, plain text anywhere else.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+import contextlib
+import dataclasses
+import time
+
+from rich import box
+from rich import console as rich_console
+from rich import rule
+from rich import table as rich_table
+from rich import text as rich_text
+from rich import tree as rich_tree
+
+
+class NotAsTold(Exception):
+    """A step of the story did not go as the story says.
+
+    :ivar told: what should have been
+    :ivar saw: what was there instead
+    """
+
+    def __init__(self, told: str, saw: str = '') -> None:
+        self.told = told
+        self.saw = saw
+        super().__init__(f'{told}; saw instead: {saw}' if saw else told)
+
+
+def expect(is_so: bool, told: str, saw: object = '') -> None:
+    """Hold the story to its word.
+
+    :raises NotAsTold: when it is not so
+    """
+    if not is_so:
+        raise NotAsTold(told, str(saw))
+
+
+@dataclasses.dataclass(slots=True)
+class Step:
+    """A step that is being done; ``result`` ends up behind its line."""
+
+    result: str = ''
+
+
+class Stage:
+    """Prints the story as it happens.
+
+    :ivar console: where it prints
+    """
+
+    def __init__(self, console: rich_console.Console | None = None) -> None:
+        self.console = console or rich_console.Console(highlight=False)
+        self._started = time.monotonic()
+        self._acts = 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the curtain went up."""
+        return time.monotonic() - self._started
+
+    def act(self, title: str, *lines: str) -> None:
+        """Begin an act: a numbered heading and what it is about."""
+        self._acts += 1
+        self.console.print()
+        self.console.print(
+            rule.Rule(
+                rich_text.Text(f'{self._acts}. {title}', style='bold cyan'),
+                align='left',
+            )
+        )
+        for line in lines:
+            self.note(line)
+
+    def note(self, line: str) -> None:
+        """Print a sentence of explanation."""
+        self.console.print(rich_text.Text(line, style='dim'))
+
+    @contextlib.contextmanager
+    def step(self, what: str) -> Iterator[Step]:
+        """Do one step: a spinner while it lasts, then a line with its time.
+
+        When it raises, the line is marked as failed; the reason is printed
+        by whoever catches the error.
+        """
+        begun = time.monotonic()
+        step = Step()
+        try:
+            with self.console.status(rich_text.Text(what)):
+                yield step
+        except BaseException:
+            self._line('FAIL', 'bold red', what, '', begun)
+            raise
+        self._line('ok', 'green', what, step.result, begun)
+
+    def table(
+        self,
+        title: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+    ) -> None:
+        """Print a table; cells are printed as they are."""
+        made = rich_table.Table(
+            title=title,
+            title_justify='left',
+            title_style='bold',
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        for column in columns:
+            made.add_column(column, overflow='fold')
+        for row in rows:
+            made.add_row(*(rich_text.Text(str(cell)) for cell in row))
+        self.console.print(made)
+
+    def tree(self, tree: rich_tree.Tree) -> None:
+        """Print a tree."""
+        self.console.print(tree)
+
+    def failure(self, reason: str) -> None:
+        """Print why the story ended early."""
+        self.console.print(rich_text.Text(reason, style='bold red'))
+
+    def plain(self, line: str) -> None:
+        """Print a line that is meant to be copied: never wrapped."""
+        self.console.print(rich_text.Text(line), soft_wrap=True)
+
+    def _line(
+        self, mark: str, style: str, what: str, result: str, begun: float
+    ) -> None:
+        line = rich_text.Text.assemble(
+            (f'{mark:>4} ', style),
+            what,
+            (f': {result}' if result else ''),
+            (f'  {time.monotonic() - begun:.1f} s', 'dim'),
+        )
+        self.console.print(line)

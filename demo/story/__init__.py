@@ -1,0 +1,46 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The story, one act for each module, in the order of the play."""
+
+from demo import scene as scenes
+from demo.story import balance
+from demo.story import boot
+from demo.story import discovered
+from demo.story import flavors
+from demo.story import given_back
+from demo.story import outage
+from demo.story import refused
+from demo.story import too_much
+
+#: The acts, in their order.
+ACTS = (
+    discovered.play,
+    flavors.play,
+    boot.play,
+    too_much.play,
+    refused.play,
+    given_back.play,
+    outage.play,
+    balance.play,
+)
+
+
+def play(scene: scenes.Scene) -> None:
+    """Play all acts.
+
+    :raises NotAsTold: a step did not go as the story says
+    """
+    for act in ACTS:
+        act(scene)
+        # A process that died behind the story's back is the better reason.
+        scene.cloud.check()

@@ -1,0 +1,58 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The books of the three agree, and at the end they are empty."""
+
+from demo import holdings
+from demo import scene as scenes
+from demo import stage as stages
+from demo.story import given_back
+
+
+def play(scene: scenes.Scene) -> None:
+    """Compare ledger, placement and RMD on every host.
+
+    :raises NotAsTold: they differ, or something is left
+    """
+    scene.stage.act('Ledger = placement = RMD')
+    names = {server_id: name for name, server_id in scene.servers.items()}
+    found = [
+        one for host in scene.hosts for one in holdings.compare(scene, host)
+    ]
+    scene.stage.table(
+        'Cache ways of each server, from three sources',
+        ('host', 'server', 'ledger', 'placement', 'RMD', ''),
+        [
+            (
+                one.host,
+                names.get(one.consumer_uuid, one.consumer_uuid),
+                one.ledger,
+                one.placement,
+                one.rmd,
+                'agreed' if one.is_agreed else 'DIFFERS',
+            )
+            for one in found
+        ],
+    )
+    for one in found:
+        stages.expect(one.is_agreed, 'the three agree', one)
+        stages.expect(
+            one.consumer_uuid in names,
+            'only servers that exist hold anything',
+            one,
+        )
+    stages.expect(
+        len(found) == len(names),
+        'every server of the story holds its ways',
+        f'{len(found)} of {len(names)}',
+    )
+    given_back.delete_all(scene)

@@ -1,0 +1,70 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers get their cache, on the socket that their CPUs are on."""
+
+from demo import holdings
+from demo import landed
+from demo import scene as scenes
+from demo import servers
+from demo import stage as stages
+
+
+def play(scene: scenes.Scene) -> None:
+    """Boot one gold and one silver server per host and look at all sides.
+
+    :raises NotAsTold: one is not ACTIVE, or has not got what it asked for
+    """
+    scene.stage.act(
+        'Pinned servers with cache of their own',
+        'Nova says where a server is and on which CPUs, placement what was '
+        'allocated, the host\'s ledger which ways these are, and RMD which '
+        'class of service enforces them.',
+    )
+    number = range(1, len(scene.hosts) + 1)
+    names = [
+        *(f'db-{n}' for n in number),
+        *(f'web-{n}' for n in number),
+    ]
+    for name in names:
+        boot(scene, name, 'gold' if name.startswith('db') else 'silver')
+    landed.show(scene, names)
+    for host in scene.hosts:
+        for one in holdings.compare(scene, host):
+            stages.expect(
+                one.is_agreed,
+                f'ledger, placement and RMD of {host} agree on '
+                f'{one.consumer_uuid}',
+                one,
+            )
+
+
+def boot(
+    scene: scenes.Scene, name: str, flavor: str, *, host: str | None = None
+) -> str:
+    """Boot a server that has to work, and remember it.
+
+    :returns: the host that it is on
+    :raises NotAsTold: it is not ACTIVE
+    """
+    with scene.stage.step(f'Boot {name}, {flavor}') as step:
+        made = servers.boot(
+            scene.sdk,
+            name,
+            flavor_id=scene.flavors[flavor],
+            image_id=scene.image_id,
+            host=host,
+        )
+        scene.servers[name] = made.id
+        servers.check_active(made)
+        step.result = f'{made.status} on {made.compute_host}'
+    return str(made.compute_host)

@@ -1,0 +1,79 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What each host found, and what of it placement now knows."""
+
+from rich import text
+from rich import tree as rich_tree
+
+from demo import scene as scenes
+from demo import stage as stages
+from demo import tree
+from demo import waiting
+
+
+def play(scene: scenes.Scene) -> None:
+    """Show every host's provider tree as placement has it.
+
+    :raises NotAsTold: a host has published no cache ways
+    """
+    scene.stage.act(
+        'What the hosts found and published',
+        'Each compute asked its RMD; below is what placement answers. The '
+        'first line of a host is Nova\'s own provider, the others are ours.',
+    )
+    with scene.stage.step('Wait until every host has published its cache'):
+        found = waiting.until(
+            lambda: _all_published(scene),
+            'every host has a provider with CUSTOM_LLC_WAYS',
+        )
+    for host in scene.hosts:
+        scene.stage.tree(_branch(host, found))
+
+
+def _all_published(scene: scenes.Scene) -> tuple[tree.Provider, ...] | None:
+    found = tree.list_providers(scene.cloud.placement)
+    hosts = {one.host for one in found if tree.WAYS in one.amounts}
+    return found if hosts == set(scene.hosts) else None
+
+
+def _branch(host: str, found: tuple[tree.Provider, ...]) -> rich_tree.Tree:
+    mine = [one for one in found if one.host == host]
+    root = next(one for one in mine if one.parent_uuid is None)
+    stages.expect(
+        any(one.is_ours for one in mine), f'{host} has providers of ours'
+    )
+    made = rich_tree.Tree(_label(root))
+    _grow(made, root, mine)
+    return made
+
+
+def _grow(
+    branch: rich_tree.Tree, parent: tree.Provider, found: list[tree.Provider]
+) -> None:
+    for one in found:
+        if one.parent_uuid == parent.uuid:
+            _grow(branch.add(_label(one)), one, found)
+
+
+def _label(provider: tree.Provider) -> text.Text:
+    label = text.Text(provider.name, style='bold')
+    for resource_class, amount in provider.amounts.items():
+        label.append(f'\n{resource_class}', style='cyan')
+        label.append(
+            f' total {amount.total}, reserved {amount.reserved}, '
+            f'used {amount.used}, at most {amount.max_unit} at once',
+            style='not bold',
+        )
+    if provider.is_ours:
+        label.append(f'\n{", ".join(provider.traits)}', style='dim not bold')
+    return label

@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The flavor alone says what a server needs."""
+
+from demo import ballast
+from demo import scene as scenes
+from demo import tree
+
+_PINNED = {'hw:cpu_policy': 'dedicated'}
+
+#: Name -> (vCPUs, MiB of memory, extra specs).
+FLAVORS = {
+    'gold': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '4'}),
+    'silver': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '2'}),
+    'bronze': (1, 256, {**_PINNED, f'resources:{tree.WAYS}': '1'}),
+    'giant': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '11'}),
+    ballast.FLAVOR: (1, 65536, {}),
+}
+
+
+def play(scene: scenes.Scene) -> None:
+    """Create the flavors and the image that all servers boot from."""
+    scene.stage.act(
+        'Flavors',
+        'resources:CUSTOM_LLC_WAYS is how many ways of the last-level cache '
+        'a server gets for itself, next to the CPUs that it is pinned to.',
+    )
+    with scene.stage.step('Upload an image of 512 bytes'):
+        image = scene.sdk.image.upload_image(
+            name='empty',
+            disk_format='raw',
+            container_format='bare',
+            data=bytes(512),
+        )
+        scene.image_id = image.id
+    with scene.stage.step('Create the flavors'):
+        for name, (vcpus, ram, extra_specs) in FLAVORS.items():
+            scene.flavors[name] = _create(scene, name, vcpus, ram, extra_specs)
+    scene.stage.table(
+        'Flavors',
+        ('name', 'vCPUs', 'MiB', 'extra specs'),
+        [
+            (name, vcpus, ram, ', '.join(f'{k}={v}' for k, v in specs.items()))
+            for name, (vcpus, ram, specs) in FLAVORS.items()
+        ],
+    )
+
+
+def _create(
+    scene: scenes.Scene,
+    name: str,
+    vcpus: int,
+    ram: int,
+    extra_specs: dict[str, str],
+) -> str:
+    flavor = scene.sdk.compute.create_flavor(
+        name=name, vcpus=vcpus, ram=ram, disk=0
+    )
+    if extra_specs:
+        scene.sdk.compute.create_flavor_extra_specs(flavor, extra_specs)
+    return str(flavor.id)

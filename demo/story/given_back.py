@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Delete: everything is given back, everywhere."""
+
+from demo import holdings
+from demo import scene as scenes
+from demo import servers
+from demo import stage as stages
+from demo import tree
+from demo import waiting
+
+
+def play(scene: scenes.Scene) -> None:
+    """Delete all servers and look for what they left.
+
+    :raises NotAsTold: something is still held
+    """
+    scene.stage.act('Delete; everything is given back')
+    delete_all(scene)
+
+
+def delete_all(scene: scenes.Scene) -> None:
+    """Delete the servers of the story and hold the hosts to being empty.
+
+    :raises NotAsTold: something is still held
+    """
+    count = len(scene.servers)
+    with scene.stage.step(f'Delete {count} servers'):
+        while scene.servers:
+            name, server_id = scene.servers.popitem()
+            servers.delete(scene.sdk, server_id)
+            left = tree.list_allocations(scene.cloud.placement, server_id)
+            stages.expect(not left, f'{name} holds nothing', left)
+    with scene.stage.step('Wait until placement has the ways back'):
+        waiting.until(
+            lambda: _is_whole(scene),
+            'no way and no class is used or reserved for servers',
+        )
+    scene.stage.table(
+        'What is still held',
+        ('host', 'ledger rows', 'placement consumers', 'RMD workloads'),
+        [_count(scene, host) for host in scene.hosts],
+    )
+
+
+def _count(scene: scenes.Scene, host: str) -> tuple[str, int, int, int]:
+    ledger = len(holdings.list_assigned(scene, host))
+    consumers = {
+        consumer
+        for one in tree.list_ours(scene.cloud.placement)
+        if one.host == host
+        for consumer in tree.list_consumers(scene.cloud.placement, one.uuid)
+    }
+    workloads = len(scene.simulators[host].workloads())
+    stages.expect(
+        ledger == len(consumers) == workloads == 0,
+        f'nothing is held on {host}',
+        f'{ledger} ledger rows, {len(consumers)} consumers in placement, '
+        f'{workloads} RMD workloads',
+    )
+    return host, ledger, len(consumers), workloads
+
+
+def _is_whole(scene: scenes.Scene) -> bool:
+    """Say whether all hosts, which are alike, offer the same again."""
+    offers = {
+        tuple(
+            (one.name.removeprefix(host), name, amount.available)
+            for one in tree.list_ours(scene.cloud.placement)
+            if one.host == host
+            for name, amount in one.amounts.items()
+        )
+        for host in scene.hosts
+    }
+    return len(offers) == 1

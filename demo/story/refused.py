@@ -1,0 +1,76 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The host has the final say: it refuses what placement agreed to."""
+
+from demo import ballast
+from demo import landed
+from demo import reasons
+from demo import scene as scenes
+from demo import servers
+from demo import stage as stages
+from demo.story import boot
+
+_FOREIGN = 'other-software'
+_SERVER = 'late-1'
+
+#: A host may publish in the moment between; that is no failure, and rare.
+_ATTEMPTS = 4
+
+
+def play(scene: scenes.Scene) -> None:
+    """Take a host's ways behind its back, then boot there.
+
+    :raises NotAsTold: the host did not refuse, or no other host took over
+    """
+    scene.stage.act(
+        'A host refuses, another one takes over',
+        'Other software takes the free ways of a host just after it has '
+        'published them. Placement and the scheduler still believe in them.',
+    )
+    host = scene.hosts[0]
+    mark = scene.journal.mark()
+    with ballast.prefer(scene, host):
+        for _attempt in range(_ATTEMPTS):
+            asked = _boot_behind_its_back(scene, host)
+            if asked[0] == host:
+                break
+            scene.stage.note(
+                f'{host} published the loss before the scheduler chose; '
+                f'once more.'
+            )
+            servers.delete(scene.sdk, scene.servers.pop(_SERVER))
+    scene.stage.table(
+        'Who was asked to build it, from Nova\'s instance actions',
+        ('host', 'outcome'),
+        [*((one, 'refused') for one in asked[:-1]), (asked[-1], 'built it')],
+    )
+    reasons.show(scene, mark, host=host)
+    stages.expect(
+        asked[0] == host and len(asked) == 2,
+        f'{host} refuses {_SERVER} and another host builds it',
+        asked,
+    )
+    landed.show(scene, [_SERVER])
+
+
+def _boot_behind_its_back(scene: scenes.Scene, host: str) -> list[str]:
+    """Give the hosts that were asked, the last of which built the server."""
+    simulator = scene.simulators[host]
+    with scene.stage.step(f'Other software takes the free cache of {host}'):
+        simulator.add_foreign_group(_FOREIGN, simulator.free_ways())
+    try:
+        boot.boot(scene, _SERVER, 'silver')
+    finally:
+        simulator.remove_foreign_group(_FOREIGN)
+    attempts = servers.list_attempts(scene.sdk, scene.servers[_SERVER])
+    return [one.host for one in attempts]

@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""More than fits: who says no, and why, for each host."""
+
+from demo import reasons
+from demo import scene as scenes
+from demo import servers
+from demo import stage as stages
+from demo.story import boot
+from demo import tree
+
+
+def play(scene: scenes.Scene) -> None:
+    """Ask for more ways than there are, then for more classes.
+
+    :raises NotAsTold: a server was built that cannot have what it asks for
+    """
+    scene.stage.act('More than fits')
+    _ask_for_too_many_ways(scene)
+    _run_out_of_classes(scene)
+
+
+def _ask_for_too_many_ways(scene: scenes.Scene) -> None:
+    scene.stage.note(
+        'No cache has as many ways for servers as the flavor giant wants: '
+        'placement offers no host at all.'
+    )
+    _refused(scene, 'giant-1', 'giant')
+    wanted = 11
+    scene.stage.table(
+        f'Why no host can give {wanted} {tree.WAYS}',
+        ('host', 'provider', 'total', 'reserved', 'used', 'left', 'at once'),
+        [
+            (
+                one.host,
+                one.name,
+                amount.total,
+                amount.reserved,
+                amount.used,
+                amount.available,
+                amount.max_unit,
+            )
+            for one in tree.list_ours(scene.cloud.placement)
+            for name, amount in one.amounts.items()
+            if name == tree.WAYS
+        ],
+    )
+
+
+def _run_out_of_classes(scene: scenes.Scene) -> None:
+    scene.stage.note(
+        'Every server with ways takes a class of service too, and a CPU has '
+        'few. Small servers take them all; ways are still left.'
+    )
+    names = []
+    for number in range(1, _free_classes(scene) + 1):
+        names.append(f'small-{number}')
+        boot.boot(scene, names[-1], 'bronze')
+    mark = scene.journal.mark()
+    offered = _offered(scene)
+    _refused(scene, 'small-too-many', 'bronze')
+    scene.stage.note(
+        f'Placement would have offered {offered} hosts for it; what the '
+        f'scheduler\'s filter said of each:'
+    )
+    reasons.show(scene, mark)
+    with scene.stage.step('Delete the small servers'):
+        for name in names:
+            servers.delete(scene.sdk, scene.servers.pop(name))
+
+
+def _refused(scene: scenes.Scene, name: str, flavor: str) -> None:
+    with scene.stage.step(f'Boot {name}, {flavor}') as step:
+        made = servers.boot(
+            scene.sdk,
+            name,
+            flavor_id=scene.flavors[flavor],
+            image_id=scene.image_id,
+        )
+        status, fault = made.status, servers.fault(made)
+        allocations = tree.list_allocations(scene.cloud.placement, made.id)
+        servers.delete(scene.sdk, made.id)
+        stages.expect(status == 'ERROR', f'{name} is refused', status)
+        stages.expect(
+            not allocations, f'{name} holds nothing in placement', allocations
+        )
+        step.result = f'refused as it should be: {fault}'
+
+
+def _free_classes(scene: scenes.Scene) -> int:
+    return sum(
+        one.amounts[tree.CLOS].available
+        for one in tree.list_ours(scene.cloud.placement)
+        if tree.CLOS in one.amounts
+    )
+
+
+def _offered(scene: scenes.Scene) -> int:
+    found = tree.get(
+        scene.cloud.placement,
+        f'/allocation_candidates?resources={tree.WAYS}:1',
+    )
+    by_uuid = {
+        one.uuid: one.host for one in tree.list_ours(scene.cloud.placement)
+    }
+    return len(
+        {
+            by_uuid[rp_uuid]
+            for request in found['allocation_requests']
+            for rp_uuid in request['allocations']
+        }
+    )

@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What placement knows of the hosts, read through its public API."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from keystoneauth1 import adapter
+
+from demo import stage
+
+#: The trait that every provider of this package carries.
+OWNER_TRAIT = 'CUSTOM_OWNER_EXT_RESOURCES'
+
+WAYS = 'CUSTOM_LLC_WAYS'
+CLOS = 'CUSTOM_RDT_CLOS'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """One resource class of a provider."""
+
+    total: int
+    reserved: int
+    used: int
+    max_unit: int
+    allocation_ratio: float
+
+    @property
+    def available(self) -> int:
+        """What placement would still give out."""
+        capacity = int((self.total - self.reserved) * self.allocation_ratio)
+        return capacity - self.used
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One resource provider with all that belongs to it.
+
+    :ivar host: name of the root of its tree, which is the compute host
+    """
+
+    uuid: str
+    name: str
+    parent_uuid: str | None
+    host: str
+    traits: tuple[str, ...]
+    amounts: Mapping[str, Amount]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this package published it."""
+        return OWNER_TRAIT in self.traits
+
+
+def list_providers(placement: adapter.Adapter) -> tuple[Provider, ...]:
+    """Give all providers, parents before their children."""
+    found = get(placement, '/resource_providers')['resource_providers']
+    names = {one['uuid']: one['name'] for one in found}
+    made = [_provider(placement, one, names) for one in found]
+    return tuple(
+        sorted(made, key=lambda p: (p.host, p.parent_uuid or '', p.name))
+    )
+
+
+def list_ours(placement: adapter.Adapter) -> tuple[Provider, ...]:
+    """Give the providers that this package published."""
+    return tuple(p for p in list_providers(placement) if p.is_ours)
+
+
+def list_allocations(
+    placement: adapter.Adapter, consumer_uuid: str
+) -> dict[str, dict[str, int]]:
+    """Give rp_uuid -> resource class -> amount of one server."""
+    found = get(placement, f'/allocations/{consumer_uuid}')['allocations']
+    return {uuid: one['resources'] for uuid, one in found.items()}
+
+
+def list_consumers(
+    placement: adapter.Adapter, rp_uuid: str
+) -> dict[str, dict[str, int]]:
+    """Give consumer uuid -> resource class -> amount of one provider."""
+    path = f'/resource_providers/{rp_uuid}/allocations'
+    found = get(placement, path)['allocations']
+    return {uuid: one['resources'] for uuid, one in found.items()}
+
+
+def get(placement: adapter.Adapter, path: str) -> Any:
+    """GET a path of placement.
+
+    :raises NotAsTold: placement answers with an error
+    """
+    answer = placement.get(path)
+    stage.expect(
+        answer.status_code == 200,
+        f'placement answers GET {path}',
+        f'{answer.status_code} {answer.text}',
+    )
+    return answer.json()
+
+
+def _provider(
+    placement: adapter.Adapter, one: Any, names: Mapping[str, str]
+) -> Provider:
+    base = f'/resource_providers/{one["uuid"]}'
+    inventories = get(placement, f'{base}/inventories')['inventories']
+    usages = get(placement, f'{base}/usages')['usages']
+    return Provider(
+        uuid=one['uuid'],
+        name=one['name'],
+        parent_uuid=one['parent_provider_uuid'],
+        host=names[one['root_provider_uuid']],
+        traits=tuple(get(placement, f'{base}/traits')['traits']),
+        amounts={
+            resource_class: Amount(
+                total=inventory['total'],
+                reserved=inventory['reserved'],
+                used=usages.get(resource_class, 0),
+                max_unit=inventory['max_unit'],
+                allocation_ratio=inventory['allocation_ratio'],
+            )
+            for resource_class, inventory in sorted(inventories.items())
+        },
+    )
