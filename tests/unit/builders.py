@@ -145,4 +145,5 @@ def make_view(
     return view.HostView(
         tracked=tracked,
         keys={RDT: 'RDT', L3_0: 'L3_0', L3_1: 'L3_1', POOL: 'POOL'},
+        resource_classes=frozenset({WAYS, CLOS, SEATS}),
     )

@@ -1,0 +1,52 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the granularity test."""
+
+from nova_ext_resources import exception
+from nova_ext_resources.claim_tests import granularity
+from nova_ext_resources.objects import view
+from tests import base
+from tests.unit import builders
+
+PLACE = builders.POOL, builders.SEATS
+
+
+class TestGranularity(base.TestCase):
+    def find(
+        self, tracked: view.Tracked, amount: int
+    ) -> list[exception.Shortfall]:
+        test = granularity.GranularityTest(builders.make_trackers())
+        request = builders.make_request({PLACE[0]: {PLACE[1]: amount}})
+        host = view.HostView(tracked={PLACE: tracked})
+        return list(test.shortfalls(host, request))
+
+    def test_an_amount_that_keeps_the_units_has_no_shortfall(self) -> None:
+        tracked = builders.make_count(12, min_unit=2, step_size=2)
+
+        self.assertEqual([], self.find(tracked, 4))
+
+    def test_each_broken_rule_is_reported(self) -> None:
+        tracked = builders.make_count(12, min_unit=4, max_unit=8, step_size=4)
+        for amount, word in ((1, 'at least'), (9, 'at most'), (6, 'multiple')):
+            with self.subTest(amount=amount):
+                [shortfall] = self.find(tracked, amount)
+                self.assertEqual(amount, shortfall.requested)
+                self.assertEqual(12, shortfall.available)
+                self.assertIn(word, shortfall.reason)
+
+    def test_a_published_view_leaves_it_to_placement(self) -> None:
+        tracked = view.Tracked(
+            tracker='count', state=builders.make_count(12).state
+        )
+
+        self.assertEqual([], self.find(tracked, 99))

@@ -1,0 +1,399 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of claims: everything is taken, or every reason is told."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import hypothesis
+from hypothesis import strategies as st
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import claims
+from nova_ext_resources import exception
+from nova_ext_resources.claim_tests import cache_affinity
+from nova_ext_resources.claim_tests import capacity
+from nova_ext_resources.claim_tests import granularity
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view
+from nova_ext_resources.plugins import base as plugin_base
+from tests import base
+from tests.unit import builders
+from tests.unit import strategies
+
+Allocations: TypeAlias = Mapping[str, Mapping[str, int]]
+
+TRACKERS = builders.make_trackers()
+
+#: Nova's own root provider, which is among every server's allocations.
+NODE: str = uuidsentinel.node
+
+hosts = st.builds(
+    lambda one, other, clos, seats: builders.make_view(
+        [one, other], clos=clos, seats=seats
+    ),
+    strategies.masks,
+    strategies.masks,
+    st.integers(min_value=0, max_value=3),
+    st.integers(min_value=0, max_value=3),
+)
+_amounts = st.integers(min_value=1, max_value=6)
+allocations_of_ours = st.fixed_dictionaries(
+    {},
+    optional={
+        builders.L3_0: st.just(builders.WAYS),
+        builders.L3_1: st.just(builders.WAYS),
+        builders.POOL: st.just(builders.SEATS),
+        builders.RDT: st.just(builders.CLOS),
+        NODE: st.just('VCPU'),
+    },
+).flatmap(
+    lambda classes: st.fixed_dictionaries(
+        {
+            rp: st.fixed_dictionaries({resource_class: _amounts})
+            for rp, resource_class in classes.items()
+        }
+    )
+)
+
+
+def make_tests() -> list[plugin_base.ClaimTest]:
+    return [
+        granularity.GranularityTest(TRACKERS),
+        capacity.CapacityTest(TRACKERS),
+        cache_affinity.CacheAffinityTest(TRACKERS),
+    ]
+
+
+def find(
+    host: view.HostView, allocations: Allocations | None = None, **fields: Any
+) -> tuple[exception.Shortfall, ...]:
+    request = builders.make_request(allocations, **fields)
+    return claims.find_shortfalls(host, request, make_tests())
+
+
+def take(
+    host: view.HostView, allocations: Allocations | None = None
+) -> tuple[view.HostView, tuple[assignment.Assignment, ...]]:
+    request = builders.make_request(allocations)
+    return claims.take(host, request, TRACKERS)
+
+
+class TestTake(base.TestCase):
+    def test_a_server_with_ways_takes_a_class_of_service_too(self) -> None:
+        _host, held = take(builders.make_view())
+
+        self.assertEqual(
+            (
+                builders.make_assignment(),
+                builders.make_assignment(
+                    rp_uuid=builders.RDT,
+                    rp_key='RDT',
+                    resource_class=builders.CLOS,
+                    amount=1,
+                    units={},
+                    is_allocated=False,
+                ),
+            ),
+            held,
+        )
+
+    def test_one_class_of_service_serves_all_its_domains(self) -> None:
+        host, _held = take(
+            builders.make_view(clos=1),
+            {
+                builders.L3_0: {builders.WAYS: 4},
+                builders.L3_1: {builders.WAYS: 2},
+            },
+        )
+
+        self.assertEqual(
+            1, host.tracked[builders.RDT, builders.CLOS].state.used
+        )
+
+    def test_a_class_of_service_that_is_asked_for_is_not_taken_twice(
+        self,
+    ) -> None:
+        _host, held = take(
+            builders.make_view(),
+            {
+                builders.L3_0: {builders.WAYS: 4},
+                builders.RDT: {builders.CLOS: 1},
+            },
+        )
+
+        self.assertEqual(2, len(held))
+        self.assertTrue(all(one.is_allocated for one in held))
+
+    def test_what_others_allocate_is_passed_over(self) -> None:
+        host = builders.make_view()
+
+        after, held = take(host, {NODE: {'VCPU': 2}})
+
+        self.assertEqual((host, ()), (after, held))
+
+    def test_a_provider_without_a_key_is_taken_from_all_the_same(
+        self,
+    ) -> None:
+        host = view.HostView(tracked=builders.make_view().tracked)
+
+        _after, held = take(host)
+
+        self.assertEqual({''}, {one.rp_key for one in held})
+
+    @hypothesis.given(host=hosts, allocations=allocations_of_ours)
+    def test_it_takes_exactly_when_capacity_has_no_shortfall(
+        self, host: view.HostView, allocations: Allocations
+    ) -> None:
+        request = builders.make_request(allocations)
+        short = claims.find_shortfalls(
+            host, request, [capacity.CapacityTest(TRACKERS)]
+        )
+
+        try:
+            claims.take(host, request, TRACKERS)
+        except ValueError:
+            was_taken = False
+        else:
+            was_taken = True
+
+        self.assertEqual(was_taken, not short)
+
+    @hypothesis.given(host=hosts, allocations=allocations_of_ours)
+    def test_it_takes_everything_or_nothing(
+        self, host: view.HostView, allocations: Allocations
+    ) -> None:
+        before = stats.encode(host)
+
+        try:
+            after, held = take(host, allocations)
+        except ValueError:
+            after, held = host, ()
+
+        self.assertEqual(before, stats.encode(host))
+        got = {(one.rp_uuid, one.resource_class): one.amount for one in held}
+        if held:
+            asked = {
+                (rp, resource_class): amount
+                for rp, resources in allocations.items()
+                for resource_class, amount in resources.items()
+                if (rp, resource_class) in host.tracked
+            }
+            self.assertLessEqual(asked.items(), got.items())
+        for place, tracked in after.tracked.items():
+            self.assertEqual(got.get(place, 0), tracked.state.used)
+
+    @hypothesis.given(host=hosts, allocations=allocations_of_ours)
+    def test_the_scheduler_and_the_host_decide_the_same(
+        self, host: view.HostView, allocations: Allocations
+    ) -> None:
+        request = builders.make_request(allocations)
+        document = stats.decode(stats.encode(host))
+        assert document is not None
+        published = stats.make_view(document, TRACKERS)
+        tests = make_tests()[1:]
+
+        self.assertEqual(
+            claims.find_shortfalls(host, request, tests),
+            claims.find_shortfalls(published, request, tests),
+        )
+
+
+class TestGive(base.TestCase):
+    @hypothesis.given(host=hosts, allocations=allocations_of_ours)
+    def test_giving_back_makes_the_very_view_from_before(
+        self, host: view.HostView, allocations: Allocations
+    ) -> None:
+        request = builders.make_request(allocations)
+        hypothesis.assume(
+            not claims.find_shortfalls(
+                host, request, [capacity.CapacityTest(TRACKERS)]
+            )
+        )
+
+        after, held = claims.take(host, request, TRACKERS)
+
+        self.assertEqual(host, claims.give(after, held, TRACKERS))
+
+    def test_units_of_a_provider_that_is_gone_are_passed_over(self) -> None:
+        _after, held = take(builders.make_view())
+        gone = view.HostView()
+
+        self.assertEqual(gone, claims.give(gone, held, TRACKERS))
+
+
+class TestFindShortfalls(base.TestCase):
+    def test_what_fits_has_none(self) -> None:
+        self.assertEqual((), find(builders.make_view()))
+
+    def test_all_of_them_are_reported_sorted(self) -> None:
+        host = builders.make_view([0, 0x7FF], clos=0, seats=1)
+
+        found = find(
+            host,
+            {
+                builders.POOL: {builders.SEATS: 2},
+                builders.L3_0: {builders.WAYS: 12},
+            },
+            cpus=None,
+            asked={builders.SEATS: 5},
+        )
+
+        self.assertEqual(tuple(sorted(set(found))), found)
+        self.assertEqual(
+            {
+                ('', builders.SEATS),
+                (builders.POOL, builders.SEATS),
+                (builders.L3_0, builders.WAYS),
+                (builders.RDT, builders.CLOS),
+            },
+            {(one.rp_uuid, one.resource_class) for one in found},
+        )
+        # Granularity, capacity and affinity each have one on the ways.
+        self.assertEqual(3, sum(one.rp_uuid == builders.L3_0 for one in found))
+
+    def test_a_class_of_service_that_is_missing_is_a_shortfall(self) -> None:
+        [shortfall] = find(builders.make_view(clos=0))
+
+        self.assertEqual(builders.CLOS, shortfall.resource_class)
+
+    def test_what_was_asked_for_and_not_allocated_is_a_shortfall(
+        self,
+    ) -> None:
+        [shortfall] = find(builders.make_view(), {}, asked={builders.WAYS: 4})
+
+        self.assertEqual(
+            ('', builders.WAYS, 4, 0),
+            (
+                shortfall.rp_uuid,
+                shortfall.resource_class,
+                shortfall.requested,
+                shortfall.available,
+            ),
+        )
+
+    def test_amounts_of_several_providers_add_up(self) -> None:
+        found = find(
+            builders.make_view(),
+            {
+                builders.L3_0: {builders.WAYS: 2},
+                builders.L3_1: {builders.WAYS: 2},
+            },
+            asked={builders.WAYS: 4},
+            cpus=[0, 12],
+        )
+
+        self.assertEqual((), found)
+
+    def test_what_nobody_here_has_is_left_to_others(self) -> None:
+        self.assertEqual(
+            (), find(builders.make_view(), asked={'CUSTOM_BAREMETAL': 1})
+        )
+
+
+class TestRelocate(base.TestCase):
+    def relocate(
+        self, host: view.HostView, **fields: Any
+    ) -> assignment.ClaimRequest | None:
+        request = builders.make_request(**fields)
+        return claims.relocate(host, request, make_tests())
+
+    def test_ways_follow_the_cpus_to_the_other_domain(self) -> None:
+        moved = self.relocate(
+            builders.make_view(),
+            allocations={
+                NODE: {'VCPU': 2},
+                builders.L3_0: {builders.WAYS: 4},
+            },
+            cpus=[12, 13],
+        )
+
+        assert moved is not None
+        self.assertEqual(
+            {NODE: {'VCPU': 2}, builders.L3_1: {builders.WAYS: 4}},
+            moved.allocations,
+        )
+
+    def test_a_domain_without_room_is_no_way_out(self) -> None:
+        moved = self.relocate(builders.make_view([0x7FF, 0]), cpus=[12, 13])
+
+        self.assertIsNone(moved)
+
+    def test_ways_on_a_domain_that_the_request_has_too_are_not_merged(
+        self,
+    ) -> None:
+        moved = self.relocate(
+            builders.make_view(),
+            allocations={
+                builders.L3_0: {builders.WAYS: 2},
+                builders.L3_1: {builders.WAYS: 2},
+            },
+            cpus=[0, 1],
+        )
+
+        self.assertIsNone(moved)
+
+    def test_resources_that_imply_nothing_stay_where_they_are(self) -> None:
+        other: str = uuidsentinel.other_pool
+        host = builders.make_view(seats=1)
+        host = view.HostView(
+            tracked={
+                **host.tracked,
+                (other, builders.SEATS): builders.make_count(9),
+            }
+        )
+
+        moved = self.relocate(
+            host, allocations={builders.POOL: {builders.SEATS: 4}}
+        )
+
+        self.assertIsNone(moved)
+
+    def test_other_classes_of_the_same_provider_stay(self) -> None:
+        host = builders.make_view()
+        host = view.HostView(
+            tracked={
+                **host.tracked,
+                (builders.L3_0, builders.SEATS): builders.make_count(9),
+            }
+        )
+
+        moved = self.relocate(
+            host,
+            allocations={builders.L3_0: {builders.WAYS: 4, builders.SEATS: 1}},
+            cpus=[12, 13],
+        )
+
+        assert moved is not None
+        self.assertEqual(
+            {
+                builders.L3_0: {builders.SEATS: 1},
+                builders.L3_1: {builders.WAYS: 4},
+            },
+            moved.allocations,
+        )
+
+    @hypothesis.given(host=hosts, cpu=st.integers(min_value=0, max_value=47))
+    def test_what_it_finds_fits_and_is_the_same_amount(
+        self, host: view.HostView, cpu: int
+    ) -> None:
+        moved = self.relocate(host, cpus=[cpu])
+
+        if moved is not None:
+            self.assertEqual(
+                (), claims.find_shortfalls(host, moved, make_tests())
+            )
+            self.assertEqual(
+                [{builders.WAYS: 4}], list(moved.allocations.values())
+            )
