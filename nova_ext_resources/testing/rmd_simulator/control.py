@@ -1,0 +1,177 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The simulator's own paths, below ``/-/``, which RMD does not have.
+
+``GET /-/groups``
+    All control groups, in the words of resctrl: what is really in force.
+``POST /-/groups`` ``{"name": ..., "ways": {"0": "1-2"}, "cpus": "5"}``
+    Make a group as other software would; ``cpus`` may be left out.
+``DELETE /-/groups/NAME``
+    Remove such a group.
+``GET /-/faults``, ``POST /-/faults``, ``DELETE /-/faults``
+    List, add and clear faults. The body has the fields of
+    :class:`.faults.Fault`, such as ``{"kind": "hang", "methods": ["POST"]}``.
+``POST /-/lie`` ``{"lie": true}``
+    Answer 201 and enforce nothing.
+``POST /-/restart`` ``{"keep_database": true, "down_for": 2.5}``
+    Restart after the answer, optionally staying away for some seconds.
+``POST /-/workloads``
+    Put a workload on record as RMD's own Nova listener does.
+``GET /-/requests``
+    Method and path of every request so far.
+
+A mistake is answered 400 with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+from nova_ext_resources.testing.rmd_simulator import allocation
+from nova_ext_resources.testing.rmd_simulator import cores
+from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
+from nova_ext_resources.testing.rmd_simulator import gojson
+from nova_ext_resources.testing.rmd_simulator import masks
+from nova_ext_resources.testing.rmd_simulator import messages
+from nova_ext_resources.testing.rmd_simulator import validation
+
+if TYPE_CHECKING:
+    from nova_ext_resources.testing.rmd_simulator import simulator
+
+PREFIX = '/-/'
+
+#: Seconds between the answer to a restart and the restart.
+RESTART_DELAY = 0.05
+
+
+def respond(
+    held: simulator.Simulator, request: messages.Request
+) -> messages.Response:
+    """Carry out a request to the simulator itself."""
+    what, _, name = request.path.removeprefix(PREFIX).partition('/')
+    action = _ACTIONS.get((request.method, what))
+    if action is None:
+        return messages.text(404, f'{request.method} /-/{what}: unknown\n')
+    try:
+        data = json.loads(request.body or '{}')
+        if not isinstance(data, Mapping):
+            raise ValueError('the body is not an object')
+        return messages.entity(action(held, name, data))
+    except (
+        KeyError,
+        ValueError,
+        TypeError,
+        allocation.CannotEnforce,
+        validation.Refused,
+        cores.Panic,
+    ) as err:
+        return messages.text(400, f'{type(err).__name__}: {err}\n')
+
+
+def _list_groups(
+    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+) -> Any:
+    return held.list_groups()
+
+
+def _add_group(
+    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
+) -> Any:
+    ways = {
+        int(cache_id): sum(1 << way for way in masks.parse_ranges(text))
+        for cache_id, text in data['ways'].items()
+    }
+    cpus = masks.parse_ranges(data.get('cpus', ''))
+    held.add_foreign_group(data['name'], ways, cpus)
+    return held.list_groups()
+
+
+def _remove_group(
+    held: simulator.Simulator, name: str, _data: Mapping[str, Any]
+) -> Any:
+    held.remove_foreign_group(name)
+    return held.list_groups()
+
+
+def _list_faults(
+    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+) -> Any:
+    return [dataclasses.asdict(fault) for fault in held.faults.list_faults()]
+
+
+def _add_fault(
+    held: simulator.Simulator, name: str, data: Mapping[str, Any]
+) -> Any:
+    held.faults.add(faults_mod.from_dict(data))
+    return _list_faults(held, name, data)
+
+
+def _clear_faults(
+    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+) -> Any:
+    held.faults.clear()
+    held.lie(False)
+    return []
+
+
+def _lie(
+    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
+) -> Any:
+    held.lie(bool(data.get('lie', True)))
+    return {}
+
+
+def _restart(
+    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
+) -> Any:
+    # The thread that answers cannot stop the server that waits for it.
+    held.restart_later(
+        keep_database=bool(data.get('keep_database', True)),
+        delay=RESTART_DELAY,
+        down_for=float(data.get('down_for', 0.0)),
+    )
+    return {}
+
+
+def _add_workload(
+    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
+) -> Any:
+    # Numbers must be as the daemon's own decoder gives them.
+    held.add_workload(gojson.decode(json.dumps(data)))
+    return [record.to_body() for record in held.daemon.list_records()]
+
+
+def _list_requests(
+    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+) -> Any:
+    return [list(request) for request in held.requests]
+
+
+_ACTIONS: dict[
+    tuple[str, str],
+    Callable[[simulator.Simulator, str, Mapping[str, Any]], Any],
+] = {
+    ('GET', 'groups'): _list_groups,
+    ('POST', 'groups'): _add_group,
+    ('DELETE', 'groups'): _remove_group,
+    ('GET', 'faults'): _list_faults,
+    ('POST', 'faults'): _add_fault,
+    ('DELETE', 'faults'): _clear_faults,
+    ('POST', 'lie'): _lie,
+    ('POST', 'restart'): _restart,
+    ('POST', 'workloads'): _add_workload,
+    ('GET', 'requests'): _list_requests,
+}

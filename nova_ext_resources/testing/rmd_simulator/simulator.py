@@ -1,0 +1,240 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A simulated RMD that listens on a port, to be held in the hand.
+
+What a test or a demonstration does to it that a client of RMD cannot do:
+look at what is really in force, take ways as other software would, let it
+fail, and restart it. The same can be done over HTTP below ``/-/``, a path
+that RMD does not have; see :mod:`.control`.
+"""
+
+from collections.abc import Iterable, Mapping
+import json
+import os
+import pathlib
+import tempfile
+import threading
+from typing import Any
+
+from nova_ext_resources.testing.rmd_simulator import access
+from nova_ext_resources.testing.rmd_simulator import control
+from nova_ext_resources.testing.rmd_simulator import daemon as daemon_mod
+from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
+from nova_ext_resources.testing.rmd_simulator import masks
+from nova_ext_resources.testing.rmd_simulator import messages
+from nova_ext_resources.testing.rmd_simulator import resctrl
+from nova_ext_resources.testing.rmd_simulator import routes
+from nova_ext_resources.testing.rmd_simulator import server as server_mod
+from nova_ext_resources.testing.rmd_simulator import settings as settings_mod
+from nova_ext_resources.testing.rmd_simulator import workload
+
+
+class Simulator:
+    """One RMD on one host.
+
+    :param port: 0 for any free one
+    :param tls: certificates; None for RMD's debug mode, plain HTTP
+    :param users: name -> password, for RMD with ``clientauth = no``
+    :param database: a file that outlives the process: its records, and the
+        groups, which belong to the kernel
+    :ivar requests: (method, path) of all requests to RMD so far
+    """
+
+    def __init__(
+        self,
+        settings: settings_mod.Settings | None = None,
+        *,
+        address: str = '127.0.0.1',
+        port: int = 0,
+        tls: server_mod.Tls | None = None,
+        users: Mapping[str, str] | None = None,
+        database: str | None = None,
+    ) -> None:
+        self.settings = settings or settings_mod.Settings()
+        self.daemon = daemon_mod.Daemon(self.settings)
+        self.faults = faults_mod.Faults()
+        self.requests: list[tuple[str, str]] = []
+        self._users = users
+        self._database = pathlib.Path(database) if database else None
+        self._saving = threading.Lock()
+        self._ending = threading.Event()
+        self._restarts: list[threading.Thread] = []
+        self._load()
+        self._server = server_mod.Server(
+            self.handle, self.faults, address=address, port=port, tls=tls
+        )
+
+    # Running.
+
+    @property
+    def url(self) -> str:
+        """Where it listens, or will."""
+        return self._server.url
+
+    def start(self) -> None:
+        """Listen."""
+        self._ending.clear()
+        self._server.start()
+
+    def stop(self) -> None:
+        """Listen no more; all threads have ended when it returns."""
+        self._ending.set()
+        for thread in self._restarts:
+            thread.join()
+        self._server.stop()
+
+    def refuse_connections(self) -> None:
+        """Be as if the process were gone; the port stays known."""
+        self._server.stop()
+
+    def accept_connections(self) -> None:
+        """Listen again, on the same port."""
+        self._server.start()
+
+    def restart(
+        self, *, keep_database: bool = True, keep_groups: bool | None = None
+    ) -> None:
+        """Restart the daemon.
+
+        :param keep_database: whether its records survive
+        :param keep_groups: whether the kernel keeps its groups; by default
+            they go with the records, as when the host is rebooted
+        :raises StartFailed: it does not start; it listens no more
+        """
+        is_kept = keep_database if keep_groups is None else keep_groups
+        self._server.stop()
+        self.daemon.restart(keep_database=keep_database, keep_groups=is_kept)
+        self._save()
+        if not self._ending.is_set():
+            self._server.start()
+
+    def restart_later(
+        self, *, keep_database: bool, delay: float, down_for: float
+    ) -> None:
+        """Restart after ``delay`` seconds, away for ``down_for`` seconds."""
+
+        def act() -> None:
+            self._ending.wait(delay)
+            self._server.stop()
+            self._ending.wait(down_for)
+            self.restart(keep_database=keep_database)
+
+        thread = threading.Thread(target=act, name='rmd-restart')
+        self._restarts.append(thread)
+        thread.start()
+
+    # Looking and interfering.
+
+    def list_groups(self) -> list[dict[str, Any]]:
+        """Give all control groups as they are in force."""
+        owners: dict[str, list[str]] = {}
+        for record in self.daemon.list_records():
+            owner = record.uuid or record.id
+            owners.setdefault(record.cos_name, []).append(owner)
+        return [
+            _describe(group, self.settings.ways, owners.get(group.name, []))
+            for group in self.daemon.resctrl.groups.values()
+        ]
+
+    def ways_of(self, uuid: str) -> dict[int, int]:
+        """Give the masks in force for a server, per cache.
+
+        :raises KeyError: it has no workload
+        """
+        for record in self.daemon.list_records():
+            if uuid in (record.uuid, record.id):
+                group = self.daemon.resctrl.groups[record.cos_name]
+                return dict(group.ways)
+        raise KeyError(uuid)
+
+    def add_foreign_group(
+        self, name: str, ways: Mapping[int, int], cpus: Iterable[int] = ()
+    ) -> None:
+        """Take ways as other software would.
+
+        :param ways: cache id -> mask
+        """
+        self.daemon.resctrl.add_foreign(name, ways, cpus)
+        self._save()
+
+    def remove_foreign_group(self, name: str) -> None:
+        """Remove a group that ``add_foreign_group`` made."""
+        self.daemon.resctrl.remove_foreign(name)
+        self._save()
+
+    def add_workload(self, body: Mapping[str, Any]) -> None:
+        """Put a workload on record as RMD's Nova listener does."""
+        record = workload.from_stored(body)
+        record.origin = workload.OPENSTACK
+        self.daemon.create(record)
+        self._save()
+
+    def lie(self, is_lying: bool = True) -> None:
+        """Say 201 and enforce nothing, as when libpqos fails."""
+        self.daemon.enforcement.is_lying = is_lying
+
+    # Answering.
+
+    def handle(self, request: messages.Request) -> messages.Response:
+        """Answer one request.
+
+        :raises Panic: the connection is to be closed without an answer
+        """
+        if request.path.startswith(control.PREFIX):
+            return control.respond(self, request)
+        self.requests.append((request.method, request.path))
+        refusal = self._users and access.refuse(self._users, request)
+        if refusal:
+            return refusal
+        try:
+            return routes.respond(self.daemon, request)
+        finally:
+            if request.method != 'GET':
+                self._save()
+
+    def _load(self) -> None:
+        if self._database and self._database.exists():
+            self.daemon.load_dict(json.loads(self._database.read_text()))
+
+    def _save(self) -> None:
+        if self._database is None:
+            return
+        with self._saving:
+            data = json.dumps(self.daemon.to_dict())
+            handle, name = tempfile.mkstemp(dir=self._database.parent)
+            with os.fdopen(handle, 'w') as file:
+                file.write(data)
+            os.replace(name, self._database)
+
+
+def _describe(
+    group: resctrl.Group, ways: int, owners: list[str]
+) -> dict[str, Any]:
+    digits = -(-ways // 4)
+    return {
+        'name': group.name,
+        'is_foreign': group.is_foreign,
+        'schemata': {
+            'L3': {
+                str(cache_id): f'{mask:0{digits}x}'
+                for cache_id, mask in sorted(group.ways.items())
+            },
+            'MB': {
+                str(cache_id): limit
+                for cache_id, limit in sorted(group.bandwidth.items())
+            },
+        },
+        'cpus': masks.format_ranges(group.cpus),
+        'tasks': list(group.tasks),
+        'workloads': owners,
+    }
