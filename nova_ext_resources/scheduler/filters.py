@@ -1,0 +1,202 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Filters that Nova's scheduler loads.
+
+In ``nova.conf``::
+
+    [filter_scheduler]
+    available_filters = nova.scheduler.filters.all_filters
+    available_filters = nova_ext_resources.scheduler.filters.all_filters
+    enabled_filters = ...,ExtendedResourcesFilter
+"""
+
+from collections.abc import Iterable
+import functools
+from typing import Any, NamedTuple
+
+from nova.scheduler import filters
+from nova.scheduler import utils
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import stats
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.scheduler import candidates
+from nova_ext_resources.scheduler import consumption
+from nova_ext_resources.scheduler import request
+
+LOG = logging.getLogger(__name__)
+
+#: Hosts per request whose reasons are worth a line each at INFO.
+MAX_EXPLAINED = 20
+
+
+def all_filters() -> list[type[filters.BaseHostFilter]]:
+    """Give every filter that is installed under our entry points.
+
+    Nova instantiates those that ``enabled_filters`` names.
+
+    :raises PluginLoadFailed: one cannot be imported, or is no filter
+    """
+    classes = loader.load_classes(loader.SCHEDULER_FILTERS)
+    for name, cls in classes.items():
+        if not issubclass(cls, filters.BaseHostFilter):
+            raise exception.PluginLoadFailed(
+                plugin=name,
+                namespace=loader.SCHEDULER_FILTERS,
+                reason=f'{cls!r} is no BaseHostFilter',
+            )
+    return list(classes.values())
+
+
+class ExtendedResourcesFilter(filters.BaseHostFilter):
+    """Keeps the hosts, and the candidates, that can really be had.
+
+    It only narrows what placement offers, and goes by what hosts have
+    published: a host that has not, or in words that are not understood
+    here, passes. Name it last in ``enabled_filters``: the first candidate
+    that it leaves is the one that Nova claims.
+
+    Nova constructs it without arguments, so it gathers what it needs.
+    ``CandidateFilterMixin`` is not used: it formats three messages per
+    candidate even where nobody reads them.
+    """
+
+    # A rebuild keeps its host, its flavor and what it holds, and comes
+    # without candidates.
+    RUN_ON_REBUILD = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._trackers = loader.load_trackers()
+        self._grammar = request.load_grammar()
+        self._consumption = consumption.Consumption(self._trackers)
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        """Ask for one host; Nova itself asks for all of them at once."""
+        return bool(self.filter_all([host_state], spec_obj))
+
+    def filter_all(
+        self, filter_obj_list: Iterable[Any], spec_obj: Any
+    ) -> list[Any]:
+        """Give the hosts that pass, their candidates narrowed."""
+        hosts = list(filter_obj_list)
+        if utils.request_is_rebuild(spec_obj):
+            return hosts
+        try:
+            requirement = request.find_requirement(spec_obj, self._grammar)
+        except exception.InvalidExtraSpec as err:
+            _refuse_request(spec_obj, err)
+            return []
+        if requirement is None:
+            return hosts
+        judge = candidates.Judge(self._trackers, request.find_sizes(spec_obj))
+        is_multiple = request.is_multiple(spec_obj)
+        refused: list[_Refused] = []
+        passed = []
+        for host_state in hosts:
+            one = self._narrow(host_state, judge, is_multiple)
+            if one is None:
+                passed.append(host_state)
+            else:
+                refused.append(one)
+        if refused:
+            _report(refused, judge, spec_obj)
+        return passed
+
+    def _narrow(
+        self, host_state: Any, judge: candidates.Judge, is_multiple: bool
+    ) -> '_Refused | None':
+        """Narrow and order the candidates of a host."""
+        text = host_state.stats.get(stats.KEY)
+        options = host_state.allocation_candidates
+        if is_multiple:
+            document, is_used = self._consumption.read(host_state, text)
+            if is_used:
+                # Should nothing be known of the host, another candidate is
+                # still a better guess than the one that was just claimed.
+                options = [*options[1:], *options[:1]]
+        else:
+            document = stats.decode(text)
+        if document is not None and options:
+            find_free = functools.partial(request.find_free, host_state)
+            kept = judge.choose(document, options, find_free)
+        else:
+            kept = options
+        host_state.allocation_candidates = kept
+        if options and not kept:
+            assert document is not None, 'nothing else narrows'
+            return _Refused(host_state, document, options)
+        if is_multiple:
+            self._consumption.remember(host_state, text, document)
+        return None
+
+
+class _Refused(NamedTuple):
+    """A host that does not pass, and what it takes to say why."""
+
+    host_state: Any
+    document: stats.Document
+    options: list[candidates.Candidate]
+
+
+def _refuse_request(spec_obj: Any, err: exception.InvalidExtraSpec) -> None:
+    LOG.warning(
+        'ExtendedResourcesFilter refuses every host for server %(server)s '
+        '(request %(request)s): %(reason)s. Correct flavor %(flavor)s.',
+        {
+            'server': request.get_server_uuid(spec_obj),
+            'request': request.get_request_id(spec_obj),
+            'reason': err,
+            'flavor': request.get_flavor_name(spec_obj),
+        },
+    )
+
+
+def _report(
+    refused: list[_Refused], judge: candidates.Judge, spec_obj: Any
+) -> None:
+    """Log a line per host, with all that speaks against it."""
+    for number, one in enumerate(refused):
+        level = logging.INFO if number < MAX_EXPLAINED else logging.DEBUG
+        if LOG.isEnabledFor(level):
+            LOG.log(level, *_explain(one, judge, spec_obj))
+    if len(refused) > MAX_EXPLAINED:
+        LOG.info(
+            'ExtendedResourcesFilter refuses %(count)d hosts in all for '
+            'server %(server)s (request %(request)s); a line for each is '
+            'logged at level DEBUG.',
+            {
+                'count': len(refused),
+                'server': request.get_server_uuid(spec_obj),
+                'request': request.get_request_id(spec_obj),
+            },
+        )
+
+
+def _explain(
+    one: _Refused, judge: candidates.Judge, spec_obj: Any
+) -> tuple[str, dict[str, Any]]:
+    find_free = functools.partial(request.find_free, one.host_state)
+    shortfalls = judge.explain(one.document, one.options, find_free)
+    return (
+        'ExtendedResourcesFilter refuses host %(host)s node %(node)s for '
+        'server %(server)s (request %(request)s): %(reasons)s',
+        {
+            'host': one.host_state.host,
+            'node': one.host_state.nodename,
+            'server': request.get_server_uuid(spec_obj),
+            'request': request.get_request_id(spec_obj),
+            'reasons': '; '.join(map(str, shortfalls)),
+        },
+    )

@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a request asks of extended resources, read from Nova's objects."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova_ext_resources import extra_specs
+from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.scheduler import affinity
+
+#: Nova's own classes, always on its root provider: none of ours.
+NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
+
+
+def load_grammar() -> extra_specs.Grammar:
+    """Collect what the installed plugins add to ``resource:``.
+
+    Their classes say it; none is constructed.
+
+    :raises PluginLoadFailed: one cannot be imported
+    """
+    attributes: dict[str, tuple[str, ...]] = {}
+    for tracker in loader.load_classes(loader.TRACKERS).values():
+        for name, values in tracker.ATTRIBUTES.items():
+            known = attributes.get(name, ())
+            attributes[name] = tuple(dict.fromkeys((*known, *values)))
+    enforcers = {
+        name: enforcer.EXTRA_SPECS
+        for name, enforcer in loader.load_classes(loader.ENFORCERS).items()
+        if enforcer.EXTRA_SPECS
+    }
+    return extra_specs.Grammar(attributes=attributes, enforcers=enforcers)
+
+
+def find_requirement(
+    spec_obj: Any, grammar: extra_specs.Grammar
+) -> requirement_obj.Requirement | None:
+    """Give what the flavor asks for; None when that is nothing of ours.
+
+    :raises InvalidExtraSpec: it asks in a way that nobody understands
+    """
+    specs: Mapping[str, str] = get_extra_specs(spec_obj)
+    if not any(map(extra_specs.is_ours, specs)):
+        return None
+    requirement = extra_specs.parse(specs, grammar)
+    return requirement if find_classes(requirement) else None
+
+
+def find_classes(requirement: requirement_obj.Requirement) -> frozenset[str]:
+    """Give the resource classes that are not Nova's own."""
+    return frozenset(requirement.resources) - NOVA_CLASSES
+
+
+def get_extra_specs(spec_obj: Any) -> Mapping[str, str]:
+    flavor = spec_obj.flavor
+    if 'extra_specs' not in flavor:
+        return {}
+    specs: Mapping[str, str] = flavor.extra_specs
+    return specs
+
+
+def find_sizes(spec_obj: Any) -> affinity.Sizes | None:
+    """Give the dedicated CPUs of each guest NUMA cell.
+
+    :returns: None when the request does not say, as an older conductor's
+        may not
+    """
+    if 'numa_topology' not in spec_obj:
+        return None
+    topology = spec_obj.numa_topology
+    sizes = (len(cell.pcpuset) for cell in topology.cells) if topology else ()
+    return tuple(filter(None, sizes))
+
+
+def find_free(host_state: Any) -> affinity.FreeCpus | None:
+    """Give the free dedicated CPUs of each of the host's NUMA cells."""
+    topology = host_state.numa_topology
+    if not topology:
+        return None
+    try:
+        return [
+            frozenset(cell.pcpuset - cell.pinned_cpus)
+            for cell in topology.cells
+        ]
+    # NOTE: what Nova raises for a field that an older host did not fill.
+    except NotImplementedError:
+        return None
+
+
+def is_multiple(spec_obj: Any) -> bool:
+    """Tell whether the request may create several servers."""
+    return 'num_instances' in spec_obj and spec_obj.num_instances > 1
+
+
+def get_server_uuid(spec_obj: Any) -> str:
+    return (
+        'instance_uuid' in spec_obj and spec_obj.instance_uuid
+    ) or 'unknown'
+
+
+def get_flavor_name(spec_obj: Any) -> str:
+    flavor = spec_obj.flavor
+    return ('name' in flavor and flavor.name) or 'unknown'
+
+
+def get_request_id(spec_obj: Any) -> str:
+    context = getattr(spec_obj, '_context', None)
+    return getattr(context, 'request_id', None) or 'unknown'
