@@ -23,7 +23,16 @@ from tests import base
 #: below it. What every row may use stands in the last one.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({'cmd', 'agent', 'virt', 'scheduler', 'cli', 'testing'}),
-    frozenset({'host', 'placement', 'reservation'}),
+    frozenset(
+        {
+            'host',
+            'discovery',
+            'enforcement',
+            'hostview',
+            'placement',
+            'reservation',
+        }
+    ),
     frozenset({'trackers', 'claims', 'claim_tests', 'inventory', 'enforcers'}),
     frozenset({'ledger', 'rmd', 'resctrl', 'plugins'}),
     frozenset({'objects', 'extra_specs', 'conf', 'exception'}),
