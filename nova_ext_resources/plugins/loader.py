@@ -26,6 +26,7 @@ from stevedore import extension
 from stevedore import named
 
 from nova_ext_resources import exception
+from nova_ext_resources import extra_specs
 from nova_ext_resources.plugins import base
 
 T = TypeVar('T')
@@ -88,6 +89,26 @@ def load_claim_tests(
     return tuple(
         make(CLAIM_TESTS, name, cls, trackers)
         for name, cls in load_classes(CLAIM_TESTS, names).items()
+    )
+
+
+def load_grammar() -> extra_specs.Grammar:
+    """Make the grammar of extra specs from all installed plugins.
+
+    All, because the API and the scheduler do not know which of them each
+    host has enabled.
+    """
+    attributes: dict[str, tuple[str, ...]] = {}
+    for cls in load_classes(TRACKERS).values():
+        for name, choices in cls.ATTRIBUTES.items():
+            known = attributes.get(name, ())
+            attributes[name] = (*known, *(set(choices) - set(known)))
+    return extra_specs.Grammar(
+        attributes=attributes,
+        enforcers={
+            name: cls.EXTRA_SPECS
+            for name, cls in load_classes(ENFORCERS).items()
+        },
     )
 
 

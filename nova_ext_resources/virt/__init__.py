@@ -10,3 +10,22 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Virt drivers of Nova with extended resources.
+
+The drivers are imported when they are asked for: each needs libraries that
+the other does not.
+"""
+
+import importlib
+from typing import Any
+
+_DRIVERS = {
+    'FakeDriver': 'nova_ext_resources.virt.fake',
+    'LibvirtDriver': 'nova_ext_resources.virt.libvirt',
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _DRIVERS:
+        raise AttributeError(f'module {__name__} has no attribute {name}')
+    return getattr(importlib.import_module(_DRIVERS[name]), name)

@@ -9,3 +9,17 @@
 # WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 # License for the specific language governing permissions and limitations
 # under the License.
+
+"""Lets ``compute_driver = ext_resources.LibvirtDriver`` load.
+
+Nova looks for drivers below ``nova.virt`` only; this module is all that
+the package puts there.
+"""
+
+from typing import Any
+
+from nova_ext_resources import virt
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(virt, name)

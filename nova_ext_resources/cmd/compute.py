@@ -1,0 +1,43 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""``nova-compute-ext``: Nova's compute service, from a develop install.
+
+``nova-compute`` looks for drivers in the ``nova.virt`` package only. Beside
+a Nova that was installed as a wheel, the shim of this package is found
+there. Beside a checkout of Nova it is not: this script puts it there.
+"""
+
+import importlib
+import sys
+
+
+def main() -> None:
+    """Run nova-compute with the drivers of this package.
+
+    :raises SystemExit: Nova is not installed
+    """
+    try:
+        from nova import monkey_patch
+    except ImportError as err:
+        raise SystemExit(
+            f'nova-compute-ext: Nova cannot be imported ({err}). Install '
+            'it into the same environment: pip install '
+            '"nova-ext-resources[nova]".'
+        ) from err
+    # First of all, as in Nova's own script.
+    monkey_patch.patch(backend='threading')
+    name = 'nova.virt.ext_resources'
+    sys.modules[name] = importlib.import_module('nova_ext_resources.virt')
+    from nova.cmd import compute
+
+    compute.main()

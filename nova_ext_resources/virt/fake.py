@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nova's fake driver with extended resources and CPUs that can be pinned.
+
+For demonstrations and tests: everything but the guest is real.
+"""
+
+from typing import Any
+import uuid
+
+from nova import objects
+from nova.virt import fake
+from nova.virt import hardware
+
+from nova_ext_resources.conf import fake as fake_conf
+from nova_ext_resources.virt import mixin
+
+#: Enough for many servers, little enough to run out of.
+MEMORY_MB = 65536
+
+_NAMESPACE = uuid.UUID('3c2ba3bd-4be1-4b54-9a3f-3d8e2a3b9e2b')
+
+
+class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
+    """Its host has the cache domains of ``[ext_resources_fake]``.
+
+    Each domain is a NUMA cell. Unless ``[compute] cpu_dedicated_set`` and
+    ``cpu_shared_set`` say otherwise, the first core of each is shared, and
+    the rest is for pinned servers.
+    """
+
+    capabilities = {  # noqa: RUF012
+        **fake.FakeDriver.capabilities,
+        'supports_pcpus': True,
+    }
+    memory_mb = MEMORY_MB
+
+    def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
+        # The original makes up new uuids in every process.
+        return {_make_node_uuid(n): n for n in self.get_available_nodes()}
+
+    def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        data = super().get_available_resource(nodename)
+        if data:
+            topology = self._make_topology()
+            data['uuid'] = _make_node_uuid(nodename)
+            data['numa_topology'] = topology._to_json()
+            data['vcpus'] = sum(len(c.cpuset) for c in topology.cells)
+        return data
+
+    def update_provider_tree(
+        self, provider_tree: Any, nodename: str, allocations: Any = None
+    ) -> None:
+        super().update_provider_tree(
+            provider_tree, nodename, allocations=allocations
+        )
+        topology = self._make_topology()
+        inventory = dict(provider_tree.data(nodename).inventory)
+        shared = sum(len(cell.cpuset) for cell in topology.cells)
+        pinned = sum(len(cell.pcpuset) for cell in topology.cells)
+        vcpu = inventory.pop('VCPU')
+        if shared:
+            inventory['VCPU'] = {**vcpu, 'total': shared, 'max_unit': shared}
+        if pinned:
+            inventory['PCPU'] = {
+                **vcpu,
+                'total': pinned,
+                'max_unit': pinned,
+                'reserved': 0,
+                'allocation_ratio': 1.0,
+            }
+        provider_tree.update_inventory(nodename, inventory)
+
+    def _spawn_claimed(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        self._apply(instance)
+        super()._spawn_claimed(context, instance, *args, **kwargs)
+
+    def _make_topology(self) -> Any:
+        domains = fake_conf.list_domains(self._ext.conf.ext_resources_fake)
+        cells = [
+            _make_cell(number, domain, MEMORY_MB // len(domains))
+            for number, domain in enumerate(domains)
+        ]
+        return objects.NUMATopology(cells=cells)
+
+
+def _make_cell(
+    number: int, cores: tuple[frozenset[int], ...], memory_mb: int
+) -> Any:
+    """Make a cell of cores, each of which is the set of its threads."""
+    dedicated = hardware.get_cpu_dedicated_set()
+    shared = hardware.get_cpu_shared_set()
+    cpus = frozenset().union(*cores)
+    if dedicated is None and shared is None:
+        shared, dedicated = cores[0], cpus - cores[0]
+    return objects.NUMACell(
+        id=number,
+        socket=number,
+        cpuset=set(cpus & (shared or frozenset())),
+        pcpuset=set(cpus & (dedicated or frozenset())),
+        pinned_cpus=set(),
+        siblings=[set(core) for core in cores],
+        memory=memory_mb,
+        memory_usage=0,
+        cpu_usage=0,
+        mempages=[
+            objects.NUMAPagesTopology(size_kb=4, total=memory_mb * 256, used=0)
+        ],
+        network_metadata=objects.NetworkMetadata(
+            physnets=set(), tunneled=False
+        ),
+    )
+
+
+def _make_node_uuid(nodename: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, nodename))
