@@ -31,6 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             'hostview',
             'placement',
             'reservation',
+            'service',
         }
     ),
     frozenset({'trackers', 'claims', 'claim_tests', 'inventory', 'enforcers'}),
