@@ -131,24 +131,29 @@ class Simulator:
             for cache_id, mask in sorted(self.groups()[name]['ways'].items())
         )
 
-    def free_ways(self) -> dict[int, str]:
-        """Give the guaranteed ways that nobody uses: cache id -> hex mask.
+    def free_ways(self) -> dict[str, str]:
+        """Give the guaranteed ways that nobody uses: cache id -> ``1-6``.
 
         Caches without any are left out.
         """
         caches = self.get('/v1/cache/l3')['Caches']
-        masks = {
-            int(cache_id): _mask(cache['available_ways_pool']['guaranteed'])
+        free = {
+            cache_id: cache['available_ways_pool']['guaranteed']
             for cache_id, cache in caches.items()
         }
-        return {cache: f'{mask:x}' for cache, mask in masks.items() if mask}
+        return {cache_id: ways for cache_id, ways in free.items() if ways}
 
-    def add_foreign_group(self, name: str, masks: Mapping[int, str]) -> None:
+    def count_discoveries(self) -> int:
+        """Say how often somebody has looked at the caches so far."""
+        requests_so_far = self.get('/-/requests')
+        return requests_so_far.count(['GET', '/v1/cache/l3'])
+
+    def add_foreign_group(self, name: str, ways: Mapping[str, str]) -> None:
         """Let other software take ways, behind RMD's back.
 
-        :param masks: cache id -> hex mask
+        :param ways: cache id -> ways, such as ``1-6``
         """
-        self._call('POST', '/-/groups', {'name': name, 'masks': dict(masks)})
+        self._call('POST', '/-/groups', {'name': name, 'ways': dict(ways)})
 
     def remove_foreign_group(self, name: str) -> None:
         """Let other software give its ways back."""
@@ -177,7 +182,12 @@ class Simulator:
         return child.Child(
             self.name,
             'nova_ext_resources.testing.rmd_simulator',
-            [f'--port={self._port}', *self._hardware.arguments()],
+            [
+                f'--port={self._port}',
+                # RMD's database and the kernel's groups outlive a crash.
+                f'--database={self._folder.lib / self.name}.json',
+                *self._hardware.arguments(),
+            ],
             folder=self._folder,
         )
 
@@ -193,13 +203,3 @@ class Simulator:
             ).ok
         except requests.RequestException:
             return False
-
-
-def _mask(ranges: str) -> int:
-    """Read RMD's way of writing ways, such as ``0,3-5``."""
-    mask = 0
-    for part in filter(None, ranges.split(',')):
-        first, _, last = part.partition('-')
-        for bit in range(int(first), int(last or first) + 1):
-            mask |= 1 << bit
-    return mask

@@ -22,6 +22,7 @@ import time
 
 from demo.cloud import errors
 from demo.cloud import folder as folders
+from demo.cloud import journal
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.05
@@ -43,10 +44,12 @@ class Child:
         folder: folders.Folder,
         environ: Mapping[str, str] | None = None,
         fds: Sequence[int] = (),
+        log: pathlib.Path | None = None,
     ) -> None:
         """Describe the process; nothing runs yet.
 
         :param fds: file descriptors that the process inherits
+        :param log: a log of its own, whose errors explain a failure
         """
         self.name = name
         self.output = folder.log / f'{name}.out'
@@ -60,6 +63,7 @@ class Child:
         ]
         self._environ = _environ(environ or {})
         self._fds = tuple(fds)
+        self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -171,7 +175,13 @@ class Child:
     def _failed(
         self, error: type[errors.ChildFailed], reason: str
     ) -> errors.ChildFailed:
-        return error(self.name, reason, log=self.output, tail=self.tail())
+        logged = journal.Journal(self._log).problems(5) if self._log else []
+        return error(
+            self.name,
+            reason,
+            log=self.output,
+            tail=[*self.tail(), *(f'log: {line}' for line in logged)],
+        )
 
 
 def _environ(extra: Mapping[str, str]) -> dict[str, str]:

@@ -149,6 +149,7 @@ class Cloud:
             [f'--etc={self.folder.etc}', f'--image-fd={fd}'],
             folder=self.folder,
             fds=[fd],
+            log=self.folder.glance_log,
         )
 
     def _control(self, bound: endpoints.Endpoints) -> child.Child:
@@ -168,6 +169,7 @@ class Cloud:
             ],
             folder=self.folder,
             fds=list(fds.values()),
+            log=self.folder.nova_log,
         )
 
 

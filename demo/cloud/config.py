@@ -140,7 +140,7 @@ def _nova(
 def _glance(folder: folders.Folder) -> cloud_settings.Options:
     return {
         'DEFAULT': {
-            'log_file': str(folder.log / 'glance.log'),
+            'log_file': str(folder.glance_log),
             'enabled_backends': 'files:file',
             'enabled_import_methods': '[glance-direct]',
         },

@@ -27,7 +27,8 @@ def run(main: Callable[[], None]) -> None:
     """
     try:
         main()
-    except Exception:
+    except BaseException:
+        # SystemExit too: Nova leaves that way when a driver does not load.
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

@@ -79,6 +79,11 @@ class Folder:
         return self.log / 'nova.log'
 
     @property
+    def glance_log(self) -> pathlib.Path:
+        """The log of glance."""
+        return self.log / 'glance.log'
+
+    @property
     def clouds_yaml(self) -> pathlib.Path:
         """What openstacksdk and the ``openstack`` CLI read."""
         return self.root / 'clouds.yaml'

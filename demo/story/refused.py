@@ -19,6 +19,7 @@ from demo import scene as scenes
 from demo import servers
 from demo import stage as stages
 from demo.story import boot
+from demo import waiting
 
 _FOREIGN = 'other-software'
 _SERVER = 'late-1'
@@ -66,6 +67,12 @@ def play(scene: scenes.Scene) -> None:
 def _boot_behind_its_back(scene: scenes.Scene, host: str) -> list[str]:
     """Give the hosts that were asked, the last of which built the server."""
     simulator = scene.simulators[host]
+    with scene.stage.step(f'Wait until {host} has looked at its cache'):
+        seen = simulator.count_discoveries()
+        waiting.until(
+            lambda: simulator.count_discoveries() > seen,
+            f'{host} looks at its cache now and then',
+        )
     with scene.stage.step(f'Other software takes the free cache of {host}'):
         simulator.add_foreign_group(_FOREIGN, simulator.free_ways())
     try:
