@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import dataclasses
 import math
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 
@@ -31,14 +32,14 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CreateProvider(Change):
-    parent_uuid: str | None
+    parent_uuid: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProvider(Change):
     """Rename it, or hang it below another provider."""
 
-    parent_uuid: str | None
+    parent_uuid: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +118,19 @@ def diff(
 
     Traits come before inventories: from its first unit on a provider can
     be told to be ours.
+
+    :raises InvalidResource: the target has no parent
     """
     if target is None:
         if seen is None:
             return ()
         return (DeleteProvider(rp_uuid=seen.rp_uuid, name=seen.name),)
+    if target.parent_uuid is None:
+        raise exception.InvalidResource(
+            name=target.name,
+            reason='has no parent; every provider of ours is below the '
+            "compute node's own one, which only Nova writes",
+        )
     rp_uuid, name = target.rp_uuid, target.name
     changes: list[Change] = []
     if seen is None:

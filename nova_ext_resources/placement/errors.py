@@ -53,8 +53,11 @@ _CHECK_ENDPOINT = (
     'valid_interfaces in [ext_resources_placement] or [placement]'
 )
 
-#: What to do about it, for the statuses that have one usual cause.
-_ADVICE = {
+#: What to do about it, for what has one usual cause.
+_ADVICE: dict[int | str, str] = {
+    'placement.duplicate_name': 'when it is left over from a compute node '
+    'that no longer exists, delete it: "openstack resource provider list '
+    '--name NAME", then "openstack resource provider delete UUID"',
     401: _CHECK_CREDENTIALS,
     403: 'give the user of [ext_resources_placement] or [placement] the '
     '"service" or the "admin" role',
@@ -85,7 +88,11 @@ def raise_for_response(
         kind = rejected
     if kind is None and status >= 500:
         kind = exception.PlacementUnavailable
-    advice = _ADVICE.get(status) or ('' if code else _CHECK_ENDPOINT)
+    advice = (
+        _ADVICE.get(code)
+        or _ADVICE.get(status)
+        or ('' if code else _CHECK_ENDPOINT)
+    )
     raise (kind or exception.PlacementRefused)(
         action=action,
         status=status,

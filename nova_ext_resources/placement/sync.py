@@ -67,8 +67,8 @@ def plan(
     :param holders: who holds what of the providers that
         :func:`find_shrinking` names. What is held stays: an inventory
         closed, with everything reserved, and its provider with it.
-    :raises InvalidResource: the wanted tree contains the compute node's own
-        provider, or its parents form a circle
+    :raises InvalidResource: a wanted provider has no parent, as only the
+        compute node's own one may, or parents form a circle
     """
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
     seen_by_uuid = {p.rp_uuid: p for p in seen}
@@ -127,20 +127,15 @@ def _find_ours(
     seen: Iterable[provider_obj.Provider],
     owner_trait: str,
 ) -> dict[str, provider_obj.Provider]:
-    ours = {}
-    for provider in seen:
-        is_owned = owner_trait in provider.traits
-        if provider.rp_uuid in wanted_uuids:
-            if provider.parent_uuid is None and not is_owned:
-                raise exception.InvalidResource(
-                    name=provider.name,
-                    reason="is the compute node's own provider, which only "
-                    'Nova writes; put resources on a child of it',
-                )
-            is_owned = True
-        if is_owned:
-            ours[provider.rp_uuid] = provider
-    return ours
+    # Whatever traits it has: the root is Nova's.
+    return {
+        provider.rp_uuid: provider
+        for provider in seen
+        if provider.parent_uuid is not None
+        and (
+            owner_trait in provider.traits or provider.rp_uuid in wanted_uuids
+        )
+    }
 
 
 def _list_vanished(

@@ -52,10 +52,12 @@ class RecordingApp:
     ) -> Iterable[bytes]:
         method, path = environ['REQUEST_METHOD'], environ['PATH_INFO']
         with self._lock:
-            for hook in list(self._hooks):
+            for hook in self._hooks:
                 if hook[0] == method and path.endswith(hook[1]):
+                    # Taken off first: what it asks comes through here, too.
                     self._hooks.remove(hook)
                     hook[2]()
+                    break
             self.requests.append(f'{method} {path}')
             answer: Iterable[bytes] = self._app(environ, start_response)
             return answer

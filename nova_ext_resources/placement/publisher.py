@@ -1,0 +1,222 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""The thread that keeps a compute node's tree in placement up to date."""
+
+from collections.abc import Callable, Iterable
+import dataclasses
+import datetime
+import random
+import re
+import threading
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import changes
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import tree
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds after the first failure; doubled after each further one, up to
+#: the interval.
+FIRST_BACK_OFF = 1.0
+
+#: What differs each time in texts that say the same: addresses of objects,
+#: ids of requests.
+_VARYING = re.compile(r'0x[0-9a-f]+|req-[0-9a-f-]+')
+
+#: No secret: hosts that started together shall not report in step.
+_RANDOM = random.SystemRandom()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How publishing goes, for health checks.
+
+    :ivar last_success_at: when everything last was as wanted; None: never
+    :ivar last_failure_at: when something last failed; None: never
+    :ivar failure: what is wrong now, '' when nothing is
+    :ivar failures: rounds that failed since the last success
+    :ivar held: what should go and cannot, because it is in use
+    """
+
+    last_success_at: datetime.datetime | None = None
+    last_failure_at: datetime.datetime | None = None
+    failure: str = ''
+    failures: int = 0
+    held: tuple[changes.Held, ...] = ()
+
+
+class Publisher:
+    """Discovers and publishes, again and again, until stopped.
+
+    Nothing that fails ends it. It holds no lock while it talks.
+
+    :param refresh: looks at the host; called before ``wanted``
+    :param wanted: gives the tree as it shall be
+    :param interval: seconds from one round to the next
+    """
+
+    def __init__(
+        self,
+        client: placement_client.Client,
+        node: provider_obj.Node,
+        *,
+        refresh: Callable[[], None],
+        wanted: Callable[[], Iterable[provider_obj.Provider]],
+        interval: float = 60.0,
+    ) -> None:
+        self._node = node
+        self._refresh = refresh
+        self._wanted = wanted
+        self._interval = interval
+        self._status = Status()
+        self._logged = ''
+        self._is_stopping = threading.Event()
+        self._is_awake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._writer = tree.TreeWriter(client, sleep=self._sleep)
+
+    @property
+    def status(self) -> Status:
+        return self._status
+
+    def start(self) -> None:
+        """Start the thread; its first round begins at once."""
+        self._thread = threading.Thread(
+            target=self._run, name='ext-resources-publisher', daemon=True
+        )
+        self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """End the thread, after the request that it is waiting for.
+
+        :param timeout: seconds to wait for it
+        """
+        self._is_stopping.set()
+        self._is_awake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def wake(self) -> None:
+        """Begin the next round now: something has changed on the host."""
+        self._is_awake.set()
+
+    def publish_once(
+        self,
+        node: provider_obj.Node,
+        wanted: Iterable[provider_obj.Provider],
+    ) -> tree.Published:
+        """Publish in the caller's thread; not while the own one runs.
+
+        :raises NotFound: Nova has not yet created the node's own provider
+        :raises PlacementError: placement could not be read, or went away
+        """
+        return self._writer.publish(node, wanted)
+
+    def run_round(self) -> None:
+        """Discover, publish, and note how it went; raises nothing."""
+        try:
+            self._refresh()
+            published = self.publish_once(self._node, self._wanted())
+        except exception.NotFound as err:
+            # The one that is expected, at the first start of a host.
+            self._note_failure(str(err), logging.INFO)
+        except exception.ExtResourcesError as err:
+            self._note_failure(str(err), logging.WARNING)
+        except Exception as err:
+            # A bug in a plugin: the thread has to outlive it, and the log
+            # has to show where it is.
+            self._note_failure(
+                f'{type(err).__name__}: {err}', logging.ERROR, exc_info=True
+            )
+        else:
+            self._note(published)
+
+    def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            self._is_awake.clear()
+            self.run_round()
+            if not self._is_stopping.is_set():
+                self._is_awake.wait(self._find_delay())
+
+    def _find_delay(self) -> float:
+        failures = self._status.failures
+        if not failures:
+            return self._interval * _RANDOM.uniform(0.9, 1.1)
+        # Bounded before it is raised to a power, too.
+        back_off = FIRST_BACK_OFF * 2.0 ** min(failures - 1, 16)
+        return min(back_off, self._interval) * _RANDOM.uniform(0.5, 1.0)
+
+    def _sleep(self, seconds: float) -> None:
+        self._is_stopping.wait(seconds)
+
+    def _note(self, published: tree.Published) -> None:
+        if published.held and published.held != self._status.held:
+            LOG.warning(
+                'In use on host %(host)s and therefore not removed from '
+                'placement: %(held)s',
+                {
+                    'host': self._node.hypervisor_hostname,
+                    'held': '; '.join(map(str, published.held)),
+                },
+            )
+        self._status = dataclasses.replace(self._status, held=published.held)
+        if published.errors:
+            self._note_failure(
+                '; '.join(map(str, published.errors)), logging.WARNING
+            )
+            return
+        if published.written or self._status.failure:
+            LOG.info(
+                'Published the extended resources of host %(host)s: '
+                '%(written)d providers written',
+                {
+                    'host': self._node.hypervisor_hostname,
+                    'written': published.written,
+                },
+            )
+        self._logged = ''
+        self._status = dataclasses.replace(
+            self._status,
+            last_success_at=timeutils.utcnow(with_timezone=True),
+            failure='',
+            failures=0,
+        )
+
+    def _note_failure(
+        self, failure: str, level: int, *, exc_info: bool = False
+    ) -> None:
+        essence = _VARYING.sub('', failure)
+        if essence != self._logged:
+            self._logged = essence
+            LOG.log(
+                level,
+                'Extended resources of host %(host)s are not published as '
+                'they should be, what was published stays: %(failure)s',
+                {
+                    'host': self._node.hypervisor_hostname,
+                    'failure': failure,
+                },
+                exc_info=exc_info,
+            )
+        self._status = dataclasses.replace(
+            self._status,
+            last_failure_at=timeutils.utcnow(with_timezone=True),
+            failure=failure,
+            failures=self._status.failures + 1,
+        )

@@ -1,0 +1,123 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""A host as it shall look in placement, and as others write to it."""
+
+import dataclasses
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import answers
+from nova_ext_resources.placement import client as placement_client
+from tests.functional import base
+
+WAYS = 'CUSTOM_LLC_WAYS'
+CLOS = 'CUSTOM_RDT_CLOS'
+CAT = 'CUSTOM_RDT_L3_CAT'
+NODE = provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
+
+
+def make_wanted(
+    key: str, parent_key: str | None = None, **totals: int
+) -> provider.Provider:
+    return provider.Provider(
+        rp_uuid=provider.make_rp_uuid(NODE.uuid, key),
+        name=f'host1_{key}',
+        parent_uuid=(
+            provider.make_rp_uuid(NODE.uuid, parent_key)
+            if parent_key
+            else NODE.uuid
+        ),
+        inventories={
+            name: inventory.Inventory(total=total)
+            for name, total in totals.items()
+        },
+        traits=frozenset({CAT}),
+    )
+
+
+def make_host(ways: int = 11) -> tuple[provider.Provider, ...]:
+    return (
+        make_wanted('RDT', CUSTOM_RDT_CLOS=15),
+        make_wanted('L3_0', 'RDT', CUSTOM_LLC_WAYS=ways),
+        make_wanted('L3_1', 'RDT', CUSTOM_LLC_WAYS=ways),
+    )
+
+
+RDT, L3_0, L3_1 = (p.rp_uuid for p in make_host())
+
+
+class HostTestCase(base.PlacementTestCase):
+    """``NODE`` is in placement, with what Nova puts there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.make_root(NODE.uuid, NODE.hypervisor_hostname)
+        self.client.set_inventories(
+            NODE.uuid, {'VCPU': inventory.Inventory(total=16)}, 0
+        )
+        self.client.set_traits(NODE.uuid, ['HW_CPU_X86_AVX'], 1)
+        self.client.ensure_provider(uuids.pf, 'host1_0000:81:00.0', NODE.uuid)
+        self.client.set_inventories(
+            uuids.pf, {'SRIOV_NET_VF': inventory.Inventory(total=4)}, 0
+        )
+        self.before = self.read_tree()
+        self.forget_requests()
+
+    def read_tree(
+        self, client: placement_client.Client | None = None
+    ) -> dict[str, provider.Provider]:
+        tree = (client or self.client).get_provider_tree(NODE.uuid)
+        return {p.rp_uuid: p for p in tree}
+
+    def read_ours(self) -> dict[str, provider.Provider]:
+        """Read the tree without Nova's part, which has to be untouched."""
+        tree = self.read_tree()
+        for rp_uuid, untouched in self.before.items():
+            self.assertEqual(
+                dataclasses.replace(untouched, generation=None),
+                dataclasses.replace(tree.pop(rp_uuid), generation=None),
+            )
+        return tree
+
+    def assert_published(self, *wanted: provider.Provider) -> None:
+        self.assertEqual(
+            {
+                p.rp_uuid: dataclasses.replace(
+                    p, traits=p.traits | {provider.OWNER_TRAIT}
+                )
+                for p in wanted
+            },
+            {
+                rp_uuid: dataclasses.replace(p, generation=None)
+                for rp_uuid, p in self.read_ours().items()
+            },
+        )
+
+    def allocate(
+        self, resources: dict[str, Any], consumer: str = uuids.server
+    ) -> None:
+        """Claim, or give back with ``{}``, as Nova's scheduler does."""
+        held = self.client.get_allocations(consumer)
+        self.client.put_allocations(
+            answers.Allocations(
+                consumer_uuid=consumer,
+                resources=resources,
+                project_id=uuids.project,
+                user_id=uuids.user,
+                generation=held.generation,
+            )
+        )
