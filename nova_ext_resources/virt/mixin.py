@@ -21,12 +21,13 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
+from nova.virt import driver
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
@@ -38,18 +39,11 @@ from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import request
 
-if TYPE_CHECKING:
-    from nova.virt import driver
-
-    _Base = driver.ComputeDriver
-else:
-    _Base = object
-
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 
-class ExtResourcesMixin(_Base):
+class ExtResourcesMixin(driver.ComputeDriver):
     """Comes before a ``ComputeDriver`` in the bases of a driver class."""
 
     _ext: service.HostService

@@ -1,0 +1,232 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Loads the resources of a host from options, and keeps them published.
+
+The one place where the host side, placement and a thread come together.
+Nova's driver runs it inside nova-compute.
+"""
+
+from collections.abc import Iterable, Sequence
+import os
+import re
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import fake as fake_conf
+from nova_ext_resources.conf import host as host_conf
+from nova_ext_resources import exception
+from nova_ext_resources import host as host_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import allocations
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import publisher
+from nova_ext_resources.plugins import loader
+
+LOG = logging.getLogger(__name__)
+
+_UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
+
+
+def read_conf(
+    files: Sequence[str], folders: Sequence[str], host: str
+) -> cfg.ConfigOpts:
+    """Read Nova's configuration files with a parser of our own.
+
+    ``<host>.conf`` of ``[ext_resources] host_config_dir`` comes last.
+
+    :raises InvalidConfiguration: the folder is named and has no such file
+    """
+    conf = _parse(files, folders)
+    extra_dir = conf.ext_resources.host_config_dir
+    if not extra_dir:
+        return conf
+    extra = os.path.join(extra_dir, f'{make_file_name(host)}.conf')
+    if not os.path.isfile(extra):
+        raise exception.InvalidConfiguration(
+            option='[ext_resources] host_config_dir',
+            value=extra_dir,
+            reason=f'there is no file {extra} for host {host}; write it, '
+            'empty if this host needs nothing of its own',
+        )
+    return _parse([*files, extra], folders)
+
+
+def _parse(files: Sequence[str], folders: Sequence[str]) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    host_conf.register_opts(conf)
+    fake_conf.register_opts(conf)
+    conf(
+        [arg for folder in folders for arg in ('--config-dir', folder)],
+        project='nova',
+        default_config_files=list(files),
+        default_config_dirs=[],
+    )
+    return conf
+
+
+def make_file_name(host: str) -> str:
+    """Make a file name of a host name, which comes from outside."""
+    return _UNSAFE.sub('_', host).lstrip('.') or '_'
+
+
+class HostService:
+    """The resources of one host, published by a thread.
+
+    :param conf: parsed; plugins add their options to it
+    :param state_path: folder of the ledger where no other is set
+    :raises ExtResourcesError: something named in the options cannot be
+        used; nothing was started
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        host: str,
+        node: provider.Node,
+        state_path: str,
+    ) -> None:
+        self.conf = conf
+        options = conf.ext_resources
+        trackers = loader.load_trackers()
+        providers = loader.load_with_options(
+            loader.INVENTORY_PROVIDERS, options.inventory_providers, conf, host
+        )
+        enforcers = loader.load_with_options(
+            loader.ENFORCERS, options.enforcers, conf, host
+        )
+        tests = loader.load_claim_tests(options.claim_tests, trackers)
+        self.grammar = loader.load_grammar()
+        self._placement = placement_client.from_conf(conf)
+        path = options.ledger_path or os.path.join(
+            state_path, f'{make_file_name(host)}.sqlite'
+        )
+        ledger = ledger_mod.Ledger(path)
+        try:
+            self.host = host_mod.HostResources(
+                host=host,
+                node=node,
+                providers=providers,
+                trackers=trackers,
+                tests=tests,
+                enforcers=enforcers,
+                ledger=ledger,
+            )
+        except BaseException:
+            ledger.close()
+            raise
+        self.publisher = publisher.Publisher(
+            self._placement,
+            node,
+            refresh=self._refresh,
+            wanted=self.host.providers,
+            interval=options.refresh_interval,
+        )
+
+    def start(self, live: Iterable[str]) -> None:
+        """Look at the host, reconcile, then publish from a thread.
+
+        :param live: uuids of the servers that Nova has on this host
+        """
+        self.host.refresh()
+        self.host.reconcile(live)
+        self.publisher.start()
+
+    def stop(self) -> None:
+        """End the thread and close the ledger; what is in force stays."""
+        self.publisher.stop()
+        self.host.close()
+
+    def notice_node(self) -> None:
+        """Nova has just looked after its own provider: try to publish."""
+        self.publisher.wake()
+
+    def claim(self, request: assignment.ClaimRequest) -> None:
+        """Claim; where the host chose another provider, move the
+        allocation there.
+
+        :raises ExtResourcesError: nothing is held
+        """
+        entry = self.host.claim(request)
+        try:
+            self._move_allocations(request, entry)
+        except exception.ExtResourcesError:
+            self.release(request.consumer_uuid)
+            raise
+        self.publisher.wake()
+
+    def release(self, consumer_uuid: str) -> None:
+        """Give back all that a server holds.
+
+        :raises ExtResourcesError: it is tried again by itself
+        """
+        if self.host.find_entry(consumer_uuid) is None:
+            return
+        try:
+            self.host.release(consumer_uuid)
+        finally:
+            self.publisher.wake()
+
+    def _refresh(self) -> None:
+        self.host.refresh()
+        self.host.heal()
+
+    def _move_allocations(
+        self, request: assignment.ClaimRequest, entry: assignment.Entry
+    ) -> None:
+        for resource_class, source, target in list_moved(request, entry):
+            LOG.info(
+                'Host %(host)s: %(class)s of server %(uuid)s goes to the '
+                'domain of its CPUs',
+                {
+                    'host': self.host.host,
+                    'class': resource_class,
+                    'uuid': entry.consumer_uuid,
+                },
+            )
+            allocations.move_allocation(
+                self._placement,
+                entry.consumer_uuid,
+                from_rp_uuid=source,
+                to_rp_uuid=target,
+                resource_class=resource_class,
+            )
+
+
+def list_moved(
+    request: assignment.ClaimRequest, entry: assignment.Entry
+) -> list[tuple[str, str, str]]:
+    """Give (resource class, from, to) where entry and request differ."""
+    asked = {
+        (resource_class, rp_uuid)
+        for rp_uuid, resources in request.allocations.items()
+        for resource_class in resources
+    }
+    held = {
+        (one.resource_class, one.rp_uuid)
+        for one in entry.assignments
+        if one.is_allocated
+    }
+    classes = {one.resource_class for one in entry.assignments}
+    return [
+        (resource_class, source, target)
+        for resource_class in sorted(classes)
+        for source, target in zip(
+            sorted(rp for c, rp in asked - held if c == resource_class),
+            sorted(rp for c, rp in held - asked if c == resource_class),
+            strict=False,
+        )
+    ]
