@@ -46,7 +46,7 @@ def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """
     groups: dict[str, cfg.OptGroup] = {}
     opts: dict[str, dict[str, cfg.Opt]] = {}
-    for group, some in [*_list_own(), *_list_of_plugins()]:
+    for group, some in [*list_own(), *list_of_plugins()]:
         groups.setdefault(group.name, group)
         found = opts.setdefault(group.name, {})
         for opt in some:
@@ -54,7 +54,7 @@ def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     return [(groups[name], list(opts[name].values())) for name in groups]
 
 
-def _list_own() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
+def list_own() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
     """Ask every module beside this one."""
     for info in pkgutil.iter_modules(conf_package.__path__):
         if info.name != __name__.rpartition('.')[2]:
@@ -64,7 +64,7 @@ def _list_own() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
             yield from module.list_opts()
 
 
-def _list_of_plugins() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
+def list_of_plugins() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:
     """Ask every installed plugin class; most have no options."""
     for namespace in _NAMESPACES:
         for name, plugin in loader.load_classes(namespace).items():

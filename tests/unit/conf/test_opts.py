@@ -60,6 +60,11 @@ class ListOptsTest(base.TestCase):
                 for opt in plugin.OPTIONS:
                     self.assertIn((f'ext_resources_{name}', opt.name), listed)
 
+    def test_an_option_is_declared_in_one_way_only(self) -> None:
+        # Otherwise the service stops with DuplicateOptError.
+        for group, some in [*opts.list_own(), *opts.list_of_plugins()]:
+            self.conf.register_opts(some, group=group.name)
+
     def test_what_is_given_are_copies(self) -> None:
         first = opts.list_opts()[0][1][0]
         first.default = 'changed'
