@@ -94,7 +94,7 @@ class EntryPointsTest(base.TestCase):
         names = {
             one.name
             for one in list_entry_points()
-            if one.group in NAMED_LIKE_THEIR_MODULE
+            if one.group.startswith(loader.PREFIX)
         }
 
         self.assertEqual(set(), names - pages)
