@@ -66,6 +66,9 @@ class Tracker(abc.ABC):
     #: Whether units serve only the CPUs of their own provider.
     IS_CPU_LOCAL: ClassVar[bool] = False
 
+    #: Whether it can do nothing without ``HostProvider.units``.
+    NEEDS_FACTS: ClassVar[bool] = False
+
     #: The state that it keeps; ``from_dict`` reads what it published.
     STATE: ClassVar[type[view_obj.State]]
 

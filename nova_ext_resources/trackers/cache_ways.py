@@ -82,6 +82,7 @@ class CacheWaysTracker(base.Tracker):
     STATE = CacheWaysState
     NEEDS_ENFORCER = True
     IS_CPU_LOCAL = True
+    NEEDS_FACTS = True
 
     def observe(
         self,

@@ -57,6 +57,15 @@ class TestCapacity(base.TestCase):
         self.assertEqual(3, shortfall.available)
         self.assertIn('7 are free, but not side by side', shortfall.reason)
 
+    def test_just_enough_ways_that_are_scattered_are_reported_as_such(
+        self,
+    ) -> None:
+        host = builders.make_view([0b0101_0101])
+
+        [shortfall] = self.find(host, builders.make_request())
+
+        self.assertIn('4 are free, but not side by side', shortfall.reason)
+
     def test_every_provider_that_is_short_is_reported(self) -> None:
         host = builders.make_view([0, 0], clos=0)
         request = builders.make_request(

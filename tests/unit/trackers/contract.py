@@ -227,6 +227,21 @@ class TrackerContract(base.TestCase):
                 getattr(state, field.name),
             )
 
+    @hypothesis.given(data=st.data())
+    def test_it_says_whether_it_needs_facts(self, data: st.DataObject) -> None:
+        fresh = data.draw(self.fresh)
+        given = self.make_inventory(fresh)
+
+        try:
+            observed = self.tracker.observe(given, {}, ())
+            self.tracker.initial(observed, {})
+        except KeyError:
+            needs_facts = True
+        else:
+            needs_facts = False
+
+        self.assertEqual(needs_facts, self.tracker.NEEDS_FACTS)
+
     def test_each_attribute_has_values_to_choose_from(self) -> None:
         for attribute, values in self.tracker.ATTRIBUTES.items():
             self.assertRegex(attribute, '^[a-z][a-z_]*$')
