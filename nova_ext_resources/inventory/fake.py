@@ -1,0 +1,173 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host with cache domains that exists in the configuration only.
+
+The reference for writers of inventory providers, and the test double: it
+reports the same tree as ``rmd``, of any size, without any hardware.
+"""
+
+from typing import ClassVar
+
+from oslo_config import cfg
+
+from nova_ext_resources import exception
+from nova_ext_resources.inventory import rmd
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.plugins import base
+
+
+class FakeInventory(base.InventoryProvider):
+    """Reports made-up cache domains, for tests and for trying things."""
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.IntOpt(
+            'sockets',
+            default=2,
+            min=1,
+            max=128,
+            help='Number of last-level caches.',
+        ),
+        cfg.IntOpt(
+            'cpus',
+            default=48,
+            min=2,
+            max=8192,
+            help="""
+Number of CPUs, two threads for each core.
+
+It must be a multiple of twice the ``sockets``. The second threads come
+after all the first ones, as Linux numbers them: with 2 sockets and 48 CPUs
+the first cache serves 0-11,24-35.
+""",
+        ),
+        cfg.IntOpt(
+            'ways',
+            default=11,
+            min=1,
+            max=64,
+            help='Number of ways of each cache.',
+        ),
+        cfg.IntOpt(
+            'reserved_ways',
+            default=0,
+            min=0,
+            max=63,
+            help="""
+How many ways of each cache, from the lowest, other software uses.
+
+There must be fewer than ``ways``.
+""",
+        ),
+        cfg.IntOpt(
+            'num_closids',
+            default=8,
+            min=3,
+            max=128,
+            help='Classes of service. Two of them are kept by the host.',
+        ),
+        cfg.StrOpt(
+            'failure_file',
+            help="""
+While this file exists, discovery fails, for the reason that is in it.
+
+Unset: it never fails.
+""",
+        ),
+    )
+
+    def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
+        super().__init__(options, host)
+        if options.cpus % (2 * options.sockets):
+            raise exception.InvalidConfiguration(
+                option='[ext_resources_fake] cpus',
+                value=options.cpus,
+                reason='it must be a multiple of twice the sockets '
+                f'({options.sockets})',
+            )
+        if options.reserved_ways >= options.ways:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources_fake] reserved_ways',
+                value=options.reserved_ways,
+                reason=f'it must be less than the ways ({options.ways})',
+            )
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=rmd.CLOS,
+                units='classes of service',
+                description='Made-up classes of service.',
+            ),
+            resource.ResourceDefinition(
+                name=rmd.WAYS,
+                type='cache_ways',
+                units='ways',
+                description='Made-up ways of a last-level cache.',
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        self._fail_if_told()
+        return (
+            self._make_rdt(),
+            *(self._make_cache(i) for i in range(self.options.sockets)),
+        )
+
+    def _fail_if_told(self) -> None:
+        if not self.options.failure_file:
+            return
+        try:
+            with open(self.options.failure_file, encoding='utf-8') as file:
+                reason = file.read().strip()
+        except FileNotFoundError:
+            return
+        except (OSError, UnicodeDecodeError) as err:
+            reason = str(err)
+        raise exception.DiscoveryFailed(
+            plugin='fake', reason=reason or 'it was told to fail'
+        )
+
+    def _make_rdt(self) -> provider.HostProvider:
+        total = self.options.num_closids
+        return provider.HostProvider(
+            key='RDT',
+            inventories={
+                rmd.CLOS: inventory_obj.Inventory(
+                    total=total, reserved=rmd.KEPT_CLOSIDS, max_unit=1
+                )
+            },
+            units={rmd.CLOS: {'free': total - rmd.KEPT_CLOSIDS}},
+        )
+
+    def _make_cache(self, cache_id: int) -> provider.HostProvider:
+        ways, reserved = self.options.ways, self.options.reserved_ways
+        free = bitmask.make_run(reserved, ways - reserved)
+        return provider.HostProvider(
+            key=f'L3_{cache_id}',
+            parent_key='RDT',
+            inventories={rmd.WAYS: inventory_obj.Inventory(total=ways)},
+            trackers={rmd.WAYS: 'cache_ways'},
+            units={rmd.WAYS: {'free': bitmask.format_mask(free)}},
+            implied={rmd.WAYS: rmd.CLOS},
+            cpus=self._list_cpus(cache_id),
+            traits=frozenset({rmd.CAT_TRAIT}),
+        )
+
+    def _list_cpus(self, cache_id: int) -> str:
+        all_cores = self.options.cpus // 2
+        cores = all_cores // self.options.sockets
+        first = range(cache_id * cores, (cache_id + 1) * cores)
+        return bitmask.format_list([*first, *(c + all_cores for c in first)])
