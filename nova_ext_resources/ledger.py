@@ -22,10 +22,11 @@ from collections.abc import Iterable, Iterator
 import contextlib
 import fcntl
 import json
+import operator
 import os
 import sqlite3
 import threading
-from typing import TextIO
+from typing import Any, TextIO
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -153,21 +154,27 @@ class Ledger:
         db = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False
         )
-        db.row_factory = sqlite3.Row
-        db.execute('PRAGMA journal_mode = WAL')
-        db.execute('PRAGMA synchronous = FULL')
-        db.execute('PRAGMA foreign_keys = ON')
-        (version,) = db.execute('PRAGMA user_version').fetchone()
-        if version == 0:
-            db.executescript(f'BEGIN;{_SCHEMA}COMMIT;')
-        elif version != VERSION:
+        try:
+            self._prepare(db)
+        except BaseException:
             db.close()
+            raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.row_factory = sqlite3.Row
+        (version,) = db.execute('PRAGMA user_version').fetchone()
+        if version not in (0, VERSION):
             raise exception.LedgerError(
                 path=self.path,
                 reason=f'it has version {version}, this package writes '
                 f'{VERSION}; install the package that wrote it',
             )
-        return db
+        db.execute('PRAGMA journal_mode = WAL')
+        db.execute('PRAGMA synchronous = FULL')
+        db.execute('PRAGMA foreign_keys = ON')
+        if version == 0:
+            db.executescript(f'BEGIN;{_SCHEMA}COMMIT;')
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -186,7 +193,13 @@ class Ledger:
     def _translated(self, what: str) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, ValueError, KeyError) as err:
+        except (
+            sqlite3.Error,
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as err:
             raise exception.LedgerError(
                 path=self.path,
                 reason=f'it {what}: {err}. Servers that run keep what they '
@@ -232,7 +245,10 @@ def _read_entry(
         state=assignment.State(row['state']),
         assignments=tuple(held.get(row['consumer_uuid'], ())),
         cpus=None if cpus is None else bitmask.parse_list(cpus),
-        enforcers=json.loads(row['enforcers']),
+        enforcers={
+            name: dict(keys)
+            for name, keys in _read_object(row['enforcers']).items()
+        },
     )
 
 
@@ -241,7 +257,14 @@ def _read_assignment(row: sqlite3.Row) -> assignment.Assignment:
         rp_uuid=row['rp_uuid'],
         rp_key=row['rp_key'],
         resource_class=row['resource_class'],
-        amount=row['amount'],
-        units=json.loads(row['units']),
+        amount=operator.index(row['amount']),
+        units=_read_object(row['units']),
         is_allocated=bool(row['is_allocated']),
     )
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError(f'{text} is no JSON object')
+    return data
