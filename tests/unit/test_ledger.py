@@ -1,0 +1,379 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from tests import base
+from tests.unit import builders
+
+OPEN = """
+import sys
+from nova_ext_resources import exception, ledger
+try:
+    ledger.Ledger(sys.argv[1]).close()
+except exception.LedgerError as err:
+    print(err)
+"""
+
+
+def make_entry(
+    consumer_uuid: str = uuidsentinel.server, **fields: Any
+) -> assignment.Entry:
+    ways = builders.make_assignment()
+    clos = builders.make_assignment(
+        rp_uuid=builders.RDT,
+        rp_key='RDT',
+        resource_class=builders.CLOS,
+        amount=1,
+        units={},
+        is_allocated=False,
+    )
+    # The order in which they are read.
+    both = sorted((ways, clos), key=lambda one: one.rp_uuid)
+    given: dict[str, Any] = {
+        'assignments': tuple(both),
+        'cpus': frozenset({1, 2, 7}),
+        'enforcers': {'rmd': {'policy': 'gold'}},
+    }
+    return assignment.Entry(consumer_uuid=consumer_uuid, **{**given, **fields})
+
+
+class LedgerTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.make_folder()
+        self.path = os.path.join(self.folder, 'ledger.sqlite')
+
+    def open(self) -> ledger_mod.Ledger:
+        ledger = ledger_mod.Ledger(self.path)
+        self.addCleanup(ledger.close)
+        return ledger
+
+    def reopen(self, ledger: ledger_mod.Ledger) -> ledger_mod.Ledger:
+        ledger.close()
+        return self.open()
+
+    @contextlib.contextmanager
+    def plain(self) -> Any:
+        """Change the file as somebody with the sqlite3 tool would."""
+        with contextlib.closing(sqlite3.connect(self.path)) as db, db:
+            yield db
+
+
+class LedgerTest(LedgerTestCase):
+    def test_every_kind_of_entry_comes_back_as_it_was_written(self) -> None:
+        entries = {
+            'of a state': [make_entry(state=one) for one in assignment.State],
+            'floating': [make_entry(cpus=None)],
+            'on no CPU': [make_entry(cpus=frozenset())],
+            'without units': [make_entry(assignments=())],
+            'with a large amount': [
+                make_entry(
+                    assignments=(builders.make_assignment(amount=2**31 - 1),)
+                )
+            ],
+            'with a strange wish': [
+                make_entry(enforcers={'rmd': {'policy': "é'; --\n"}})
+            ],
+            'plain': [make_entry(enforcers={})],
+        }
+        for what, variants in entries.items():
+            for entry in variants:
+                with self.subTest(what=what, state=entry.state):
+                    ledger = self.open()
+                    ledger.put(entry)
+
+                    again = self.reopen(ledger)
+
+                    self.assertEqual(
+                        {uuidsentinel.server: entry}, again.list_entries()
+                    )
+                    again.close()
+
+    def test_an_entry_is_replaced_whole(self) -> None:
+        ledger = self.open()
+        ledger.put(make_entry())
+        smaller = make_entry(
+            assignments=(builders.make_assignment(amount=1),), cpus=None
+        )
+
+        ledger.put(smaller)
+
+        self.assertEqual({uuidsentinel.server: smaller}, ledger.list_entries())
+
+    def test_a_state_moves_on_and_units_stay(self) -> None:
+        ledger = self.open()
+        ledger.put(make_entry())
+        ledger.put(make_entry(uuidsentinel.other))
+
+        ledger.set_state(
+            [uuidsentinel.server, uuidsentinel.unknown],
+            assignment.State.RELEASING,
+        )
+
+        entries = self.reopen(ledger).list_entries()
+        self.assertEqual(
+            make_entry(state=assignment.State.RELEASING),
+            entries[uuidsentinel.server],
+        )
+        self.assertEqual(
+            make_entry(uuidsentinel.other), entries[uuidsentinel.other]
+        )
+
+    def test_deleted_entries_leave_nothing_behind(self) -> None:
+        ledger = self.open()
+        ledger.put(make_entry())
+        ledger.put(make_entry(uuidsentinel.other))
+
+        ledger.delete([uuidsentinel.server, uuidsentinel.unknown])
+
+        self.assertEqual(
+            {uuidsentinel.other}, set(self.reopen(ledger).list_entries())
+        )
+        with self.plain() as db:
+            rows = db.execute('SELECT DISTINCT consumer_uuid FROM assignment')
+            self.assertEqual([(uuidsentinel.other,)], rows.fetchall())
+
+    def test_every_change_is_synced_to_a_log_beside_the_file(self) -> None:
+        ledger = self.open()
+
+        def ask(pragma: str) -> Any:
+            return ledger._db.execute(f'PRAGMA {pragma}').fetchone()[0]
+
+        self.assertEqual('wal', ask('journal_mode'))
+        full = 2
+        self.assertEqual(full, ask('synchronous'))
+        with self.plain() as db:
+            mode = db.execute('PRAGMA journal_mode').fetchone()
+            self.assertEqual(('wal',), mode)
+
+    def test_a_missing_folder_is_made(self) -> None:
+        self.path = os.path.join(self.folder, 'a', 'b', 'ledger.sqlite')
+
+        self.open().put(make_entry())
+
+        self.assertTrue(os.path.exists(self.path))
+
+    def test_it_can_be_read_with_other_tools_while_it_is_open(self) -> None:
+        ledger = self.open()
+        ledger.put(make_entry())
+
+        with self.plain() as db:
+            rows = db.execute('SELECT state FROM entry').fetchall()
+
+        self.assertEqual([('claimed',)], rows)
+
+
+class RefusedLedgerTest(LedgerTestCase):
+    def assert_refused(self, *words: str) -> None:
+        err = self.assertRaises(exception.LedgerError, self.open)
+        for word in (self.path, *words):
+            self.assertIn(word, str(err))
+
+    def open_elsewhere(self) -> str:
+        """Open it in another process; give what that says."""
+        done = subprocess.run(
+            [sys.executable, '-c', OPEN, self.path],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    def test_a_second_process_is_refused_until_the_first_ends(self) -> None:
+        ledger = self.open()
+
+        said = self.open_elsewhere()
+
+        self.assertIn('another process of this machine uses it', said)
+        self.assertIn('[ext_resources] ledger_path', said)
+        ledger.close()
+        self.assertEqual('', self.open_elsewhere())
+
+    def test_a_process_that_was_killed_blocks_nobody(self) -> None:
+        context = multiprocessing.get_context('fork')
+        mine, theirs = context.Pipe()
+
+        def hold() -> None:
+            ledger = ledger_mod.Ledger(self.path)
+            ledger.put(make_entry())
+            theirs.send(True)
+            signal.pause()
+
+        process = context.Process(target=hold)
+        process.start()
+        self.addCleanup(process.join)
+        self.addCleanup(process.kill)
+        self.assertTrue(mine.poll(30))
+        self.assert_refused('another process')
+
+        process.kill()
+        process.join()
+
+        self.assertEqual(
+            {uuidsentinel.server: make_entry()}, self.open().list_entries()
+        )
+
+    def test_a_newer_version_is_refused_and_left_as_it_is(self) -> None:
+        self.open().close()
+        with self.plain() as db:
+            db.execute('PRAGMA user_version = 2')
+
+        self.assert_refused('version 2', 'install the package that wrote it')
+
+        with self.plain() as db:
+            version = db.execute('PRAGMA user_version').fetchone()
+            self.assertEqual((2,), version)
+        # It is not kept locked.
+        self.assert_refused('version 2')
+
+    def test_a_file_that_is_no_ledger_is_refused(self) -> None:
+        with open(self.path, 'w') as file:
+            file.write('[DEFAULT]\nthis is not a database\n' * 100)
+
+        self.assert_refused('cannot be opened', 'not a database')
+
+        with open(self.path) as file:
+            self.assertEqual('[DEFAULT]\n', file.readline())
+
+    def test_a_folder_in_its_place_is_refused(self) -> None:
+        os.mkdir(self.path)
+
+        self.assert_refused('cannot be opened')
+
+    def test_a_file_where_its_folder_should_be_is_refused(self) -> None:
+        with open(os.path.join(self.folder, 'file'), 'w'):
+            self.path = os.path.join(self.folder, 'file', 'ledger.sqlite')
+
+        self.assert_refused('cannot be opened')
+
+    def test_a_damaged_page_is_refused_with_advice(self) -> None:
+        ledger = self.open()
+        ledger.put(make_entry())
+        ledger.close()
+        with open(self.path, 'r+b') as file:
+            file.seek(4096)
+            file.write(b'\xff' * (os.path.getsize(self.path) - 4096))
+
+        ledger = self.open()
+        err = self.assertRaises(exception.LedgerError, ledger.list_entries)
+
+        self.assertIn(self.path, str(err))
+        self.assertIn('moved away', str(err))
+
+    def test_a_row_that_makes_no_sense_is_refused(self) -> None:
+        ledger = self.open()
+        for change in (
+            "entry SET state = 'sold'",
+            "entry SET cpus = '7-3'",
+            "entry SET cpus = x'ff'",
+            "entry SET enforcers = '{'",
+            "entry SET enforcers = '[]'",
+            "entry SET enforcers = '{\"rmd\": 1}'",
+            "assignment SET units = 'ff'",
+            "assignment SET units = '[1]'",
+            "assignment SET amount = 'many'",
+        ):
+            with self.subTest(change=change):
+                ledger.put(make_entry())
+                with self.plain() as db:
+                    db.execute(f'UPDATE {change}')
+
+                err = self.assertRaises(
+                    exception.LedgerError, ledger.list_entries
+                )
+
+                self.assertIn('makes no sense', str(err))
+
+
+class FullDiskTest(LedgerTestCase):
+    """The disk is full: nothing is half written, and it works again."""
+
+    def fill(self, ledger: ledger_mod.Ledger) -> int:
+        """Write until it is refused; give how many entries there are."""
+        for number in range(500):
+            try:
+                ledger.put(make_entry(f'server-{number}'))
+            except exception.LedgerError as err:
+                self.assertIn('cannot be written', str(err))
+                self.assertIn('full', str(err))
+                return number
+        raise AssertionError('it was never full')
+
+    def test_a_full_disk_changes_nothing(self) -> None:
+        ledger = self.open()
+        ledger._db.execute('PRAGMA max_page_count = 10')
+
+        written = self.fill(ledger)
+
+        expected = {f'server-{number}' for number in range(written)}
+        self.assertEqual(expected, set(ledger.list_entries()))
+        with self.plain() as db:
+            rows = db.execute('SELECT count(*) FROM assignment').fetchone()
+            self.assertEqual((2 * written,), rows)
+
+    def test_a_disk_that_has_room_again_is_written_to(self) -> None:
+        ledger = self.open()
+        ledger._db.execute('PRAGMA max_page_count = 10')
+        written = self.fill(ledger)
+        ledger._db.execute('PRAGMA max_page_count = 1000')
+
+        ledger.put(make_entry())
+
+        self.assertEqual(written + 1, len(self.reopen(ledger).list_entries()))
+
+    def test_a_write_that_the_kernel_refuses_changes_nothing(self) -> None:
+        # The limit is the process's: another one has to run into it.
+        context = multiprocessing.get_context('fork')
+        mine, theirs = context.Pipe()
+
+        def run() -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            ledger = ledger_mod.Ledger(self.path)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+            number = 0
+            try:
+                while number < 500:
+                    ledger.put(make_entry(f'server-{number}'))
+                    number += 1
+            except exception.LedgerError as err:
+                theirs.send((number, str(err)))
+            # As a process ends that is killed.
+            os._exit(0)
+
+        process = context.Process(target=run)
+        process.start()
+        self.addCleanup(process.join)
+        self.assertTrue(mine.poll(30))
+        written, message = mine.recv()
+        process.join()
+
+        self.assertIn('cannot be written', message)
+        self.assertGreater(written, 3)
+        self.assertEqual(
+            {f'server-{number}' for number in range(written)},
+            set(self.open().list_entries()),
+        )

@@ -1,0 +1,227 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A base for tests of a host: real plugins, a real ledger, a real RMD."""
+
+from collections.abc import Mapping
+import os
+import sqlite3
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import host as host_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import provider
+from nova_ext_resources.plugins import base as plugins_base
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.testing import rmd_simulator
+from tests import base
+from tests.unit import builders
+
+WAYS = builders.WAYS
+CLOS = builders.CLOS
+
+NODE = provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host1')
+
+RDT = provider.make_rp_uuid(NODE.uuid, 'RDT')
+
+#: Provider of each cache domain.
+DOMAINS = tuple(
+    provider.make_rp_uuid(NODE.uuid, f'L3_{cache_id}') for cache_id in (0, 1)
+)
+
+TESTS = ('granularity', 'capacity', 'cache_affinity')
+
+
+def make_claim(
+    consumer_uuid: str,
+    ways: int = 2,
+    *,
+    domain: int = 0,
+    cpus: frozenset[int] | None = frozenset({1, 2}),
+    **fields: Any,
+) -> assignment.ClaimRequest:
+    """Make the claim of a pinned server for ways of one domain."""
+    given: dict[str, Any] = {
+        'allocations': {DOMAINS[domain]: {WAYS: ways}},
+        'requirement': builders.make_requirement(_={WAYS: ways}),
+    }
+    return assignment.ClaimRequest(
+        consumer_uuid=consumer_uuid, cpus=cpus, **{**given, **fields}
+    )
+
+
+def make_host(
+    providers: Mapping[str, plugins_base.InventoryProvider],
+    enforcers: Mapping[str, plugins_base.Enforcer],
+    ledger: ledger_mod.Ledger,
+    tests: tuple[str, ...] = TESTS,
+) -> host_mod.HostResources:
+    trackers = loader.load_trackers()
+    return host_mod.HostResources(
+        host='host1',
+        node=NODE,
+        providers=providers,
+        trackers=trackers,
+        tests=loader.load_claim_tests(tests, trackers),
+        enforcers=enforcers,
+        ledger=ledger,
+    )
+
+
+def masks_of(entries: Mapping[str, assignment.Entry]) -> dict[str, list[int]]:
+    """Give provider -> the mask of each server, as the ledger has them."""
+    masks: dict[str, list[int]] = {}
+    for entry in entries.values():
+        for one in entry.assignments:
+            if one.resource_class == WAYS:
+                mask = bitmask.parse_mask(one.units['mask'])
+                masks.setdefault(one.rp_uuid, []).append(mask)
+    return masks
+
+
+class HostTestCase(base.TestCase):
+    """Makes hosts; each test has its own folder for ledgers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ledger_path = os.path.join(self.make_folder(), 'ledger.sqlite')
+
+    def load(
+        self, namespace: str, name: str, **options: Any
+    ) -> dict[str, Any]:
+        """Load a plugin as a service does, with these options."""
+        (cls,) = loader.load_classes(namespace, [name]).values()
+        loader.register_opts(self.conf, name, cls.OPTIONS)
+        for option, value in options.items():
+            self.conf.set_override(
+                option, value, f'{loader.GROUP_PREFIX}{name}'
+            )
+        return loader.load_with_options(namespace, [name], self.conf, 'host1')
+
+    def load_fake(self, **options: Any) -> dict[str, Any]:
+        return self.load(loader.INVENTORY_PROVIDERS, 'fake', **options)
+
+    def load_noop(self) -> dict[str, Any]:
+        return self.load(loader.ENFORCERS, 'noop')
+
+    def open_ledger(self) -> ledger_mod.Ledger:
+        ledger = ledger_mod.Ledger(self.ledger_path)
+        self.addCleanup(ledger.close)
+        return ledger
+
+    def make_noop_host(self, **options: Any) -> host_mod.HostResources:
+        """Make a host that exists in the configuration only, discovered."""
+        host = make_host(
+            self.load_fake(**options), self.load_noop(), self.open_ledger()
+        )
+        host.refresh()
+        return host
+
+    def read_rows(self) -> dict[str, str]:
+        """Read server -> state from the ledger's file, past the host."""
+        db = sqlite3.connect(f'file:{self.ledger_path}?mode=ro', uri=True)
+        try:
+            rows = db.execute('SELECT consumer_uuid, state FROM entry')
+            return dict(rows.fetchall())
+        finally:
+            db.close()
+
+    def assert_consistent(self, host: host_mod.HostResources) -> None:
+        """The host's view is exactly what its entries say, once each."""
+        masks = masks_of(host.entries)
+        for rp_uuid in DOMAINS:
+            held = masks.get(rp_uuid, [])
+            together = 0
+            for mask in held:
+                self.assertTrue(bitmask.is_contiguous(mask), f'{mask:b}')
+                self.assertEqual(0, together & mask, 'sold twice')
+                together |= mask
+            tracked = host.view.tracked[rp_uuid, WAYS]
+            taken = bitmask.parse_mask(str(tracked.state.to_dict()['t']))
+            self.assertEqual(f'{together:b}', f'{taken:b}')
+        self.assertEqual(
+            len(host.entries), host.view.tracked[RDT, CLOS].state.used
+        )
+        self.assertEqual(
+            {u: str(e.state) for u, e in host.entries.items()},
+            self.read_rows(),
+        )
+
+
+class RmdHostTestCase(HostTestCase):
+    """Has a simulated RMD and makes hosts that use it."""
+
+    #: Fields of the simulator's settings, for all tests of a class.
+    SETTINGS: dict[str, Any] = {}  # noqa: RUF012 - read only
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(**self.SETTINGS)
+        )
+        self.simulator = self.fixture.simulator
+
+    def load_rmd(self, namespace: str, **options: Any) -> dict[str, Any]:
+        given = {'url': self.fixture.url, 'timeout': 5.0, 'retries': 0}
+        plugins = self.load(namespace, 'rmd', **{**given, **options})
+        for plugin in plugins.values():
+            self.addCleanup(plugin._client.close)
+        return plugins
+
+    def make_rmd_host(self, **options: Any) -> host_mod.HostResources:
+        """Make a host that has looked at its RMD."""
+        host = make_host(
+            self.load_rmd(loader.INVENTORY_PROVIDERS, **options),
+            self.load_rmd(loader.ENFORCERS, **options),
+            self.open_ledger(),
+        )
+        host.refresh()
+        return host
+
+    def start(
+        self,
+        host: host_mod.HostResources,
+        consumer_uuid: str,
+        ways: int = 2,
+        **fields: Any,
+    ) -> assignment.Entry:
+        """Claim and apply, as the build of a server does."""
+        host.claim(make_claim(consumer_uuid, ways, **fields))
+        host.apply(consumer_uuid)
+        entry = host.find_entry(consumer_uuid)
+        assert entry is not None
+        return entry
+
+    def list_in_force(self) -> dict[str, dict[int, int]]:
+        """Give server -> masks that are in force in RMD, whoever made it."""
+        return {
+            uuid: self.simulator.ways_of(uuid)
+            for group in self.simulator.list_groups()
+            for uuid in group['workloads']
+        }
+
+    def assert_agreement(self, host: host_mod.HostResources) -> None:
+        """Ledger, view and RMD say the same."""
+        self.assert_consistent(host)
+        in_force = self.list_in_force()
+        self.assertEqual(set(host.entries), set(in_force))
+        for uuid, entry in host.entries.items():
+            for one in entry.assignments:
+                if one.resource_class == WAYS:
+                    cache_id = int(one.rp_key.removeprefix('L3_'))
+                    self.assertEqual(
+                        f'{in_force[uuid][cache_id]:x}', one.units['mask']
+                    )
