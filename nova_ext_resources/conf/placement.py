@@ -13,6 +13,7 @@
 
 """Options of ``[ext_resources_placement]``: how to reach placement."""
 
+import copy
 import itertools
 
 from keystoneauth1 import loading as ks_loading
@@ -59,7 +60,11 @@ def register_opts(conf: cfg.ConfigOpts, group: str = GROUP.name) -> None:
         Nova's ``[placement]``. Never in Nova's own global configuration:
         Nova has registered that group there with other defaults.
     """
-    conf.register_group(GROUP if group == GROUP.name else cfg.OptGroup(group))
+    # oslo.config would share the options that a plugin adds to the group
+    # between all that register this one.
+    conf.register_group(
+        copy.deepcopy(GROUP) if group == GROUP.name else cfg.OptGroup(group)
+    )
     conf.register_opts(_make_opts(), group=group)
 
 

@@ -122,9 +122,12 @@ def translated(action: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ks_exc.Unauthorized, ks_exc.Forbidden) as err:
-        raise _make_unavailable(action, err, _CHECK_CREDENTIALS) from err
-    except (ks_exc.AuthorizationFailure, ks_exc.AuthPluginException) as err:
+    except (
+        ks_exc.Unauthorized,
+        ks_exc.Forbidden,
+        ks_exc.AuthorizationFailure,
+        ks_exc.AuthPluginException,
+    ) as err:
         raise _make_unavailable(action, err, _CHECK_CREDENTIALS) from err
     # OSError: requests raises it for a missing file of certificates.
     except (

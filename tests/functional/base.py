@@ -39,6 +39,7 @@ class RecordingApp:
         self._app = app
         self._lock = threading.RLock()
         self._hooks: list[tuple[str, str, Callable[[], None]]] = []
+        self._outages: list[tuple[str, str]] = []
         self.requests: list[str] = []
 
     def before_next(
@@ -46,6 +47,10 @@ class RecordingApp:
     ) -> None:
         """Do ``action`` once, just before a request whose path ends so."""
         self._hooks.append((method, path, action))
+
+    def fail(self, method: str, path: str, times: int) -> None:
+        """Answer 503 to the next requests whose path ends so."""
+        self._outages += [(method, path)] * times
 
     def __call__(
         self, environ: dict[str, Any], start_response: Any
@@ -59,6 +64,11 @@ class RecordingApp:
                     hook[2]()
                     break
             self.requests.append(f'{method} {path}')
+            for outage in self._outages:
+                if outage[0] == method and path.endswith(outage[1]):
+                    self._outages.remove(outage)
+                    start_response('503 Service Unavailable', [])
+                    return [b'']
             answer: Iterable[bytes] = self._app(environ, start_response)
             return answer
 

@@ -386,3 +386,34 @@ class RaceTest(TreeTestCase):
         self.writer = writers[1]
         self.assertEqual(tree.Published(), self.publish(*wanted))
         self.assertEqual(1, len(self.app.requests))
+
+
+class OutageTest(TreeTestCase):
+    def test_a_short_one_is_not_noticed(self) -> None:
+        self.app.fail('PUT', f'{hosts.L3_0}/inventories', 2)
+
+        published = self.publish(*hosts.make_host())
+
+        self.assertEqual((), published.errors)
+        self.assert_published(*hosts.make_host())
+
+    def test_after_a_long_one_the_rest_is_written(self) -> None:
+        self.app.fail('PUT', f'{hosts.L3_0}/inventories', 4)
+        self.assertRaises(
+            exception.PlacementUnavailable,
+            self.publish,
+            *hosts.make_host(),
+        )
+
+        self.publish(*hosts.make_host())
+
+        self.assert_published(*hosts.make_host())
+
+    def test_when_it_cannot_be_read_nothing_is_written(self) -> None:
+        self.publish(*hosts.make_host())
+        self.app.fail('GET', '/resource_providers', 4)
+
+        self.assertRaises(exception.PlacementUnavailable, self.publish)
+
+        self.assertEqual({'GET'}, {r.split()[0] for r in self.app.requests})
+        self.assert_published(*hosts.make_host())

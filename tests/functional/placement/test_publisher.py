@@ -1,0 +1,119 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+"""The publisher's thread against real placement."""
+
+import logging
+import time
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import publisher
+from tests.functional.placement import hosts
+
+
+class PublisherTest(hosts.HostTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(
+            fixtures.FakeLogger(publisher.LOG.logger.name, level=logging.INFO)
+        )
+        self.wanted = hosts.make_host()
+        self.publisher = self.make_publisher(hosts.NODE)
+
+    def make_publisher(self, node: provider.Node) -> publisher.Publisher:
+        made = publisher.Publisher(
+            self.client,
+            node,
+            refresh=lambda: None,
+            wanted=lambda: self.wanted,
+            interval=0.05,
+        )
+        self.addCleanup(made.stop)
+        return made
+
+    def wait_for_success(self, made: publisher.Publisher) -> None:
+        deadline = time.monotonic() + 20
+        while made.status.last_success_at is None:
+            self.assertLess(time.monotonic(), deadline, made.status)
+            time.sleep(0.02)
+
+    def test_what_the_host_has_is_published(self) -> None:
+        self.publisher.start()
+        self.wait_for_success(self.publisher)
+        self.publisher.stop()
+
+        self.assert_published(*self.wanted)
+
+    def test_at_the_first_start_it_waits_for_nova(self) -> None:
+        node = provider.Node(uuid=uuids.late, hypervisor_hostname='host2')
+        self.wanted = (
+            provider.Provider(
+                rp_uuid=uuids.late_child,
+                name='host2_RDT',
+                parent_uuid=node.uuid,
+            ),
+        )
+        waiting = self.make_publisher(node)
+        waiting.start()
+        while not waiting.status.failures:
+            time.sleep(0.02)
+
+        self.make_root(node.uuid, node.hypervisor_hostname)
+        self.wait_for_success(waiting)
+
+        self.assertEqual(
+            node.uuid, self.client.get_provider(uuids.late_child).parent_uuid
+        )
+
+    def test_who_holds_what_should_go_is_logged_once_and_kept(self) -> None:
+        self.publisher.run_round()
+        self.allocate({hosts.L3_0: {hosts.WAYS: 4}})
+        self.wanted = ()
+
+        for _ in range(3):
+            self.publisher.run_round()
+
+        self.assertEqual(1, self.log.output.count(uuids.server))
+        (held,) = self.publisher.status.held
+        self.assertEqual((uuids.server,), held.consumers)
+        self.allocate({})
+        self.publisher.run_round()
+        self.assertEqual((), self.publisher.status.held)
+
+    def test_a_provider_that_is_refused_is_a_failure_until_mended(
+        self,
+    ) -> None:
+        good = self.wanted
+        self.client.ensure_provider(uuids.old, good[0].name, hosts.NODE.uuid)
+        self.before = {
+            **self.before,
+            uuids.old: self.client.get_provider(uuids.old),
+        }
+        for _ in range(2):
+            self.publisher.run_round()
+
+        status = self.publisher.status
+        self.assertIn(f'create provider {good[0].name}', status.failure)
+        self.assertIn('resource provider delete', status.failure)
+        self.assertEqual(2, status.failures)
+        self.assertEqual(1, self.log.output.count('not published'))
+
+        self.client.delete_provider(uuids.old)
+        del self.before[uuids.old]
+        self.publisher.run_round()
+
+        self.assertEqual('', self.publisher.status.failure)
+        self.assert_published(*good)

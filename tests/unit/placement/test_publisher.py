@@ -1,0 +1,230 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import logging
+import threading
+import time
+from typing import Any
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel as uuids
+import requests
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import publisher
+from tests.unit.placement import test_client
+
+NODE = provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
+LIST_URL = f'{test_client.URL}/resource_providers'
+ROOT = {
+    'uuid': uuids.node,
+    'name': 'host1',
+    'parent_provider_uuid': None,
+    'generation': 0,
+}
+
+
+class PublisherTest(test_client.MockTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.mock = self.make_mock()
+        self.log = self.useFixture(
+            fixtures.FakeLogger(publisher.LOG.logger.name, level=logging.INFO)
+        )
+        self.calls: list[str] = []
+        self.called = threading.Event()
+        self.fault: Exception | None = None
+        self.publisher = self.make_publisher()
+
+    def make_publisher(self, interval: float = 60.0) -> publisher.Publisher:
+        made = publisher.Publisher(
+            test_client.make_client(),
+            NODE,
+            refresh=self.refresh,
+            wanted=self.find_wanted,
+            interval=interval,
+        )
+        self.addCleanup(made.stop)
+        return made
+
+    def refresh(self) -> None:
+        self.calls.append('refresh')
+        if self.fault:
+            raise self.fault
+
+    def find_wanted(self) -> tuple[provider.Provider, ...]:
+        self.calls.append('wanted')
+        self.called.set()
+        return ()
+
+    def answer(self, *responses: dict[str, Any]) -> None:
+        self.mock.register_uri('GET', LIST_URL, list(responses))
+
+    def succeed(self) -> None:
+        self.answer({'json': {'resource_providers': [ROOT]}})
+
+    def wait_for_calls(self, number: int) -> None:
+        deadline = time.monotonic() + 20
+        while self.calls.count('wanted') < number:
+            self.assertLess(time.monotonic(), deadline)
+            self.called.wait(0.1)
+            self.called.clear()
+
+    def test_a_round_looks_at_the_host_before_it_publishes(self) -> None:
+        self.succeed()
+
+        self.publisher.run_round()
+
+        self.assertEqual(['refresh', 'wanted'], self.calls)
+        status = self.publisher.status
+        self.assertIsNotNone(status.last_success_at)
+        self.assertIsNone(status.last_failure_at)
+        self.assertEqual(('', 0), (status.failure, status.failures))
+
+    def test_a_host_that_could_not_be_looked_at_is_not_published(
+        self,
+    ) -> None:
+        # What is wanted may still be nothing: it would delete everything.
+        self.fault = exception.DiscoveryFailed(plugin='rmd', reason='hung')
+
+        self.publisher.run_round()
+
+        self.assertEqual(['refresh'], self.calls)
+        self.assertEqual(0, self.mock.call_count)
+        self.assertIn('hung', self.publisher.status.failure)
+
+    def test_a_bug_in_a_plugin_is_shown_with_its_place(self) -> None:
+        self.fault = ZeroDivisionError('oops')
+
+        self.publisher.run_round()
+
+        self.assertIn('in refresh', self.log.output)
+        self.assertEqual(
+            'ZeroDivisionError: oops', self.publisher.status.failure
+        )
+
+    def test_the_same_failure_is_logged_once_until_it_has_passed(
+        self,
+    ) -> None:
+        def refuse(request: Any, context: Any) -> str:
+            context.headers['x-openstack-request-id'] = (
+                f'req-{len(self.mock.request_history):x}'
+            )
+            return 'no'
+
+        self.answer({'status_code': 403, 'text': refuse})
+        for _ in range(3):
+            self.publisher.run_round()
+        self.assertEqual(1, self.log.output.count('not published'))
+        self.assertEqual(3, self.publisher.status.failures)
+
+        self.succeed()
+        self.publisher.run_round()
+        self.answer({'status_code': 403, 'text': refuse})
+        self.publisher.run_round()
+
+        self.assertEqual(2, self.log.output.count('not published'))
+        self.assertEqual(1, self.log.output.count('Published'))
+
+    def test_a_missing_compute_node_is_told_once_and_waited_for(
+        self,
+    ) -> None:
+        self.answer({'json': {'resource_providers': []}})
+
+        for _ in range(2):
+            self.publisher.run_round()
+
+        self.assertEqual(1, self.log.output.count('nova-compute creates it'))
+
+    def test_one_cycle_can_be_run_by_the_caller(self) -> None:
+        self.answer({'json': {'resource_providers': []}})
+
+        self.assertRaises(
+            exception.NotFound, self.publisher.publish_once, NODE, []
+        )
+
+    def test_the_thread_publishes_until_it_is_stopped(self) -> None:
+        self.succeed()
+        thread_publisher = self.make_publisher(interval=0.01)
+
+        thread_publisher.start()
+        self.wait_for_calls(3)
+        thread_publisher.stop()
+
+        rounds = len(self.calls)
+        time.sleep(0.1)
+        self.assertEqual(rounds, len(self.calls))
+
+    def test_waking_does_not_wait_for_the_interval(self) -> None:
+        self.succeed()
+        self.publisher.start()
+        self.wait_for_calls(1)
+
+        self.publisher.wake()
+
+        self.wait_for_calls(2)
+
+    def test_the_thread_outlives_every_failure(self) -> None:
+        self.answer(
+            {'status_code': 503},
+            {'exc': requests.exceptions.ReadTimeout},
+            {'text': 'garbage'},
+            {'status_code': 403},
+            {'json': {'resource_providers': [ROOT]}},
+        )
+        thread_publisher = self.make_publisher(interval=0.01)
+
+        thread_publisher.start()
+        self.wait_for_calls(4)
+
+        self.assertIsNotNone(thread_publisher.status.last_success_at)
+
+    def test_stopping_does_not_wait_for_further_attempts(self) -> None:
+        self.answer({'status_code': 503})
+        self.publisher.start()
+        self.wait_for_calls(1)
+
+        began = time.monotonic()
+        self.publisher.stop()
+
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(1, self.calls.count('wanted'))
+
+    def test_stopping_what_was_not_started_is_nothing(self) -> None:
+        self.publisher.stop()
+
+        self.assertEqual([], self.calls)
+
+    def test_the_wait_doubles_with_each_failure_up_to_the_interval(
+        self,
+    ) -> None:
+        self.answer({'status_code': 403})
+        delays = []
+
+        for _ in range(12):
+            self.publisher.run_round()
+            delays.append(self.publisher._find_delay())
+
+        for number, delay in enumerate(delays):
+            highest = min(2.0**number, 60.0)
+            self.assertTrue(highest / 2 <= delay <= highest, delays)
+
+    def test_hosts_do_not_publish_in_step(self) -> None:
+        self.succeed()
+        self.publisher.run_round()
+
+        delays = {self.publisher._find_delay() for _ in range(20)}
+
+        self.assertGreater(len(delays), 10)
+        self.assertTrue(all(54.0 <= delay <= 66.0 for delay in delays))
