@@ -1,0 +1,81 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Seats of the floating licences that are bound to this host.
+
+The licence daemon writes one file for each product, such as
+``solver.json`` with ``{"seats": 12, "free": 9}``.
+"""
+
+import json
+import pathlib
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.plugins import base
+import os_traits
+from oslo_config import cfg
+
+SEAT = 'CUSTOM_ACME_SEAT'
+
+
+class LicenceInventory(base.InventoryProvider):
+    """Reports the seats of each product as a provider of its own."""
+
+    OPTIONS = (
+        cfg.StrOpt(
+            'folder',
+            default='/var/lib/acme/licences',
+            help='Folder with one file for each product, <product>.json.',
+        ),
+    )
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=SEAT,
+                units='seats',
+                description='Seats of the licence of an Acme product.',
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        folder = pathlib.Path(self.options.folder)
+        try:
+            # glob() would take a folder that is gone for an empty one.
+            paths = sorted(p for p in folder.iterdir() if p.suffix == '.json')
+            return tuple(map(_read, paths))
+        except OSError as err:
+            raise self._fail(f'{err}; is the licence daemon running?') from err
+        except (ValueError, exception.InvalidResource) as err:
+            raise self._fail(f'{err}; see the licence daemon') from err
+
+    def _fail(self, reason: str) -> exception.DiscoveryFailed:
+        return exception.DiscoveryFailed(plugin='acme_licences', reason=reason)
+
+
+def _read(path: pathlib.Path) -> provider.HostProvider:
+    trait = os_traits.normalize_name(f'ACME_{path.stem}')
+    try:
+        data = json.loads(path.read_text(encoding='utf-8'))
+        seats, free = data['seats'], int(data['free'])
+    except (ValueError, KeyError, TypeError) as err:
+        raise ValueError(f'{path} has no seats and free: {err!r}') from err
+    return provider.HostProvider(
+        key=trait.removeprefix('CUSTOM_'),
+        inventories={SEAT: inventory.Inventory(total=seats)},
+        # What others use is found by comparing this with what servers hold.
+        units={SEAT: {'free': free}},
+        traits=frozenset({trait}),
+    )
