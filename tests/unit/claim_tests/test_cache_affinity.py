@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_ext_resources import exception
 from nova_ext_resources.claim_tests import cache_affinity
+from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
 from tests import base
 from tests.unit import builders

@@ -12,8 +12,8 @@
 
 """Tests of the capacity test."""
 
-from nova_ext_resources import exception
 from nova_ext_resources.claim_tests import capacity
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import view
 from tests import base

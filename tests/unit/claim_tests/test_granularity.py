@@ -12,8 +12,8 @@
 
 """Tests of the granularity test."""
 
-from nova_ext_resources import exception
 from nova_ext_resources.claim_tests import granularity
+from nova_ext_resources import exception
 from nova_ext_resources.objects import view
 from tests import base
 from tests.unit import builders
