@@ -15,6 +15,7 @@
 from collections.abc import Mapping
 import copy
 import dataclasses
+import json
 from typing import Any
 
 from nova_ext_resources.testing.rmd_simulator import binding
@@ -123,5 +124,6 @@ def from_body(data: Any) -> tuple[Record, str]:
 
 def from_stored(data: Mapping[str, Any]) -> Record:
     """Read what ``to_body`` wrote to a file."""
-    record, _complaint = from_body(data)
+    # The binder knows numbers only as the daemon's own decoder gives them.
+    record, _complaint = from_body(gojson.decode(json.dumps(data)))
     return record
