@@ -37,13 +37,8 @@ def prefer(scene: scenes.Scene, host: str) -> Iterator[None]:
             f'prefers {host}'
         ):
             for other in others:
-                made = servers.boot(
-                    scene.sdk,
-                    f'ballast-{other}',
-                    flavor_id=scene.flavors[FLAVOR],
-                    image_id=scene.image_id,
-                    host=other,
-                )
-                stack.callback(servers.delete, scene.sdk, made.id)
+                name = f'ballast-{other}'
+                made = scene.boot(name, FLAVOR, host=other)
+                stack.callback(scene.delete, name)
                 servers.check_active(made)
         yield

@@ -23,9 +23,10 @@ _COLUMNS = (
     'server',
     'host',
     'CPUs',
-    'allocated in placement',
+    'provider',
+    'ways',
     'mask',
-    'RMD workload',
+    'class',
     'in force',
 )
 
@@ -33,8 +34,8 @@ _COLUMNS = (
 def show(scene: scenes.Scene, names: Sequence[str]) -> None:
     """Print one row for each of the servers, from four sources.
 
-    Nova says host and CPUs, placement the allocation, the ledger the mask,
-    and RMD the workload and what the kernel was told.
+    Nova says host and CPUs, placement provider and ways, the ledger the
+    mask, and RMD the class of service of the workload and what is in force.
     """
     rps = {one.uuid: one.name for one in tree.list_ours(scene.cloud.placement)}
     rows = [_row(scene, name, rps) for name in names]
@@ -45,33 +46,33 @@ def _row(scene: scenes.Scene, name: str, rps: dict[str, str]) -> list[str]:
     server_id = scene.servers[name]
     host = scene.sdk.compute.get_server(server_id).compute_host
     cpus = servers.list_pinned_cpus(scene.sdk, server_id)
-    cos_name, in_force = _rmd(scene, host, server_id)
+    provider, ways = _allocated(scene, server_id, rps)
     return [
         name,
         host,
         ','.join(str(cpu) for cpu in cpus),
-        _allocated(scene, server_id, rps),
+        provider,
+        ways,
         _mask(scene, host, server_id),
-        cos_name,
-        in_force,
+        *_rmd(scene, host, server_id),
     ]
 
 
 def _allocated(
     scene: scenes.Scene, server_id: str, rps: dict[str, str]
-) -> str:
+) -> tuple[str, str]:
     allocations = tree.list_allocations(scene.cloud.placement, server_id)
-    return ', '.join(
-        f'{rps[rp_uuid]} {resource_class}={amount}'
-        for rp_uuid, resources in allocations.items()
-        if rp_uuid in rps
-        for resource_class, amount in sorted(resources.items())
-    )
+    ways = {
+        rps[rp_uuid]: str(resources[tree.WAYS])
+        for rp_uuid, resources in sorted(allocations.items())
+        if rp_uuid in rps and tree.WAYS in resources
+    }
+    return '\n'.join(ways), '\n'.join(ways.values())
 
 
 def _mask(scene: scenes.Scene, host: str, server_id: str) -> str:
-    return ', '.join(
-        f'{one.rp_key} {one.units["mask"]}'
+    return '\n'.join(
+        one.units['mask']
         for one in holdings.list_assigned(scene, host)
         if one.consumer_uuid == server_id and 'mask' in one.units
     )
@@ -83,4 +84,4 @@ def _rmd(scene: scenes.Scene, host: str, server_id: str) -> tuple[str, str]:
         if workload.get('uuid') == server_id:
             name = str(workload['cos_name'])
             return name, simulator.schemata(name)
-    return 'none', ''
+    return 'none', 'none'

@@ -12,26 +12,59 @@
 
 """Why hosts said no, from the log of Nova's services."""
 
+import re
+
 from demo import scene as scenes
 from demo import stage as stages
+from demo import tree
 
-#: Loggers of this package inside Nova's services.
-_LOGGER = 'nova_ext_resources'
+#: How the scheduler's filter begins.
+FILTER = 'ExtendedResourcesFilter refuses'
+
+#: How Nova begins when a host refuses a claim.
+CLAIM = 'Instance failed to spawn: '
+
+#: In what a host says when it cannot look at itself.
+DISCOVERY = 'could not discover'
+
+_UUID = re.compile(r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')
+_REQUEST = re.compile(r' \(request [^)]*\)')
+
+#: The class of an exception: between what was logged and its text.
+_CLASS = re.compile(r':? (?:[a-z_]+\.)+[A-Z]\w+: ')
 
 
-def show(scene: scenes.Scene, mark: int, *, host: str = '') -> None:
-    """Print what this package logged since ``mark``.
+def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
+    """Print why hosts said no since ``mark``.
 
-    :param host: only lines that name this host
-    :raises NotAsTold: nothing was said
+    Uuids are shown as the names of the providers and servers behind them.
+
+    :param kinds: words of which a line must hold one
+    :param host: a word that a line must hold
+    :raises NotAsTold: nobody gave a reason
     """
+    names = _list_names(scene)
     said = dict.fromkeys(
-        line.message
-        for line in scene.journal.since(mark, _LOGGER, host)
-        if line.logger.startswith(_LOGGER)
+        _UUID.sub(lambda found: names.get(found[0], found[0]), _clean(message))
+        for message in (
+            line.message for line in scene.journal.since(mark, host)
+        )
+        if any(kind in message for kind in kinds)
     )
     stages.expect(
         bool(said),
         f'a refusal of {host or "the hosts"} has a reason in the log',
     )
-    scene.stage.table('The reasons', ('from the log',), [[m] for m in said])
+    scene.stage.table(
+        'The reasons, from Nova\'s log', ('',), [[one] for one in said]
+    )
+
+
+def _clean(message: str) -> str:
+    logged, *texts = _CLASS.split(_REQUEST.sub('', message))
+    return texts[0] if message.startswith(CLAIM) and texts else logged
+
+
+def _list_names(scene: scenes.Scene) -> dict[str, str]:
+    ours = tree.list_ours(scene.cloud.placement)
+    return {**scene.names, **{one.uuid: one.name for one in ours}}

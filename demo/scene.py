@@ -17,22 +17,24 @@ import contextlib
 import dataclasses
 import pathlib
 
+from openstack.compute.v2 import server
 from openstack import connection
 
 from demo.cloud import cloud as clouds
 from demo.cloud import folder as folders
 from demo.cloud import journal
 from demo.cloud import settings as cloud_settings
+from demo import servers
 from demo import simulator as simulators
 from demo import stage as stages
 
 #: What may manage the cache of the hosts.
 BACKENDS = ('rmd',)
 
-#: How often a host looks at what it has and tells placement, in seconds;
-#: also how often Nova asks it for its statistics. Both are a minute where
+#: How often Nova asks a host for its statistics, in seconds, after which
+#: the host looks at what it has and tells placement. It is a minute where
 #: nobody watches.
-REFRESH_SECONDS = 3
+REFRESH_SECONDS = 2
 
 _HARDWARE = simulators.Hardware()
 
@@ -45,6 +47,7 @@ class Scene:
     :ivar image_id: the image that all servers boot from
     :ivar flavors: name -> id of the flavors
     :ivar servers: name -> id of the servers that exist now
+    :ivar names: id -> name of all servers that ever were
     """
 
     stage: stages.Stage
@@ -53,6 +56,7 @@ class Scene:
     image_id: str = ''
     flavors: dict[str, str] = dataclasses.field(default_factory=dict)
     servers: dict[str, str] = dataclasses.field(default_factory=dict)
+    names: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -63,6 +67,32 @@ class Scene:
     def sdk(self) -> connection.Connection:
         """The administrator's openstacksdk connection."""
         return self.cloud.sdk
+
+    def boot(
+        self, name: str, flavor: str, *, host: str | None = None
+    ) -> server.Server:
+        """Boot a server of the story; it may be in ERROR.
+
+        :param host: the only host that may build it
+        :raises NotAsTold: Nova could not make up its mind
+        """
+        made = servers.boot(
+            self.sdk,
+            name,
+            flavor_id=self.flavors[flavor],
+            image_id=self.image_id,
+            host=host,
+        )
+        self.servers[name] = made.id
+        self.names[made.id] = name
+        return made
+
+    def delete(self, name: str) -> None:
+        """Delete a server of the story.
+
+        :raises NotAsTold: it does not go away
+        """
+        servers.delete(self.sdk, self.servers.pop(name))
 
     @property
     def journal(self) -> journal.Journal:
@@ -89,7 +119,7 @@ def opened(
             cloud = stack.enter_context(
                 clouds.Cloud(_settings(folder, started), folder=folder)
             )
-            step.result = f'{computes} computes, {folder.root}'
+            step.result = f'{computes} computes'
         yield Scene(stage=stage, cloud=cloud, simulators=started)
 
 
@@ -142,14 +172,15 @@ _NOVA: cloud_settings.Options = {
         'compute_driver': 'ext_resources.FakeDriver',
         'update_resources_interval': str(REFRESH_SECONDS),
     },
-    # Where Nova may pin servers: all CPUs but the one that RMD keeps for
-    # the operating system.
-    'compute': {'cpu_dedicated_set': f'1-{_HARDWARE.cpus - 1}'},
     'ext_resources': {
         'inventory_providers': 'rmd',
         'enforcers': 'rmd',
         'claim_tests': 'granularity,capacity,cache_affinity',
-        'refresh_interval': str(REFRESH_SECONDS),
+    },
+    # The virt driver shows the same machine as the simulator.
+    'ext_resources_fake': {
+        'sockets': str(_HARDWARE.sockets),
+        'cpus': str(_HARDWARE.cpus),
     },
     'filter_scheduler': {
         'available_filters': (
@@ -159,9 +190,8 @@ _NOVA: cloud_settings.Options = {
         'enabled_filters': 'ComputeFilter,ImagePropertiesFilter,'
         'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,'
         'NUMATopologyFilter,ExtendedResourcesFilter',
-        'weight_classes': (
-            'nova.scheduler.weights.all_weighers',
-            'nova_ext_resources.scheduler.weighers.all_weighers',
-        ),
+        # One list, where available_filters is an option given twice.
+        'weight_classes': 'nova.scheduler.weights.all_weighers,'
+        'nova_ext_resources.scheduler.weighers.all_weighers',
     },
 }

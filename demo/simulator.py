@@ -12,7 +12,7 @@
 
 """One simulated RMD for each compute host, in a process of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
 import re
 from typing import Any
@@ -23,6 +23,7 @@ from demo.cloud import child
 from demo.cloud import errors
 from demo.cloud import folder as folders
 from demo import stage
+from demo import waiting
 
 _URL = re.compile(r'https?://127\.0\.0\.1:(\d+)')
 _READY_SECONDS = 30.0
@@ -41,7 +42,7 @@ class Hardware:
     sockets: int = 2
     cpus: int = 48
     ways: int = 11
-    closids: int = 8
+    closids: int = 5
     pools: str = 'os=1,guarantee=6,besteffort=3,shared=1'
 
     def arguments(self) -> list[str]:
@@ -119,17 +120,16 @@ class Simulator:
         found: list[dict[str, Any]] = self.get('/v1/workloads')
         return found
 
-    def groups(self) -> dict[str, dict[str, Any]]:
-        """Give the control groups of the simulated kernel by name."""
-        found: dict[str, dict[str, Any]] = self.get('/-/groups')
+    def groups(self) -> list[dict[str, Any]]:
+        """Give the control groups of the simulated kernel."""
+        found: list[dict[str, Any]] = self.get('/-/groups')
         return found
 
     def schemata(self, name: str) -> str:
         """Give the ways that the kernel lets a control group fill."""
-        return ', '.join(
-            f'L3_{cache_id} {mask}'
-            for cache_id, mask in sorted(self.groups()[name]['ways'].items())
-        )
+        group = next(one for one in self.groups() if one['name'] == name)
+        masks = group['schemata']['L3']
+        return 'L3:' + ';'.join(f'{one}={masks[one]}' for one in sorted(masks))
 
     def free_ways(self) -> dict[str, str]:
         """Give the guaranteed ways that nobody uses: cache id -> ``1-6``.
@@ -145,8 +145,8 @@ class Simulator:
 
     def count_discoveries(self) -> int:
         """Say how often somebody has looked at the caches so far."""
-        requests_so_far = self.get('/-/requests')
-        return requests_so_far.count(['GET', '/v1/cache/l3'])
+        so_far: list[list[str]] = self.get('/-/requests')
+        return so_far.count(['GET', '/v1/cache/l3'])
 
     def add_foreign_group(self, name: str, ways: Mapping[str, str]) -> None:
         """Let other software take ways, behind RMD's back.
@@ -203,3 +203,18 @@ class Simulator:
             ).ok
         except requests.RequestException:
             return False
+
+
+def wait_for_discoveries(
+    simulators: Iterable[Simulator], *, times: int = 1
+) -> None:
+    """Wait until each of the hosts has looked at its caches again.
+
+    :param times: how often it has to look
+    :raises NotAsTold: one does not look
+    """
+    enough = {one: one.count_discoveries() + times for one in simulators}
+    waiting.until(
+        lambda: all(n <= one.count_discoveries() for one, n in enough.items()),
+        'every host looks at its caches now and then',
+    )

@@ -114,17 +114,14 @@ class Stage:
         rows: Iterable[Sequence[object]],
     ) -> None:
         """Print a table; cells are printed as they are."""
-        made = rich_table.Table(
-            title=title,
-            title_justify='left',
-            title_style='bold',
-            box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )
+        made = rich_table.Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in columns:
             made.add_column(column, overflow='fold')
         for row in rows:
             made.add_row(*(rich_text.Text(str(cell)) for cell in row))
+        # Not the table's own title, which wraps at the table's width.
+        self.console.print()
+        self.console.print(rich_text.Text(title, style='bold'))
         self.console.print(made)
 
     def tree(self, tree: rich_tree.Tree) -> None:

@@ -54,7 +54,8 @@ def write(
         ),
         folder.clouds_yaml: yaml.safe_dump(_clouds(urls), sort_keys=False),
     }
-    for host, options in settings.per_host.items():
+    for host in settings.hosts:
+        options = settings.per_host.get(host, {})
         files[folder.hosts / f'{host}.conf'] = render(options)
     for path, text in files.items():
         path.write_text(text)

@@ -21,6 +21,9 @@ _LINE = re.compile(
     r'\[[^]]*\] (?:\[instance: (?P<server>[^]]+)\] )?(?P<message>.*)$'
 )
 
+#: Characters of a message that are worth showing.
+_MAX_PROBLEM = 400
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
@@ -66,8 +69,10 @@ class Journal:
     def problems(self, limit: int = 10) -> list[str]:
         """Give the last errors, for a person who looks for the cause."""
         found = [
-            f'{line.logger}: {line.message}'
+            f'{line.logger}: {line.message[:_MAX_PROBLEM]}'
             for line in self.since(0)
             if line.level in ('ERROR', 'CRITICAL')
+            and not line.message.startswith((' ', 'Traceback'))
+            and line.message
         ]
         return found[-limit:]

@@ -17,6 +17,7 @@ from demo import landed
 from demo import scene as scenes
 from demo import servers
 from demo import stage as stages
+from demo import tree
 
 
 def play(scene: scenes.Scene) -> None:
@@ -51,20 +52,32 @@ def play(scene: scenes.Scene) -> None:
 def boot(
     scene: scenes.Scene, name: str, flavor: str, *, host: str | None = None
 ) -> str:
-    """Boot a server that has to work, and remember it.
+    """Boot a server that has to work.
 
+    :param host: the only host that may build it
     :returns: the host that it is on
     :raises NotAsTold: it is not ACTIVE
     """
-    with scene.stage.step(f'Boot {name}, {flavor}') as step:
-        made = servers.boot(
-            scene.sdk,
-            name,
-            flavor_id=scene.flavors[flavor],
-            image_id=scene.image_id,
-            host=host,
-        )
-        scene.servers[name] = made.id
+    where = f' on {host}' if host else ''
+    with scene.stage.step(f'Boot {name}, {flavor}{where}') as step:
+        made = scene.boot(name, flavor, host=host)
         servers.check_active(made)
         step.result = f'{made.status} on {made.compute_host}'
     return str(made.compute_host)
+
+
+def boot_in_vain(
+    scene: scenes.Scene, name: str, flavor: str, *, host: str | None = None
+) -> None:
+    """Boot a server that must be refused, and delete what Nova keeps of it.
+
+    :raises NotAsTold: it is ACTIVE, or holds something in placement
+    """
+    where = f' on {host} only' if host else ''
+    with scene.stage.step(f'Boot {name}, {flavor}{where}') as step:
+        made = scene.boot(name, flavor, host=host)
+        held = tree.list_allocations(scene.cloud.placement, made.id)
+        scene.delete(name)
+        stages.expect(made.status == 'ERROR', f'{name} is refused', made)
+        stages.expect(not held, f'{name} holds nothing in placement', held)
+        step.result = f'refused, as it should be: {servers.fault(made)}'

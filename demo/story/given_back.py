@@ -14,7 +14,6 @@
 
 from demo import holdings
 from demo import scene as scenes
-from demo import servers
 from demo import stage as stages
 from demo import tree
 from demo import waiting
@@ -36,9 +35,8 @@ def delete_all(scene: scenes.Scene) -> None:
     """
     count = len(scene.servers)
     with scene.stage.step(f'Delete {count} servers'):
-        while scene.servers:
-            name, server_id = scene.servers.popitem()
-            servers.delete(scene.sdk, server_id)
+        for name, server_id in list(scene.servers.items()):
+            scene.delete(name)
             left = tree.list_allocations(scene.cloud.placement, server_id)
             stages.expect(not left, f'{name} holds nothing', left)
     with scene.stage.step('Wait until placement has the ways back'):

@@ -17,9 +17,9 @@ from demo import landed
 from demo import reasons
 from demo import scene as scenes
 from demo import servers
+from demo import simulator as simulators
 from demo import stage as stages
 from demo.story import boot
-from demo import waiting
 
 _FOREIGN = 'other-software'
 _SERVER = 'late-1'
@@ -49,13 +49,13 @@ def play(scene: scenes.Scene) -> None:
                 f'{host} published the loss before the scheduler chose; '
                 f'once more.'
             )
-            servers.delete(scene.sdk, scene.servers.pop(_SERVER))
+            scene.delete(_SERVER)
     scene.stage.table(
         'Who was asked to build it, from Nova\'s instance actions',
         ('host', 'outcome'),
         [*((one, 'refused') for one in asked[:-1]), (asked[-1], 'built it')],
     )
-    reasons.show(scene, mark, host=host)
+    reasons.show(scene, mark, reasons.CLAIM, host=host)
     stages.expect(
         asked[0] == host and len(asked) == 2,
         f'{host} refuses {_SERVER} and another host builds it',
@@ -68,11 +68,7 @@ def _boot_behind_its_back(scene: scenes.Scene, host: str) -> list[str]:
     """Give the hosts that were asked, the last of which built the server."""
     simulator = scene.simulators[host]
     with scene.stage.step(f'Wait until {host} has looked at its cache'):
-        seen = simulator.count_discoveries()
-        waiting.until(
-            lambda: simulator.count_discoveries() > seen,
-            f'{host} looks at its cache now and then',
-        )
+        simulators.wait_for_discoveries([simulator])
     with scene.stage.step(f'Other software takes the free cache of {host}'):
         simulator.add_foreign_group(_FOREIGN, simulator.free_ways())
     try:

@@ -14,8 +14,7 @@
 
 from demo import reasons
 from demo import scene as scenes
-from demo import servers
-from demo import stage as stages
+from demo import simulator as simulators
 from demo.story import boot
 from demo import tree
 
@@ -35,10 +34,9 @@ def _ask_for_too_many_ways(scene: scenes.Scene) -> None:
         'No cache has as many ways for servers as the flavor giant wants: '
         'placement offers no host at all.'
     )
-    _refused(scene, 'giant-1', 'giant')
-    wanted = 11
+    boot.boot_in_vain(scene, 'giant-1', 'giant')
     scene.stage.table(
-        f'Why no host can give {wanted} {tree.WAYS}',
+        f'{tree.WAYS} of each cache, of which giant wants 11',
         ('host', 'provider', 'total', 'reserved', 'used', 'left', 'at once'),
         [
             (
@@ -66,35 +64,19 @@ def _run_out_of_classes(scene: scenes.Scene) -> None:
     for number in range(1, _free_classes(scene) + 1):
         names.append(f'small-{number}')
         boot.boot(scene, names[-1], 'bronze')
+    with scene.stage.step('Wait until the scheduler has heard of it'):
+        simulators.wait_for_discoveries(scene.simulators.values(), times=2)
     mark = scene.journal.mark()
     offered = _offered(scene)
-    _refused(scene, 'small-too-many', 'bronze')
+    boot.boot_in_vain(scene, 'small-too-many', 'bronze')
     scene.stage.note(
-        f'Placement would have offered {offered} hosts for it; what the '
-        f'scheduler\'s filter said of each:'
+        f'Placement would have offered {offered} hosts for it. The '
+        f'scheduler knows better, because the hosts tell it:'
     )
-    reasons.show(scene, mark)
+    reasons.show(scene, mark, reasons.FILTER, reasons.CLAIM)
     with scene.stage.step('Delete the small servers'):
         for name in names:
-            servers.delete(scene.sdk, scene.servers.pop(name))
-
-
-def _refused(scene: scenes.Scene, name: str, flavor: str) -> None:
-    with scene.stage.step(f'Boot {name}, {flavor}') as step:
-        made = servers.boot(
-            scene.sdk,
-            name,
-            flavor_id=scene.flavors[flavor],
-            image_id=scene.image_id,
-        )
-        status, fault = made.status, servers.fault(made)
-        allocations = tree.list_allocations(scene.cloud.placement, made.id)
-        servers.delete(scene.sdk, made.id)
-        stages.expect(status == 'ERROR', f'{name} is refused', status)
-        stages.expect(
-            not allocations, f'{name} holds nothing in placement', allocations
-        )
-        step.result = f'refused as it should be: {fault}'
+            scene.delete(name)
 
 
 def _free_classes(scene: scenes.Scene) -> int:
