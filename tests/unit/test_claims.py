@@ -19,10 +19,10 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources import claims
 from nova_ext_resources.claim_tests import cache_affinity
 from nova_ext_resources.claim_tests import capacity
 from nova_ext_resources.claim_tests import granularity
+from nova_ext_resources import claims
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats

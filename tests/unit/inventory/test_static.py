@@ -240,6 +240,14 @@ class TestStaticInventory(contract.InventoryProviderContract):
         )
         self.assertEqual(2, len(plugin.definitions()))
 
+    def test_a_change_that_keeps_the_size_is_seen(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        self.write(SEATS.replace('10', '99'))
+
+        [found] = plugin.discover()
+
+        self.assertEqual(99, found.inventories['CUSTOM_LICENCE_SEAT'].total)
+
     def test_an_entry_that_is_taken_out_is_gone(self) -> None:
         plugin = self.make_plugin(SEATS, SLOT)
         self.write(SEATS)
