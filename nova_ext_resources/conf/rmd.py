@@ -12,6 +12,8 @@
 
 """Options of ``[ext_resources_rmd]``, for the inventory and the enforcer."""
 
+import copy
+
 from oslo_config import cfg
 
 GROUP = cfg.OptGroup(
@@ -25,7 +27,7 @@ OPTS = (
     cfg.StrOpt(
         'url',
         default='https://127.0.0.1:8443',
-        regex=r'https?://[^/@\s?#]+/?',
+        regex=r'^https?://[^/@\s?#]+/?$',
         help="""
 Where RMD listens.
 
@@ -136,8 +138,10 @@ RMD does not report it, and refuses a limit in the other unit.
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Declare them on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTS, group=GROUP)
+    # oslo.config copies a group, but not the values in it: two ConfigOpts
+    # would share their overrides.
+    conf.register_group(copy.deepcopy(GROUP))
+    conf.register_opts(OPTS, group=GROUP.name)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:

@@ -49,8 +49,8 @@ def ranges(text: str) -> frozenset[int]:
     """
     numbers: set[int] = set()
     for part in filter(None, text.split(',')):
-        first, _, last = part.partition('-')
-        low, high = int(first), int(last or first)
+        first, dash, last = part.partition('-')
+        low, high = int(first), int(last if dash else first)
         # No host has so many; a larger one would only eat memory.
         if not 0 <= low <= high < 65536:
             raise ValueError(f'range {part!r}')

@@ -148,6 +148,8 @@ class OutcomeUnknown(RmdError):
         'again.'
     )
 
+    uuid: str
+
 
 class MalformedAnswer(RmdError):
     """The answer is none that RMD gives."""

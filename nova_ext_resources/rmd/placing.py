@@ -207,8 +207,8 @@ def _give_up(
         'RMD v0.3.1 mixes up the caches of hosts with several sockets; use '
         'the resctrl enforcer there'
         if was_taken
-        else 'its log has the failure of libpqos; check that resctrl is '
-        'mounted and nothing else uses libpqos'
+        else 'Either libpqos failed, which is in the log of RMD, or shrink is '
+        'on in rmd.toml and it gave ways that another workload has'
     )
     raise errors.NotEnforced(
         url=url,

@@ -95,6 +95,8 @@ class Transport:
             answer = self._exchange(method, path, body, facts)
         except requests.RequestException as err:
             raise _translate(err, facts) from err
+        except urllib3.exceptions.HTTPError as err:
+            raise _translate_body(err, facts) from err
         answers.raise_for_answer(answer)
         return answer
 
@@ -136,7 +138,9 @@ def _read(
     """Read the body; a peer that dribbles or never ends is cut off."""
     chunks: list[bytes] = []
     size = 0
-    for chunk in response.iter_content(65536):
+    # read1() gives what is there; read() would wait for all that is asked
+    # for, each byte of which may take the whole timeout.
+    while chunk := response.raw.read1(65536):
         chunks.append(chunk)
         size += len(chunk)
         if size > MAX_ANSWER_BYTES:
@@ -164,32 +168,38 @@ def _translate(
         )
     if isinstance(err, requests.exceptions.SSLError):
         return errors.AuthFailed(reason=f'TLS: {_root(err)}', **facts)
-    if isinstance(
-        err,
-        requests.ConnectionError | requests.exceptions.ChunkedEncodingError,
-    ):
+    if isinstance(err, requests.ConnectionError):
         return _translate_connection(err, facts)
     return errors.MalformedAnswer(reason=str(err), **facts)
 
 
 def _translate_connection(
-    err: requests.RequestException, facts: dict[str, Any]
+    err: requests.ConnectionError, facts: dict[str, Any]
 ) -> errors.RmdError:
     inner = err.args[0] if err.args else None
-    if not isinstance(inner, urllib3.exceptions.ProtocolError):
-        if isinstance(inner, urllib3.exceptions.ReadTimeoutError):
-            return errors.RmdTimeout(
-                reason='the answer stopped half-way', was_sent=True, **facts
-            )
-        return errors.RmdUnavailable(reason=str(_root(err)), **facts)
     root = _root(err)
+    if not isinstance(inner, urllib3.exceptions.ProtocolError):
+        return errors.RmdUnavailable(reason=str(root), **facts)
     if isinstance(root, http.client.HTTPException) and not isinstance(
-        root, http.client.RemoteDisconnected | http.client.IncompleteRead
+        root, http.client.RemoteDisconnected
     ):
         return errors.MalformedAnswer(
             reason=f'it is no HTTP: {root!r:.200}', **facts
         )
     return errors.ConnectionDropped(reason=str(root), was_sent=True, **facts)
+
+
+def _translate_body(
+    err: urllib3.exceptions.HTTPError, facts: dict[str, Any]
+) -> errors.RmdError:
+    """Give our error for one that came while the body was read."""
+    if isinstance(err, urllib3.exceptions.TimeoutError):
+        return errors.RmdTimeout(
+            reason='the answer stopped half-way', was_sent=True, **facts
+        )
+    return errors.ConnectionDropped(
+        reason=f'the answer broke off: {_root(err)}', was_sent=True, **facts
+    )
 
 
 def _root(err: BaseException) -> BaseException:

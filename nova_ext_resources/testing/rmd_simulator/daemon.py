@@ -56,6 +56,10 @@ class Daemon:
         #: Held for each access to state; RMD has no more than this one.
         self._state = threading.RLock()
 
+    def locked(self) -> contextlib.AbstractContextManager[object]:
+        """Keep all state as it is; one thread may do so repeatedly."""
+        return self._state
+
     @property
     def resctrl(self) -> resctrl.Resctrl:
         """What is really in force."""

@@ -32,6 +32,9 @@ from nova_ext_resources.testing.rmd_simulator import messages
 
 Handle: TypeAlias = Callable[[messages.Request], messages.Response]
 
+#: Go's server does not count what is longer; it sends it in chunks.
+GO_BUFFER_BYTES = 2048
+
 #: Longer requests are not answered.
 MAX_REQUEST_BYTES = 1024 * 1024
 
@@ -117,6 +120,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             response = self.server.handle_message(request)
             if fault and fault.when == 'after':
                 self._fail(fault)
+        except _Answered:
+            return
         except (cores.Panic, _Failed):
             self.close_connection = True
             return
@@ -149,15 +154,23 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header('Content-Type', response.content_type)
         for name, value in response.headers:
             self.send_header(name, value)
-        self.send_header('Content-Length', str(len(body)))
+        is_chunked = len(body) > GO_BUFFER_BYTES
+        if is_chunked:
+            self.send_header('Transfer-Encoding', 'chunked')
+        else:
+            self.send_header('Content-Length', str(len(body)))
         self.end_headers()
-        if self.command != 'HEAD':
-            self.wfile.write(body)
+        if self.command == 'HEAD':
+            return
+        if is_chunked:
+            body = b'%x\r\n%s\r\n0\r\n\r\n' % (len(body), body)
+        self.wfile.write(body)
 
     def _fail(self, fault: faults_mod.Fault) -> None:
         """Spoil the request; returns only when it is to be answered.
 
-        :raises _Failed: it is not to be answered any more
+        :raises _Answered: it has been
+        :raises _Failed: it never will be
         """
         stopping = self.server.stopping
         if fault.kind == 'slow':
@@ -168,6 +181,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             stopping.wait()
         elif fault.kind == 'status':
             self._send(messages.text(fault.status, fault.body))
+            raise _Answered()
         elif fault.kind == 'garbage':
             self._send_garbage(fault.body or 'html')
         raise _Failed()
@@ -187,6 +201,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     content_type=messages.JSON,
                 )
             )
+            raise _Answered()
+
+
+class _Answered(Exception):
+    """A fault has answered; the connection can be used again."""
 
 
 class _Failed(Exception):

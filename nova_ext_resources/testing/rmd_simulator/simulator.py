@@ -138,24 +138,38 @@ class Simulator:
     def list_groups(self) -> list[dict[str, Any]]:
         """Give all control groups as they are in force."""
         owners: dict[str, list[str]] = {}
+        with self.daemon.locked():
+            for record in self.daemon.list_records():
+                owner = record.uuid or record.id
+                owners.setdefault(record.cos_name, []).append(owner)
+            return [
+                _describe(
+                    group, self.settings.ways, owners.get(group.name, [])
+                )
+                for group in self.daemon.resctrl.groups.values()
+            ]
+
+    @property
+    def groups(self) -> Mapping[str, resctrl.Group]:
+        """The control groups by name."""
+        return self.daemon.resctrl.groups
+
+    def group_of(self, uuid: str) -> resctrl.Group:
+        """Give the control group of a server.
+
+        :raises KeyError: it has no workload
+        """
         for record in self.daemon.list_records():
-            owner = record.uuid or record.id
-            owners.setdefault(record.cos_name, []).append(owner)
-        return [
-            _describe(group, self.settings.ways, owners.get(group.name, []))
-            for group in self.daemon.resctrl.groups.values()
-        ]
+            if uuid in (record.uuid, record.id):
+                return self.groups[record.cos_name]
+        raise KeyError(uuid)
 
     def ways_of(self, uuid: str) -> dict[int, int]:
         """Give the masks in force for a server, per cache.
 
         :raises KeyError: it has no workload
         """
-        for record in self.daemon.list_records():
-            if uuid in (record.uuid, record.id):
-                group = self.daemon.resctrl.groups[record.cos_name]
-                return dict(group.ways)
-        raise KeyError(uuid)
+        return dict(self.group_of(uuid).ways)
 
     def add_foreign_group(
         self, name: str, ways: Mapping[int, int], cpus: Iterable[int] = ()
@@ -164,12 +178,14 @@ class Simulator:
 
         :param ways: cache id -> mask
         """
-        self.daemon.resctrl.add_foreign(name, ways, cpus)
+        with self.daemon.locked():
+            self.daemon.resctrl.add_foreign(name, ways, cpus)
         self._save()
 
     def remove_foreign_group(self, name: str) -> None:
         """Remove a group that ``add_foreign_group`` made."""
-        self.daemon.resctrl.remove_foreign(name)
+        with self.daemon.locked():
+            self.daemon.resctrl.remove_foreign(name)
         self._save()
 
     def add_workload(self, body: Mapping[str, Any]) -> None:

@@ -1,0 +1,98 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Judging what a workload took. Pure."""
+
+from nova_ext_resources.rmd import placing
+from nova_ext_resources.rmd import values
+from tests import base
+
+
+def make_cache(
+    cache_id: int, guaranteed: int, besteffort: int = 0
+) -> values.Cache:
+    return values.Cache(
+        cache_id=cache_id,
+        ways=11,
+        way_bytes=1,
+        cpus=frozenset({cache_id}),
+        free={
+            values.GUARANTEED: guaranteed,
+            values.BESTEFFORT: besteffort,
+            values.OS: 1,
+        },
+        policies={},
+    )
+
+
+def make_caches(*guaranteed: int) -> dict[int, values.Cache]:
+    return {
+        cache_id: make_cache(cache_id, mask, 0b1110000000)
+        for cache_id, mask in enumerate(guaranteed)
+    }
+
+
+class TakenWaysTest(base.TestCase):
+    def test_what_a_cache_lost_was_taken(self) -> None:
+        taken = placing.taken_ways(
+            make_caches(0b1111110, 0b111), make_caches(0b0011110, 0b111)
+        )
+
+        self.assertEqual({0: 0b1100000, 1: 0}, taken)
+
+    def test_what_a_cache_gained_was_not(self) -> None:
+        taken = placing.taken_ways(make_caches(0b0110), make_caches(0b1110))
+
+        self.assertEqual({0: 0}, taken)
+
+    def test_a_run_is_unbroken(self) -> None:
+        self.assertTrue(placing.is_run(0b0111000))
+        self.assertTrue(placing.is_run(1))
+        self.assertFalse(placing.is_run(0b0101000))
+        self.assertFalse(placing.is_run(0))
+
+
+class FindFaultTest(base.TestCase):
+    def find_fault(
+        self, *taken: int, maximum: int = 2, minimum: int = 2
+    ) -> str:
+        return placing.find_fault(
+            make_caches(0b1111110, 0b1111110),
+            dict(enumerate(taken)),
+            wanted=[0],
+            max_ways=maximum,
+            min_ways=minimum,
+        )
+
+    def test_the_asked_run_on_the_right_cache_is_well(self) -> None:
+        self.assertEqual('', self.find_fault(0b1100000, 0))
+
+    def test_other_ways_are_a_fault(self) -> None:
+        for taken in (
+            (0, 0),
+            (0, 0b11),
+            (0b1100000, 0b10),
+            (0b1000000, 0),
+            (0b1110000, 0),
+            (0b1010000, 0),
+            (0b0110000000, 0),
+        ):
+            with self.subTest(taken=taken):
+                self.assertNotEqual('', self.find_fault(*taken))
+
+    def test_best_effort_may_be_shorter(self) -> None:
+        self.assertEqual(
+            '', self.find_fault(0b0100000000, 0, maximum=3, minimum=1)
+        )
+        self.assertNotEqual(
+            '', self.find_fault(0b0100000000, 0, maximum=3, minimum=2)
+        )

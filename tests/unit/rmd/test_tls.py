@@ -1,0 +1,256 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""TLS and Basic authentication, with real certificates over loopback."""
+
+import datetime
+import ipaddress
+import pathlib
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509 import oid
+
+from nova_ext_resources.conf import rmd as rmd_conf
+from nova_ext_resources.rmd import client as client_mod
+from nova_ext_resources.rmd import errors
+from nova_ext_resources.testing import rmd_simulator
+from nova_ext_resources.testing.rmd_simulator import server
+from tests import base
+from tests.unit.rmd import with_simulator
+
+
+class Authority:
+    """Signs certificates, without the extensions that RMD's tools omit."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = pathlib.Path(folder)
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = make_name(name)
+        self.path = str(self._folder / f'{name}.pem')
+        certificate = self._sign(self._key, self._name, is_authority=True)
+        self._write(self.path, certificate)
+
+    def issue(self, name: str) -> tuple[str, str]:
+        """Make a certificate for 127.0.0.1: its file and its key's."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._sign(key, make_name(name), is_authority=False)
+        path, key_path = (
+            str(self._folder / f'{name}-{kind}.pem')
+            for kind in ('cert', 'key')
+        )
+        self._write(path, certificate)
+        pathlib.Path(key_path).write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        return path, key_path
+
+    def _sign(
+        self,
+        key: ec.EllipticCurvePrivateKey,
+        name: x509.Name,
+        *,
+        is_authority: bool,
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        hour = datetime.timedelta(hours=1)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - hour)
+            .not_valid_after(now + hour)
+            .add_extension(
+                x509.BasicConstraints(ca=is_authority, path_length=None),
+                critical=True,
+            )
+            .add_extension(
+                x509.SubjectAlternativeName(
+                    [x509.IPAddress(ipaddress.ip_address('127.0.0.1'))]
+                ),
+                critical=False,
+            )
+        )
+        return builder.sign(self._key, hashes.SHA256())
+
+    @staticmethod
+    def _write(path: str, certificate: x509.Certificate) -> None:
+        pathlib.Path(path).write_bytes(
+            certificate.public_bytes(serialization.Encoding.PEM)
+        )
+
+
+def make_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(oid.NameOID.COMMON_NAME, name)])
+
+
+class SecuredTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        rmd_conf.register_opts(self.conf)
+        folder = self.make_folder()
+        self.authority = Authority(folder, 'ca')
+        self.stranger = Authority(folder, 'stranger')
+        self.cert_file, self.key_file = self.authority.issue('rmd')
+
+    def start(
+        self, client_auth: str, users: dict[str, str] | None = None
+    ) -> str:
+        fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(
+                tls=server.Tls(
+                    cert_file=self.cert_file,
+                    key_file=self.key_file,
+                    client_ca=self.authority.path,
+                    client_auth=client_auth,  # type: ignore[arg-type]
+                ),
+                users=users,
+            )
+        )
+        url: str = fixture.url
+        return url
+
+    def make_client(self, url: str, **options: str) -> client_mod.RmdClient:
+        options['url'] = url
+        for name, value in options.items():
+            self.conf.set_override(name, value, 'ext_resources_rmd')
+        self.conf.set_override('retries', 0, 'ext_resources_rmd')
+        client = client_mod.from_conf(self.conf)
+        self.addCleanup(client.close)
+        return client
+
+
+class ClientCertificateTest(SecuredTestCase):
+    def test_our_certificate_opens_rmd(self) -> None:
+        url = self.start('challenge')
+        cert_file, key_file = self.authority.issue('nova')
+        client = self.make_client(
+            url,
+            ca_file=self.authority.path,
+            cert_file=cert_file,
+            key_file=key_file,
+        )
+
+        masks = client.place_workload(
+            uuid=with_simulator.make_uuid(),
+            core_ids=[1],
+            max_ways=2,
+            min_ways=2,
+        )
+
+        self.assertEqual({0: 0b1100000}, masks)
+
+    def test_no_certificate_is_not_enough(self) -> None:
+        client = self.make_client(
+            self.start('challenge'), ca_file=self.authority.path
+        )
+
+        self.assertRaises(errors.AuthFailed, client.list_caches)
+
+    def test_a_strangers_certificate_is_not_accepted(self) -> None:
+        url = self.start('challenge')
+        cert_file, key_file = self.stranger.issue('nova')
+        client = self.make_client(
+            url,
+            ca_file=self.authority.path,
+            cert_file=cert_file,
+            key_file=key_file,
+        )
+
+        self.assertRaises(errors.AuthFailed, client.list_caches)
+
+
+class ServerCertificateTest(SecuredTestCase):
+    def test_an_rmd_that_nobody_vouches_for_is_not_used(self) -> None:
+        url = self.start('no')
+        for options in ({}, {'ca_file': self.stranger.path}):
+            with self.subTest(options=options):
+                client = self.make_client(url, **options)
+
+                err = self.assertRaises(errors.AuthFailed, client.list_caches)
+
+                self.assertIn('ca_file', str(err))
+
+    def test_an_rmd_with_another_name_is_not_used(self) -> None:
+        url = self.start('no').replace('127.0.0.1', 'localhost')
+        client = self.make_client(url, ca_file=self.authority.path)
+
+        self.assertRaises(errors.RmdError, client.list_caches)
+
+    def test_plain_http_to_tls_is_named(self) -> None:
+        url = self.start('no').replace('https', 'http')
+        client = self.make_client(url)
+
+        self.assertRaises(errors.RmdError, client.list_caches)
+
+
+class BasicTest(SecuredTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = self.start('no', users={'admin': 'right', 'user': 'reader'})
+
+    def make_user(self, name: str, password: str) -> client_mod.RmdClient:
+        return self.make_client(
+            self.url,
+            ca_file=self.authority.path,
+            username=name,
+            password=password,
+        )
+
+    def test_the_right_password_opens_rmd(self) -> None:
+        client = self.make_user('admin', 'right')
+        uuid = with_simulator.make_uuid()
+
+        client.create_workload(uuid=uuid, core_ids=[1], max_ways=1, min_ways=1)
+        client.delete_workload(uuid)
+
+        self.assertEqual((), client.list_workloads())
+
+    def test_no_or_a_wrong_password_is_told(self) -> None:
+        for client in (
+            self.make_user('admin', 'wrong'),
+            self.make_user('', ''),
+        ):
+            err = self.assertRaises(errors.AuthFailed, client.list_caches)
+
+            self.assertNotIn('wrong', str(err).replace('no or wrong', ''))
+
+    def test_what_policy_csv_does_not_allow_is_told(self) -> None:
+        reader = self.make_user('user', 'reader')
+        self.assertEqual(2, len(reader.list_caches()))
+
+        err = self.assertRaises(
+            errors.NotPermitted,
+            reader.create_workload,
+            uuid=with_simulator.make_uuid(),
+            core_ids=[1],
+            max_ways=1,
+            min_ways=1,
+        )
+
+        self.assertIn('policy.csv', str(err))
+
+    def test_as_shipped_nobody_may_read_mba(self) -> None:
+        client = self.make_user('admin', 'right')
+
+        self.assertRaises(errors.NotPermitted, client.get_mba)
+        self.assertRaises(
+            errors.NotPermitted, client.hospitality, max_ways=1, min_ways=1
+        )
