@@ -62,9 +62,12 @@ class RmdEnforcer(base.Enforcer):
             return entry.assignments
         with self._translated(entry, ways):
             self._check_policy(entry, ways)
-            if self._is_in_force(entry, ways):
-                return entry.assignments
-            masks = self._client.replace_workload(
+            found = self._client.find_workload(entry.consumer_uuid)
+            if found is not None:
+                if _is_in_force(entry, ways, found):
+                    return entry.assignments
+                self._client.delete_workload(entry.consumer_uuid)
+            masks = self._client.place_workload(
                 uuid=entry.consumer_uuid,
                 core_ids=entry.cpus or (),
                 max_ways=ways,
@@ -133,18 +136,6 @@ class RmdEnforcer(base.Enforcer):
                 f'resources:{WAYS}={ways}; make them equal',
             )
 
-    def _is_in_force(self, entry: assignment.Entry, ways: int) -> bool:
-        # Until the ledger says so, nobody knows which ways a workload of
-        # RMD has got: it is made anew.
-        if entry.state is not assignment.State.APPLIED:
-            return False
-        found = self._client.find_workload(entry.consumer_uuid)
-        return (
-            found is not None
-            and found.core_ids == entry.cpus
-            and found.max_ways == found.min_ways == ways
-        )
-
     @contextlib.contextmanager
     def _translated(
         self, entry: assignment.Entry, ways: int
@@ -182,6 +173,18 @@ class RmdEnforcer(base.Enforcer):
             consumer_uuid=entry.consumer_uuid,
             reason=reason,
         )
+
+
+def _is_in_force(
+    entry: assignment.Entry, ways: int, found: values.Workload
+) -> bool:
+    # Until the ledger says so, nobody knows which ways a workload of RMD
+    # has got: it is made anew.
+    return (
+        entry.state is assignment.State.APPLIED
+        and found.core_ids == entry.cpus
+        and found.max_ways == found.min_ways == ways
+    )
 
 
 def _take_over(

@@ -178,7 +178,9 @@ def _translate_connection(
 ) -> errors.RmdError:
     inner = err.args[0] if err.args else None
     root = _root(err)
-    if not isinstance(inner, urllib3.exceptions.ProtocolError):
+    if not isinstance(inner, urllib3.exceptions.ProtocolError) or isinstance(
+        root, ConnectionRefusedError
+    ):
         return errors.RmdUnavailable(reason=str(root), **facts)
     if isinstance(root, http.client.HTTPException) and not isinstance(
         root, http.client.RemoteDisconnected

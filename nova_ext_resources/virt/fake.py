@@ -84,7 +84,7 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
     def _spawn_claimed(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        self._apply(instance)
+        self._apply(context, instance)
         super()._spawn_claimed(context, instance, *args, **kwargs)
 
     def _make_topology(self) -> Any:

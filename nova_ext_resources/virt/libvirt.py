@@ -46,7 +46,7 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         )
         if starts:
             try:
-                self._apply(instance)
+                self._apply(context, instance)
             except BaseException:
                 # It has not run yet, and must not without its resources.
                 guest.poweroff()
@@ -66,4 +66,4 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     ) -> None:
         super().reboot(context, instance, *args, **kwargs)
         # A soft reboot starts a new process past ``_create_guest``.
-        self._apply(instance)
+        self._apply(context, instance)

@@ -36,6 +36,7 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import stats
 from nova_ext_resources import service
 from nova_ext_resources.virt import errors
+from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import request
 
@@ -107,7 +108,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self._claim(instance, allocations)
+        self._claim(context, instance, allocations)
         try:
             self._spawn_claimed(
                 context,
@@ -137,21 +138,41 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._release(instance)
 
     def _claim(
-        self, instance: Any, allocations: Mapping[str, Any] | None
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
     ) -> None:
+        if allocations is None and self._ext.host.find_entry(instance.uuid):
+            # Started again without Nova saying what it holds.
+            return
         with errors.translated(instance.uuid):
-            if allocations is None and self._ext.host.find_entry(
-                instance.uuid
-            ):
-                # Started again without Nova saying what it holds.
-                return
-            self._ext.claim(
-                request.make_request(instance, allocations, self._ext_grammar)
+            asked = request.make_request(
+                instance, allocations, self._ext_grammar
             )
+        with (
+            self._reported(context, events.CLAIM, asked.requirement, instance),
+            errors.translated(instance.uuid),
+        ):
+            self._ext.claim(asked)
 
-    def _apply(self, instance: Any) -> None:
-        with errors.translated(instance.uuid):
+    def _apply(self, context: Any, instance: Any) -> None:
+        entry = self._ext.host.find_entry(instance.uuid)
+        with (
+            self._reported(context, events.APPLY, entry, instance),
+            errors.translated(instance.uuid),
+        ):
             self._ext.host.apply(instance.uuid)
+
+    def _reported(
+        self, context: Any, name: str, subject: object, instance: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Report an event, if there is something to report about."""
+        if not subject:
+            return contextlib.nullcontext()
+        return events.reported(
+            context, name, self._ext.host.host, instance.uuid
+        )
 
     def _release(self, instance: Any) -> None:
         """Give back what a server holds; never stands in Nova's way.

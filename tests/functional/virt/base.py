@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Real Nova services with our driver, in process, on native threads."""
+
+import os
+import pathlib
+import sys
+from typing import Any
+import warnings
+
+import fixtures
+import nova.conf
+from nova.tests.functional import integrated_helpers
+
+from nova_ext_resources.testing import rmd_simulator
+
+CONF = nova.conf.CONF
+
+_NOVA_CONF = """
+[ext_resources]
+host_config_dir = {folder}
+inventory_providers = {plugins}
+enforcers = {enforcers}
+refresh_interval = 3600
+
+[ext_resources_placement]
+auth_type = admin_token
+endpoint = {placement}
+token = admin
+endpoint_override = {placement}
+"""
+
+_HOST_CONF = """
+[ext_resources_rmd]
+url = {url}
+timeout = 2
+retries = 0
+"""
+
+
+class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
+    """Starts computes with one RMD simulator each.
+
+    ``self.rmds`` has the simulators by host.
+    """
+
+    compute_driver = 'ext_resources.FakeDriver'
+    api_major_version = 'v2.1'
+    plugins = 'rmd'
+    enforcers = 'rmd'
+
+    def setUp(self) -> None:
+        # Nova's test base looks for its paste file in the source tree; a
+        # wheel puts it below the prefix.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.conf.paths.state_path_def',
+                lambda *parts: os.path.join(sys.prefix, *parts),
+            )
+        )
+        super().setUp()
+        # Of libraries that Nova uses; its fixture turns some into errors.
+        warnings.filterwarnings('ignore', category=ResourceWarning)
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.flags(
+            enabled_filters=[
+                'ComputeFilter',
+                'NUMATopologyFilter',
+                'ExtendedResourcesFilter',
+            ],
+            available_filters=[
+                'nova.scheduler.filters.all_filters',
+                'nova_ext_resources.scheduler.filters.all_filters',
+            ],
+            weight_classes=[
+                'nova.scheduler.weights.all_weighers',
+                'nova_ext_resources.scheduler.weighers.all_weighers',
+            ],
+            group='filter_scheduler',
+        )
+        self.scheduler_service.stop()  # type: ignore[has-type]
+        self.scheduler_service = self.start_service('scheduler')
+        CONF.set_override('state_path', str(self.folder))
+        self._write_conf()
+        self.rmds: dict[str, Any] = {}
+
+    def _write_conf(self) -> None:
+        path = self.folder / 'ext.conf'
+        path.write_text(
+            _NOVA_CONF.format(
+                folder=self.folder,
+                plugins=self.plugins,
+                enforcers=self.enforcers,
+                placement=self.placement.fixture.endpoint,
+            )
+        )
+        CONF.set_override('config_file', [str(path)])
+
+    def start_host(self, host: str, **settings: Any) -> Any:
+        """Start a simulator and a compute service; give the latter."""
+        rmd = self.useFixture(rmd_simulator.RmdSimulatorFixture(**settings))
+        self.rmds[host] = rmd
+        path = self.folder / f'{host}.conf'
+        path.write_text(_HOST_CONF.format(url=rmd.url))
+        service = self._start_compute(host)
+        self.addCleanup(service.driver._ext.stop)
+        self.publish(service)
+        return service
+
+    def publish(self, service: Any) -> None:
+        """Run one round of the publisher, and Nova's periodic after it."""
+        ext = service.driver._ext
+        ext.publisher.run_round()
+        assert not ext.publisher.status.failure, ext.publisher.status
+        self._run_periodics()
+
+    def make_flavor(self, **extra_specs: Any) -> str:
+        specs = {
+            name.replace('__', ':'): str(value)
+            for name, value in extra_specs.items()
+        }
+        return str(
+            self._create_flavor(vcpu=2, memory_mb=64, disk=0, extra_spec=specs)
+        )
+
+    def make_pinned_flavor(self, ways: int) -> str:
+        return self.make_flavor(
+            hw__cpu_policy='dedicated', resources__CUSTOM_LLC_WAYS=ways
+        )
+
+    def boot(self, flavor: str, state: str = 'ACTIVE', **kwargs: Any) -> Any:
+        return self._create_server(
+            flavor_id=flavor,
+            networks='none',
+            expected_state=state,
+            **kwargs,
+        )
+
+    def assert_in_force(
+        self, server: Any, ways: int, host: Any = None
+    ) -> None:
+        """Compare ledger, RMD and the CPUs that Nova has pinned."""
+        host = host or self.host
+        entry = host.find_entry(server['id'])
+        assert entry is not None, f'{server["id"]} is not in the ledger'
+        simulator = self.rmds[host.host].simulator
+        held = {
+            int(one.rp_key.removeprefix('L3_')): int(one.units['mask'], 16)
+            for one in entry.assignments
+            if one.resource_class == 'CUSTOM_LLC_WAYS'
+        }
+        real = {
+            cache_id: mask
+            for cache_id, mask in simulator.ways_of(server['id']).items()
+            if cache_id in held
+        }
+        self.assertEqual(held, real)
+        self.assertEqual([ways], [m.bit_count() for m in held.values()])
+        self.assertEqual(entry.cpus, simulator.group_of(server['id']).cpus)
+
+    def assert_allocated_as_held(self, server: Any) -> None:
+        allocated = self._get_allocations_by_server_uuid(server['id'])
+        entry = self.host.find_entry(server['id'])
+        for one in entry.assignments:
+            if one.is_allocated:
+                self.assertEqual(
+                    {one.resource_class: one.amount},
+                    allocated[one.rp_uuid]['resources'],
+                )
+
+    def list_workloads(self, host: str) -> list[Any]:
+        return list(self.rmds[host].simulator.daemon.list_records())

@@ -1,0 +1,318 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The life of a server on real Nova services."""
+
+import json
+from typing import Any
+
+from nova.tests.functional.api import client as api_client
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import stats
+
+from tests.functional.virt import base
+
+_DEFINITIONS = """
+resources:
+  - name: CUSTOM_ONLY_ONE
+    type: count
+    units: servers
+    description: At most one server of this kind on a host.
+    inventory: {total: 1}
+"""
+
+
+class OneHostTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+        self.host = self.service.driver._ext.host
+
+    def test_a_pinned_server_gets_its_ways_and_gives_them_back(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+
+        entry = self.host.find_entry(server['id'])
+        self.assertEqual(assignment.State.APPLIED, entry.state)
+        self.assertEqual(2, len(entry.cpus))
+        self.assert_in_force(server, 4)
+        self._delete_server(server)
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual([], self.list_workloads('host1'))
+
+    def test_ways_lie_in_the_cache_of_the_cpus_whatever_placement_chose(
+        self,
+    ) -> None:
+        flavor = self.make_pinned_flavor(3)
+
+        servers = [self.boot(flavor) for _ in range(4)]
+
+        for server in servers:
+            self.assert_in_force(server, 3)
+            self.assert_allocated_as_held(server)
+
+    def test_a_server_that_asks_for_nothing_holds_nothing(self) -> None:
+        server = self.boot(self.make_flavor())
+
+        self.assertIsNone(self.host.find_entry(server['id']))
+
+    def test_a_floating_server_with_ways_is_refused(self) -> None:
+        flavor = self.make_flavor(resources__CUSTOM_LLC_WAYS=2)
+
+        self.boot(flavor, state='ERROR')
+
+        self.assertEqual({}, self.host.entries)
+
+    def test_the_last_class_of_service_is_not_sold_twice(self) -> None:
+        flavor = self.make_pinned_flavor(1)
+
+        for _ in range(6):
+            self.boot(flavor)
+        self.publish(self.service)
+        server = self.boot(flavor, state='ERROR')
+
+        self.assertEqual(6, len(self.host.entries))
+        self.assertIsNone(self.host.find_entry(server['id']))
+
+    def test_many_at_once_fill_both_caches(self) -> None:
+        flavor = self.make_pinned_flavor(2)
+
+        body = self._build_server(flavor_id=flavor, networks='none')
+        body.update(min_count=4, max_count=4)
+        self.api.post_server({'server': body})
+        servers = self.api.get_servers()
+        for server in servers:
+            self._wait_for_state_change(server, 'ACTIVE')
+            self.assert_in_force(server, 2)
+
+        self.assertEqual(4, len(servers))
+
+    def test_the_view_reaches_the_compute_node(self) -> None:
+        self.boot(self.make_pinned_flavor(4))
+        self.publish(self.service)
+
+        document = stats.decode(self.read_stats())
+
+        assert document is not None
+        self.assertEqual(3, len(document))
+
+    def test_rebuild_and_hard_reboot_keep_the_ways(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+
+        self._reboot_server(server, hard=True)
+        self.assert_in_force(server, 4)
+        self._rebuild_server(server, '155d900f-4e14-4e4c-a73d-069cbf4541e6')
+        self.assert_in_force(server, 4)
+
+    def test_shelved_servers_give_back_and_unshelved_take(self) -> None:
+        self.flags(shelved_offload_time=0)
+        server = self.boot(self.make_pinned_flavor(4))
+
+        self._shelve_server(server)
+        self.assertEqual({}, self.host.entries)
+        self._unshelve_server(server)
+
+        self.assert_in_force(server, 4)
+
+    def test_a_flavor_that_was_changed_does_not_change_its_servers(
+        self,
+    ) -> None:
+        flavor = self.make_pinned_flavor(4)
+        server = self.boot(flavor)
+        self.admin_api.post_extra_spec(
+            flavor, {'extra_specs': {'resources:CUSTOM_LLC_WAYS': '2'}}
+        )
+
+        self._rebuild_server(server, '155d900f-4e14-4e4c-a73d-069cbf4541e6')
+
+        self.assert_in_force(server, 4)
+
+    def test_malformed_amounts_are_refused_by_the_api(self) -> None:
+        for value in ('-1', '0', 'abc', '4.0', '99999999999'):
+            with self.subTest(value=value):
+                error = self.assertRaises(
+                    api_client.OpenStackApiException,
+                    self.make_flavor,
+                    resources__CUSTOM_LLC_WAYS=value,
+                )
+                self.assertEqual(400, error.response.status_code)
+
+    def test_what_the_api_let_through_does_not_boot_without(self) -> None:
+        self.admin_api.microversion = '2.85'
+        flavor = self.make_flavor(resources__CUSTOM_LLC_WAYS='-1')
+        self.admin_api.microversion = 'latest'
+
+        self.boot(flavor, state='ERROR')
+
+        self.assertEqual({}, self.host.entries)
+
+    def test_a_restart_changes_nothing(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        before = self.host.find_entry(server['id'])
+
+        self.service = self.restart_compute_service(
+            self.service, keep_hypervisor_state=False
+        )
+        ext = self.service.driver._ext
+        self.addCleanup(ext.stop)
+
+        self.assertEqual(before, ext.host.find_entry(server['id']))
+        self.assert_in_force(server, 4, ext.host)
+
+    def test_a_server_that_went_while_the_host_was_down_is_released(
+        self,
+    ) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        self.service.stop()
+        self.admin_api.put_service_force_down(
+            self.service.service_ref.uuid, True
+        )
+        self._delete_server(server)
+        self.admin_api.put_service_force_down(
+            self.service.service_ref.uuid, False
+        )
+
+        restarted = self._start_compute('host1')
+        self.addCleanup(restarted.driver._ext.stop)
+
+        self.assertEqual({}, restarted.driver._ext.host.entries)
+        self.assertEqual([], self.list_workloads('host1'))
+
+    def read_stats(self) -> str | None:
+        node = self.service.manager.rt.compute_nodes['host1']
+        stat: dict[str, Any] = node.stats
+        value = stat[stats.KEY]
+        json.loads(value)
+        return str(value)
+
+
+class StaticTest(base.NovaTestCase):
+    """Resources that no plugin of ours enforces."""
+
+    plugins = 'static'
+    enforcers = ''
+
+    def setUp(self) -> None:
+        super().setUp()
+        path = self.folder / 'definitions.yaml'
+        path.write_text(_DEFINITIONS)
+        with (self.folder / 'ext.conf').open('a') as conf:
+            conf.write(f'[ext_resources_static]\ndefinitions_file = {path}\n')
+        self.service = self.start_host('host1')
+
+    def test_only_one_server_of_this_kind_per_host(self) -> None:
+        flavor = self.make_flavor(resources__CUSTOM_ONLY_ONE=1)
+
+        first = self.boot(flavor)
+        self.boot(flavor, state='ERROR')
+        self._delete_server(first)
+        self.boot(flavor)
+
+        self.assertEqual(1, len(self.service.driver._ext.host.entries))
+
+
+class NothingEnabledTest(base.NovaTestCase):
+    plugins = ''
+    enforcers = ''
+
+    def test_nova_is_as_if_nothing_were_installed(self) -> None:
+        self.start_host('host1')
+
+        self.boot(self.make_flavor())
+
+        providers = self._get_all_providers()
+        self.assertEqual(['host1'], [p['name'] for p in providers])
+
+
+class TwoHostsTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = {
+            host: self.start_host(host) for host in ('host1', 'host2')
+        }
+
+    def test_a_host_that_refuses_passes_the_server_on(self) -> None:
+        flavor = self.make_pinned_flavor(4)
+        busy = self.take_all_ways('host1')
+
+        server = self.boot(flavor, host=None)
+
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+        self.assertEqual({}, busy.entries)
+        self.assertEqual(0, self.count_failed_builds('host1'))
+
+    def test_a_host_without_rmd_passes_the_server_on(self) -> None:
+        self.rmds['host1'].simulator.refuse_connections()
+
+        server = self.boot(self.make_pinned_flavor(4))
+
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+
+    def test_nobody_boots_without_when_no_rmd_answers(self) -> None:
+        for rmd in self.rmds.values():
+            rmd.simulator.refuse_connections()
+
+        server = self.boot(self.make_pinned_flavor(4), state='ERROR')
+
+        reasons = self.list_reasons(server)
+        self.assertEqual(2, len(reasons))
+        for reason in reasons:
+            self.assertIn('is not available', reason)
+
+    def test_moves_are_refused(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        host = server['OS-EXT-SRV-ATTR:host']
+
+        self.api.post_server_action(server['id'], {'migrate': None})
+        self._wait_for_migration_status(server, ['error'])
+
+        server = self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
+        self.assert_in_force(server, 4, self.services[host].driver._ext.host)
+
+    def test_an_evacuated_server_takes_on_the_new_host(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        old = server['OS-EXT-SRV-ATTR:host']
+        new = 'host2' if old == 'host1' else 'host1'
+        self.services[old].stop()
+        self.admin_api.put_service_force_down(
+            self.services[old].service_ref.uuid, True
+        )
+
+        self._evacuate_server(server, expected_host=new)
+
+        entry = self.services[new].driver._ext.host.find_entry(server['id'])
+        self.assertEqual(assignment.State.APPLIED, entry.state)
+
+    def list_reasons(self, server: Any) -> list[str]:
+        """Give what an operator reads in the events of the boot."""
+        path = f'/servers/{server["id"]}/os-instance-actions'
+        actions = self.admin_api.api_get(path).body['instanceActions']
+        request_id = actions[0]['request_id']
+        action = self.admin_api.api_get(f'{path}/{request_id}').body
+        return [
+            event['details']
+            for event in action['instanceAction']['events']
+            if event['event'].startswith('ext_resources_apply:')
+        ]
+
+    def take_all_ways(self, host: str) -> Any:
+        """Play other software that takes ways behind everybody's back."""
+        for cache_id, mask in ((0, 0x7E), (1, 0x3F)):
+            self.rmds[host].simulator.add_foreign_group(
+                f'other{cache_id}', {cache_id: mask}
+            )
+        return self.services[host].driver._ext.host
+
+    def count_failed_builds(self, host: str) -> int:
+        node = self.services[host].manager.rt.stats[host]
+        return int(node.get('failed_builds', 0))
