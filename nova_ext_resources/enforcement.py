@@ -148,8 +148,8 @@ class Enforcement:
     ) -> list[str]:
         """Give the servers for which something must be done, in order.
 
-        Releases come first. The rest follows in the order of its units, so
-        that a host which has lost all, and gives out from one end, gives
+        Releases come first. The rest follows in the order of its units, the
+        highest first, as RMD gives them out: a host that has lost all gives
         everybody the same ones again.
         """
         release, restore = [], []
@@ -160,7 +160,7 @@ class Enforcement:
                 restore += [uuid] if is_start else []
             elif self._is_lost(entry, applied):
                 restore.append(uuid)
-        restore.sort(key=lambda uuid: _order(entries[uuid]))
+        restore.sort(key=lambda uuid: _order(entries[uuid]), reverse=True)
         return sorted(release) + restore
 
     def _is_lost(

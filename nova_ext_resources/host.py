@@ -137,15 +137,28 @@ class HostResources:
             if entry.state is not assignment.State.CLAIMED
             and before.get(uuid) == entry
         ]
-        self._view = hostview.make_view(
+        view = hostview.make_view(
             found.providers,
             node=self.node,
             trackers=self._trackers,
-            held=_list_held(self._entries.values()),
             settled=_list_held(settled),
             resource_classes=self._classes,
         )
         self._found = found
+        self._view, self._entries = hostview.book(
+            view, self._entries, self._trackers
+        )
+
+    def _rebook(
+        self, consumer_uuid: str, entry: assignment.Entry | None
+    ) -> None:
+        self._view, self._entries = hostview.rebook(
+            self._view,
+            self._entries,
+            trackers=self._trackers,
+            consumer_uuid=consumer_uuid,
+            entry=entry,
+        )
 
     # -- the life of a claim -------------------------------------------
 
@@ -235,13 +248,11 @@ class HostResources:
         applied = dataclasses.replace(
             entry, assignments=real, state=assignment.State.APPLIED
         )
-        if applied == entry:
+        if applied == self.find_entry(entry.consumer_uuid):
             return
         self._ledger.put(applied)
         with self._lock:
-            view = claims.give(self._view, entry.assignments, self._trackers)
-            self._view = hostview.hold(view, real, self._trackers)
-            self._entries[entry.consumer_uuid] = applied
+            self._rebook(entry.consumer_uuid, applied)
 
     def _undo(self, consumer_uuid: str) -> None:
         """Give back after a failure, which matters more than this one."""
@@ -288,10 +299,7 @@ class HostResources:
 
     def _forget(self, entry: assignment.Entry) -> None:
         with self._lock:
-            self._entries.pop(entry.consumer_uuid, None)
-            self._view = claims.give(
-                self._view, entry.assignments, self._trackers
-            )
+            self._rebook(entry.consumer_uuid, None)
 
     # -- healing -------------------------------------------------------
 

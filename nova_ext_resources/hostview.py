@@ -15,8 +15,9 @@
 Pure: called under the host's lock.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 import dataclasses
+from typing import Any
 
 from nova_ext_resources import claims
 from nova_ext_resources.objects import assignment
@@ -33,14 +34,13 @@ def make_view(
     *,
     node: provider.Node,
     trackers: Mapping[str, base.Tracker],
-    held: Iterable[assignment.Assignment],
     settled: Iterable[assignment.Assignment],
     resource_classes: frozenset[str],
 ) -> view_obj.HostView:
-    """Make the view in which exactly ``held`` is taken.
+    """Make the view in which no server of this host holds anything.
 
-    :param settled: the part of ``held`` that was in force during the whole
-        discovery, so that the host's own figures contain it
+    :param settled: what was in force during the whole discovery, so that
+        the host's own figures contain it
     :raises InvalidResource: a plugin reports what its tracker cannot track
     """
     uuids = {one.key: one.make_rp_uuid(node) for one in found}
@@ -52,29 +52,131 @@ def make_view(
         for one in found
         for resource_class in one.inventories
     }
-    view = view_obj.HostView(
+    return view_obj.HostView(
         tracked=tracked,
         keys={rp_uuid: key for key, rp_uuid in uuids.items()},
         resource_classes=resource_classes,
     )
-    return hold(view, held, trackers)
 
 
-def hold(
+def book(
     view: view_obj.HostView,
-    held: Iterable[assignment.Assignment],
+    entries: Mapping[str, assignment.Entry],
     trackers: Mapping[str, base.Tracker],
-) -> view_obj.HostView:
-    """Book units that servers hold already; opposite of ``claims.give``."""
-    for place, assignments in _by_place(held).items():
-        if place not in view.tracked:
-            continue
-        tracker = trackers[view.tracked[place].tracker]
-        for one in assignments:
-            state = view.tracked[place].state
-            state, _ = tracker.take(state, one.amount, one.units)
-            view = view.with_state(place, state)
-    return view
+    *,
+    first: str = '',
+    places: Container[claims.Place] | None = None,
+) -> tuple[view_obj.HostView, dict[str, assignment.Entry]]:
+    """Book what servers hold already, on a view where they hold nothing.
+
+    Units can be somebody's on paper and somebody else's in truth for a
+    while: a host may give out other units than were claimed. Then the one
+    whose units are more certain keeps them, and the other is booked
+    elsewhere until its turn comes; otherwise fewer units would look taken
+    than there are.
+
+    :param first: consumer uuid of the most certain entry
+    :param places: only these; None for all
+    :return: the view, and the entries as they are booked
+    """
+    ordered = sorted(
+        entries.values(),
+        key=lambda one: (
+            one.consumer_uuid != first,
+            one.state is assignment.State.CLAIMED,
+        ),
+    )
+    clashes = []
+    for entry in ordered:
+        for one in entry.assignments:
+            place = one.rp_uuid, one.resource_class
+            if places is not None and place not in places:
+                continue
+            if place in view.tracked:
+                state, is_clash = _hold(view.tracked[place], one, trackers)
+                if is_clash:
+                    clashes.append((entry.consumer_uuid, one))
+                else:
+                    view = view.with_state(place, state)
+    booked = dict(entries)
+    for consumer_uuid, one in clashes:
+        view, units = _book_elsewhere(view, one, trackers)
+        booked[consumer_uuid] = _exchange(booked[consumer_uuid], one, units)
+    return view, booked
+
+
+def rebook(
+    view: view_obj.HostView,
+    entries: Mapping[str, assignment.Entry],
+    *,
+    trackers: Mapping[str, base.Tracker],
+    consumer_uuid: str,
+    entry: assignment.Entry | None,
+) -> tuple[view_obj.HostView, dict[str, assignment.Entry]]:
+    """Exchange what one server holds.
+
+    :param entries: as they are booked in the view
+    :param entry: what it really has; None gives all back
+    :return: the view, and the entries as they are booked
+    """
+    after = {u: one for u, one in entries.items() if u != consumer_uuid}
+    changed = [entries[consumer_uuid]] if consumer_uuid in entries else []
+    if entry is not None:
+        after[consumer_uuid] = entry
+        changed.append(entry)
+    places = {
+        (one.rp_uuid, one.resource_class)
+        for either in changed
+        for one in either.assignments
+    }
+    held = (one for each in entries.values() for one in each.assignments)
+    view = claims.give(
+        view,
+        (one for one in held if (one.rp_uuid, one.resource_class) in places),
+        trackers,
+    )
+    return book(view, after, trackers, first=consumer_uuid, places=places)
+
+
+def _hold(
+    tracked: view_obj.Tracked,
+    one: assignment.Assignment,
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[view_obj.State, bool]:
+    """Take given units; tell whether some of them were taken before."""
+    tracker = trackers[tracked.tracker]
+    state, _ = tracker.take(tracked.state, one.amount, one.units)
+    return state, state.used - tracked.state.used < one.amount
+
+
+def _book_elsewhere(
+    view: view_obj.HostView,
+    one: assignment.Assignment,
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[view_obj.HostView, Mapping[str, Any]]:
+    """Book any units that are free; where there are none, its own."""
+    place = one.rp_uuid, one.resource_class
+    tracked = view.tracked[place]
+    tracker = trackers[tracked.tracker]
+    has_room = tracker.fits(tracked.state, one.amount)
+    state, units = tracker.take(
+        tracked.state, one.amount, None if has_room else one.units
+    )
+    return view.with_state(place, state), units
+
+
+def _exchange(
+    entry: assignment.Entry,
+    one: assignment.Assignment,
+    units: Mapping[str, Any],
+) -> assignment.Entry:
+    return dataclasses.replace(
+        entry,
+        assignments=tuple(
+            dataclasses.replace(other, units=units) if other is one else other
+            for other in entry.assignments
+        ),
+    )
 
 
 def make_providers(
