@@ -112,7 +112,10 @@ class HostTestCase(base.TestCase):
         return loader.load_with_options(namespace, [name], self.conf, 'host1')
 
     def load_fake(self, **options: Any) -> dict[str, Any]:
-        return self.load(loader.INVENTORY_PROVIDERS, 'fake', **options)
+        given = {'ways': 11, 'reserved_ways': 0, 'num_closids': 8}
+        return self.load(
+            loader.INVENTORY_PROVIDERS, 'fake', **{**given, **options}
+        )
 
     def load_noop(self) -> dict[str, Any]:
         return self.load(loader.ENFORCERS, 'noop')
