@@ -60,17 +60,35 @@ A multiple of twice the sockets. With 48 on two sockets, the first has
         min=1,
         max=32,
         help="""
-Ways of each last-level cache. The fake inventory keeps the lowest one for
-the host.
+Ways of each last-level cache.
+""",
+    ),
+    cfg.IntOpt(
+        'reserved_ways',
+        default=1,
+        min=0,
+        max=31,
+        help="""
+How many ways of each cache, from the lowest, the host keeps for itself.
+
+There must be fewer than ``ways``.
 """,
     ),
     cfg.IntOpt(
         'num_closids',
         default=8,
-        min=2,
+        min=3,
         max=128,
         help="""
-Classes of service of the host. The fake inventory keeps one for the host.
+Classes of service of the host, of which it keeps two for itself.
+""",
+    ),
+    cfg.StrOpt(
+        'failure_file',
+        help="""
+While this file exists, discovery fails, for the reason that is in it.
+
+Unset: it never fails.
 """,
     ),
 )

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from oslo_config import cfg
 
+from nova_ext_resources.conf import fake as conf
 from nova_ext_resources import exception
 from nova_ext_resources.inventory import rmd
 from nova_ext_resources.objects import bitmask
@@ -32,61 +33,7 @@ from nova_ext_resources.plugins import base
 class FakeInventory(base.InventoryProvider):
     """Reports made-up cache domains, for tests and for trying things."""
 
-    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
-        cfg.IntOpt(
-            'sockets',
-            default=2,
-            min=1,
-            max=128,
-            help='Number of last-level caches.',
-        ),
-        cfg.IntOpt(
-            'cpus',
-            default=48,
-            min=2,
-            max=8192,
-            help="""
-Number of CPUs, two threads for each core.
-
-It must be a multiple of twice the ``sockets``. The second threads come
-after all the first ones, as Linux numbers them: with 2 sockets and 48 CPUs
-the first cache serves 0-11,24-35.
-""",
-        ),
-        cfg.IntOpt(
-            'ways',
-            default=11,
-            min=1,
-            max=64,
-            help='Number of ways of each cache.',
-        ),
-        cfg.IntOpt(
-            'reserved_ways',
-            default=0,
-            min=0,
-            max=63,
-            help="""
-How many ways of each cache, from the lowest, other software uses.
-
-There must be fewer than ``ways``.
-""",
-        ),
-        cfg.IntOpt(
-            'num_closids',
-            default=8,
-            min=3,
-            max=128,
-            help='Classes of service. Two of them are kept by the host.',
-        ),
-        cfg.StrOpt(
-            'failure_file',
-            help="""
-While this file exists, discovery fails, for the reason that is in it.
-
-Unset: it never fails.
-""",
-        ),
-    )
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
 
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         super().__init__(options, host)
@@ -167,7 +114,5 @@ Unset: it never fails.
         )
 
     def _list_cpus(self, cache_id: int) -> str:
-        all_cores = self.options.cpus // 2
-        cores = all_cores // self.options.sockets
-        first = range(cache_id * cores, (cache_id + 1) * cores)
-        return bitmask.format_list([*first, *(c + all_cores for c in first)])
+        cores = conf.list_domains(self.options)[cache_id]
+        return bitmask.format_list(frozenset().union(*cores))

@@ -110,8 +110,8 @@ Possible values:
             texts = {path: _load(path) for path, *_rest in signature}
         except OSError as err:
             raise ValueError(
-                f'{err.filename}: {err.strerror}; make it readable for the '
-                'user that nova-compute runs as'
+                f'{err.filename}: {err.strerror}; it must be there, and be '
+                'readable for the user that nova-compute runs as'
             ) from err
         self._entries = self._parse(texts)
         self._signature = signature
