@@ -20,10 +20,12 @@ can be looked at, and that other software can be made to take.
 :class:`RmdSimulatorFixture` starts one inside a test.
 """
 
-from nova_ext_resources.testing.rmd_simulator.fixture import (
-    RmdSimulatorFixture,
-)
-from nova_ext_resources.testing.rmd_simulator.settings import Settings
-from nova_ext_resources.testing.rmd_simulator.simulator import Simulator
+from nova_ext_resources.testing.rmd_simulator import fixture
+from nova_ext_resources.testing.rmd_simulator import settings
+from nova_ext_resources.testing.rmd_simulator import simulator
+
+RmdSimulatorFixture = fixture.RmdSimulatorFixture
+Settings = settings.Settings
+Simulator = simulator.Simulator
 
 __all__ = ('RmdSimulatorFixture', 'Settings', 'Simulator')

@@ -16,10 +16,10 @@ import datetime
 import ipaddress
 import pathlib
 
-from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography import x509
 from cryptography.x509 import oid
 
 from nova_ext_resources.conf import rmd as rmd_conf
