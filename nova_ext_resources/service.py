@@ -133,6 +133,7 @@ class HostService:
             node,
             refresh=self._refresh,
             wanted=self.host.providers,
+            is_complete=lambda: self.host.found.is_complete,
             interval=options.refresh_interval,
         )
 

@@ -68,6 +68,8 @@ class Publisher:
 
     :param refresh: looks at the host; called before ``wanted``
     :param wanted: gives the tree as it shall be
+    :param is_complete: whether ``wanted`` is all there is to say; while it
+        is not, nothing is deleted
     :param interval: seconds from one round to the next
     """
 
@@ -78,11 +80,13 @@ class Publisher:
         *,
         refresh: Callable[[], None],
         wanted: Callable[[], Iterable[provider_obj.Provider]],
+        is_complete: Callable[[], bool] = lambda: True,
         interval: float = 60.0,
     ) -> None:
         self._node = node
         self._refresh = refresh
         self._wanted = wanted
+        self._is_complete = is_complete
         self._interval = interval
         self._status = Status()
         self._logged = ''
@@ -126,7 +130,9 @@ class Publisher:
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: placement could not be read, or went away
         """
-        return self._writer.publish(node, wanted)
+        return self._writer.publish(
+            node, wanted, may_delete=self._is_complete()
+        )
 
     def run_round(self) -> None:
         """Discover, publish, and note how it went; raises nothing."""

@@ -57,6 +57,7 @@ def plan(
     seen: Iterable[provider_obj.Provider],
     *,
     holders: Holders | None = None,
+    may_delete: bool = True,
     owner_trait: str = provider_obj.OWNER_TRAIT,
 ) -> Plan:
     """Find the changes that make the seen tree the wanted one.
@@ -67,6 +68,8 @@ def plan(
     :param holders: who holds what of the providers that
         :func:`find_shrinking` names. What is held stays: an inventory
         closed, with everything reserved, and its provider with it.
+    :param may_delete: whether what is not wanted goes; not while some of the
+        host has never been looked at since its start
     :raises InvalidResource: a wanted provider has no parent, as only the
         compute node's own one may, or parents form a circle
     """
@@ -84,7 +87,7 @@ def plan(
         )
         for rp_uuid, provider in wanted_by_uuid.items()
     }
-    leaving = ours.keys() - wanted_by_uuid.keys()
+    leaving = ours.keys() - wanted_by_uuid.keys() if may_delete else set()
     staying = _find_staying(leaving, targets, seen_by_uuid, held_by)
     for rp_uuid in staying:
         emptied = dataclasses.replace(ours[rp_uuid], inventories={})

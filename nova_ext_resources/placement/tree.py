@@ -80,9 +80,12 @@ class TreeWriter:
         self,
         node: provider_obj.Node,
         wanted: Iterable[provider_obj.Provider],
+        *,
+        may_delete: bool = True,
     ) -> Published:
         """Make the tree of ``node`` the wanted one, as far as it is ours.
 
+        :param may_delete: see :func:`.sync.plan`
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: nothing could be read, or placement went
             away in between
@@ -96,6 +99,7 @@ class TreeWriter:
                 wanted,
                 seen,
                 holders=dict(zip(shrinking, holders, strict=True)),
+                may_delete=may_delete,
             )
         )
 

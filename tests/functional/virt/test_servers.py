@@ -168,6 +168,29 @@ class OneHostTest(base.NovaTestCase):
         self.assertEqual(before, ext.host.find_entry(server['id']))
         self.assert_in_force(server, 4, ext.host)
 
+    def test_a_host_that_starts_without_rmd_keeps_its_inventory(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        self.service.stop()
+        self.rmds['host1'].simulator.refuse_connections()
+
+        restarted = self._start_compute('host1')
+        self.addCleanup(restarted.driver._ext.stop)
+        self.publish(restarted)
+
+        providers = {p['name'] for p in self._get_all_providers()}
+        self.assertEqual(
+            {'host1', 'host1_RDT', 'host1_L3_0', 'host1_L3_1'}, providers
+        )
+        host = restarted.driver._ext.host
+        self.assertIsNotNone(host.find_entry(server['id']))
+        self.boot(self.make_pinned_flavor(1), state='ERROR')
+
+        self.rmds['host1'].simulator.accept_connections()
+        self.publish(restarted)
+        self.boot(self.make_pinned_flavor(1))
+
+        self.assert_in_force(server, 4, host)
+
     def test_a_server_that_went_while_the_host_was_down_is_released(
         self,
     ) -> None:
