@@ -37,7 +37,7 @@ class RecordingApp:
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
         self._hooks: list[tuple[str, str, Callable[[], None]]] = []
         self._outages: list[tuple[str, str]] = []
         self.requests: list[str] = []
@@ -52,17 +52,22 @@ class RecordingApp:
         """Answer 503 to the next requests whose path ends so."""
         self._outages += [(method, path)] * times
 
+    def _take_hooks(self, method: str, path: str) -> list[Callable[[], None]]:
+        with self._lock:
+            for hook in self._hooks:
+                if hook[0] == method and path.endswith(hook[1]):
+                    self._hooks.remove(hook)
+                    return [hook[2]]
+        return []
+
     def __call__(
         self, environ: dict[str, Any], start_response: Any
     ) -> Iterable[bytes]:
         method, path = environ['REQUEST_METHOD'], environ['PATH_INFO']
+        # Outside of the lock: what it asks comes through here, too.
+        for action in self._take_hooks(method, path):
+            action()
         with self._lock:
-            for hook in self._hooks:
-                if hook[0] == method and path.endswith(hook[1]):
-                    # Taken off first: what it asks comes through here, too.
-                    self._hooks.remove(hook)
-                    hook[2]()
-                    break
             self.requests.append(f'{method} {path}')
             for outage in self._outages:
                 if outage[0] == method and path.endswith(outage[1]):

@@ -77,6 +77,16 @@ class FirstPublicationTest(TreeTestCase):
             [r for r in self.app.requests if r.startswith('PUT /resource_c')],
         )
 
+    def test_aggregates_are_set_and_taken_away(self) -> None:
+        (rdt, *_) = hosts.make_host()
+        shared = dataclasses.replace(rdt, aggregates=frozenset({uuids.agg}))
+
+        self.publish(shared)
+        self.assert_published(shared)
+
+        self.publish(rdt)
+        self.assert_published(rdt)
+
     def test_without_the_compute_node_it_waits_and_says_so(self) -> None:
         node = provider.Node(uuid=uuids.other, hypervisor_hostname='host2')
 
@@ -345,7 +355,7 @@ class RaceTest(TreeTestCase):
         self.app.before_next(
             'POST',
             '/resource_providers',
-            lambda: self._publish_elsewhere(other),
+            lambda: self._publish_with(other),
         )
 
         published = self.publish(*wanted)
@@ -353,9 +363,8 @@ class RaceTest(TreeTestCase):
         self.assertEqual((), published.errors)
         self.assert_published(*wanted)
 
-    def _publish_elsewhere(self, writer: tree.TreeWriter) -> None:
-        # Only what one thread can do: the application is locked for others.
-        writer.publish(hosts.NODE, hosts.make_host()[:1])
+    def _publish_with(self, writer: tree.TreeWriter) -> None:
+        writer.publish(hosts.NODE, hosts.make_host())
 
     def test_two_publishers_at_once_agree(self) -> None:
         wanted = hosts.make_host()
