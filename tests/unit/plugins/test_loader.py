@@ -256,3 +256,10 @@ class TestInTheBox(base.TestCase):
             [type(one).__name__ for one in tests],
         )
         self.assertIs(trackers, tests[0].trackers)
+
+    def test_the_grammar_knows_what_every_plugin_understands(self) -> None:
+        grammar = loader.load_grammar()
+
+        self.assertIn('guaranteed', grammar.attributes['pool'])
+        self.assertIn('policy', grammar.enforcers['rmd'])
+        self.assertIn('noop', grammar.enforcers)
