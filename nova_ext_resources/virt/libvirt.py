@@ -10,21 +10,35 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's libvirt driver with extended resources."""
+"""Nova's libvirt driver with extended resources.
 
+Which of Nova's methods start a guest, and which of them go through
+``_create_guest``, was read from and tried with Nova 34.
+"""
+
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 
+from nova import exception as nova_exc
 from nova.virt.libvirt import driver
+from oslo_utils import excutils
 
+from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import mixin
 
 
 class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     """Guests start paused, get what they were promised, and then run.
 
-    ``_create_guest`` is what spawn, power on, hard reboot, resume, rescue
-    and all moves go through (libvirt driver of Nova 34).
+    A guest that cannot have it is not left running. Before a running guest
+    is taken down to be started anew, the host is asked whether the new one
+    will get its own: when not, the old one goes on.
+
+    Servers that ask for nothing are left to Nova's driver alone.
     """
+
+    # -- every start but those of the next section goes through here ----
 
     def _create_guest(
         self,
@@ -36,34 +50,143 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         post_xml_callback: Any = None,
     ) -> Any:
         starts = power_on or pause
-        guest = super()._create_guest(
-            context,
-            xml,
-            instance,
-            power_on=power_on,
-            pause=starts,
-            post_xml_callback=post_xml_callback,
-        )
         if starts:
-            try:
-                self._apply(context, instance)
-            except BaseException:
-                # It has not run yet, and must not without its resources.
-                guest.poweroff()
-                raise
+            self._restore_claim(context, instance)
+        if not starts or not self._holds(instance):
+            return super()._create_guest(
+                context, xml, instance, power_on, pause, post_xml_callback
+            )
+        with self._off_on_failure(instance):
+            guest = super()._create_guest(
+                context,
+                xml,
+                instance,
+                power_on=power_on,
+                pause=True,
+                post_xml_callback=post_xml_callback,
+            )
+            self._apply(context, instance)
             if not pause:
                 guest.resume()
         return guest
 
+    def _spawn_claimed(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # What fails after the start would leave the guest running, and its
+        # claim is given back.
+        with self._off_on_failure(instance):
+            super()._spawn_claimed(context, instance, *args, **kwargs)
+
     def _hard_reboot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
+        """Serve hard reboot, power on and the boot of the host.
+
+        Nova calls ``destroy`` in it.
+        """
+        self._put_into_force(context, instance)
         with self._keeping(instance):
             super()._hard_reboot(context, instance, *args, **kwargs)
 
-    def reboot(
+    def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        super().reboot(context, instance, *args, **kwargs)
-        # A soft reboot starts a new process past ``_create_guest``.
+        try:
+            self._put_into_force(context, instance)
+        except nova_exc.NovaException as err:
+            # Starting it would use up the memory that was saved.
+            raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
+        super().resume(context, instance, *args, **kwargs)
+
+    def rescue(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        self._put_into_force(context, instance)
+        super().rescue(context, instance, *args, **kwargs)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        self._put_into_force(context, instance)
+        super().unrescue(context, instance)
+
+    # -- starts of a new process past ``_create_guest`` ----------------
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        is_soft = reboot_type == 'SOFT'
+        if is_soft:
+            self._put_into_force(context, instance)
+        super().reboot(
+            context, instance, network_info, reboot_type, *args, **kwargs
+        )
+        if is_soft:
+            with self._off_on_failure(instance):
+                self._apply(context, instance)
+
+    def _resume_guest_after_snapshot(
+        self,
+        context: Any,
+        live_snapshot: Any,
+        original_power_state: Any,
+        instance: Any,
+        guest: Any,
+    ) -> None:
+        super()._resume_guest_after_snapshot(
+            context, live_snapshot, original_power_state, instance, guest
+        )
+        if not self._needs_suspend_resume_for_snapshot(
+            live_snapshot, original_power_state
+        ):
+            return
+        try:
+            self._apply(context, instance)
+        except BaseException:
+            # Its memory is worth keeping.
+            with excutils.save_and_reraise_exception():
+                self.pause(instance)
+
+    # -- claims --------------------------------------------------------
+
+    def _holds(self, instance: Any) -> bool:
+        return self._ext.host.find_entry(instance.uuid) is not None
+
+    def _put_into_force(self, context: Any, instance: Any) -> None:
+        self._restore_claim(context, instance)
         self._apply(context, instance)
+
+    def _restore_claim(self, context: Any, instance: Any) -> None:
+        """Claim again for a server that should hold something, and does not.
+
+        A rebuild that failed gave it back, or the ledger was lost. Placement
+        still holds it.
+
+        :raises HostRefused: not to be had any more
+        """
+        if self._holds(instance) or not self._asks(instance, instance.flavor):
+            return
+        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
+            context, instance.uuid
+        )
+        self._claim(context, instance, allocations)
+        if not self._holds(instance):
+            raise errors.HostRefused(
+                reason=f'server {instance.uuid} asks for extended resources '
+                'of this host, but placement has allocated it none; delete '
+                'it, or shelve and unshelve it'
+            )
+
+    @contextlib.contextmanager
+    def _off_on_failure(self, instance: Any) -> Iterator[None]:
+        """Do not leave a guest running without its resources."""
+        try:
+            yield
+        except BaseException:
+            with excutils.save_and_reraise_exception():
+                self._destroy(instance)
