@@ -12,9 +12,10 @@
 
 """Make the scheduler prefer one host, with ordinary means.
 
-Nova's weighers prefer hosts with more free memory: a big server without
-extended resources on every *other* host makes the remaining one the first
-choice, for as long as the servers exist.
+Nova's weigher of memory prefers hosts with more free memory, and the demo
+gives it the last word: a big server without extended resources on every
+*other* host makes the remaining one the first choice, for as long as those
+servers exist.
 """
 
 from collections.abc import Iterator

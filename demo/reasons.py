@@ -55,9 +55,7 @@ def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
         bool(said),
         f'a refusal of {host or "the hosts"} has a reason in the log',
     )
-    scene.stage.table(
-        'The reasons, from Nova\'s log', ('',), [[one] for one in said]
-    )
+    scene.stage.listing('The reasons, from Nova\'s log', said)
 
 
 def _clean(message: str) -> str:

@@ -190,6 +190,8 @@ _NOVA: cloud_settings.Options = {
         'enabled_filters': 'ComputeFilter,ImagePropertiesFilter,'
         'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,'
         'NUMATopologyFilter,ExtendedResourcesFilter',
+        # So strong that free memory alone decides, see demo.ballast.
+        'ram_weight_multiplier': '100',
         # One list, where available_filters is an option given twice.
         'weight_classes': 'nova.scheduler.weights.all_weighers,'
         'nova_ext_resources.scheduler.weighers.all_weighers',

@@ -22,6 +22,7 @@ import time
 
 from rich import box
 from rich import console as rich_console
+from rich import padding
 from rich import rule
 from rich import table as rich_table
 from rich import text as rich_text
@@ -123,6 +124,16 @@ class Stage:
         self.console.print()
         self.console.print(rich_text.Text(title, style='bold'))
         self.console.print(made)
+
+    def listing(self, title: str, lines: Iterable[str]) -> None:
+        """Print sentences that belong together, one below the other."""
+        self.console.print()
+        self.console.print(rich_text.Text(title, style='bold'))
+        for line in lines:
+            self.console.print(
+                padding.Padding(rich_text.Text(f'* {line}'), (0, 0, 0, 2))
+            )
+        self.console.print()
 
     def tree(self, tree: rich_tree.Tree) -> None:
         """Print a tree."""

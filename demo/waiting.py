@@ -20,7 +20,7 @@ from demo import stage
 
 _Found = TypeVar('_Found')
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.2
 
 
 def until(

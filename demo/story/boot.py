@@ -78,6 +78,8 @@ def boot_in_vain(
         made = scene.boot(name, flavor, host=host)
         held = tree.list_allocations(scene.cloud.placement, made.id)
         scene.delete(name)
-        stages.expect(made.status == 'ERROR', f'{name} is refused', made)
+        stages.expect(
+            made.status == 'ERROR', f'{name} is refused', made.status
+        )
         stages.expect(not held, f'{name} holds nothing in placement', held)
         step.result = f'refused, as it should be: {servers.fault(made)}'

@@ -74,7 +74,8 @@ def _run_out_of_classes(scene: scenes.Scene) -> None:
         f'scheduler knows better, because the hosts tell it:'
     )
     reasons.show(scene, mark, reasons.FILTER, reasons.CLAIM)
-    with scene.stage.step('Delete the small servers'):
+    names += [name for name in scene.servers if name.startswith('web-')]
+    with scene.stage.step(f'Make room again: delete {", ".join(names)}'):
         for name in names:
             scene.delete(name)
 
