@@ -13,11 +13,12 @@
 """A base for tests of a host: real plugins, a real ledger, a real RMD."""
 
 from collections.abc import Mapping
+import functools
 import os
 import sqlite3
 from typing import Any
 
-from oslo_utils.fixture import uuidsentinel
+import fixtures
 
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
@@ -33,7 +34,14 @@ from tests.unit import builders
 WAYS = builders.WAYS
 CLOS = builders.CLOS
 
-NODE = provider.Node(uuid=uuidsentinel.node, hypervisor_hostname='host1')
+#: The same in every process.
+NODE = provider.Node(
+    uuid='99999999-9999-4999-8999-999999999999', hypervisor_hostname='host1'
+)
+
+#: A folder in memory, where there is one: it outlives a process that is
+#: killed, and syncing costs nothing.
+MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
 
 RDT = provider.make_rp_uuid(NODE.uuid, 'RDT')
 
@@ -63,19 +71,32 @@ def make_claim(
     )
 
 
+# Looking for entry points takes longer than most tests.
+@functools.cache
+def load_pure() -> tuple[
+    dict[str, plugins_base.Tracker], tuple[plugins_base.ClaimTest, ...]
+]:
+    trackers = loader.load_trackers()
+    return trackers, loader.load_claim_tests(TESTS, trackers)
+
+
+@functools.cache
+def _load_class(namespace: str, name: str) -> Any:
+    return loader.load_classes(namespace, [name])[name]
+
+
 def make_host(
     providers: Mapping[str, plugins_base.InventoryProvider],
     enforcers: Mapping[str, plugins_base.Enforcer],
     ledger: ledger_mod.Ledger,
-    tests: tuple[str, ...] = TESTS,
 ) -> host_mod.HostResources:
-    trackers = loader.load_trackers()
+    trackers, tests = load_pure()
     return host_mod.HostResources(
         host='host1',
         node=NODE,
         providers=providers,
         trackers=trackers,
-        tests=loader.load_claim_tests(tests, trackers),
+        tests=tests,
         enforcers=enforcers,
         ledger=ledger,
     )
@@ -97,19 +118,20 @@ class HostTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.ledger_path = os.path.join(self.make_folder(), 'ledger.sqlite')
+        folder = self.useFixture(fixtures.TempDir(rootdir=MEMORY)).path
+        self.ledger_path = os.path.join(folder, 'ledger.sqlite')
 
     def load(
         self, namespace: str, name: str, **options: Any
     ) -> dict[str, Any]:
         """Load a plugin as a service does, with these options."""
-        (cls,) = loader.load_classes(namespace, [name]).values()
-        loader.register_opts(self.conf, name, cls.OPTIONS)
+        cls = _load_class(namespace, name)
+        group = loader.register_opts(self.conf, name, cls.OPTIONS)
         for option, value in options.items():
             self.conf.set_override(
                 option, value, f'{loader.GROUP_PREFIX}{name}'
             )
-        return loader.load_with_options(namespace, [name], self.conf, 'host1')
+        return {name: loader.make(namespace, name, cls, group, 'host1')}
 
     def load_fake(self, **options: Any) -> dict[str, Any]:
         given = {'ways': 11, 'reserved_ways': 0, 'num_closids': 8}
@@ -156,7 +178,9 @@ class HostTestCase(base.TestCase):
             taken = bitmask.parse_mask(str(tracked.state.to_dict()['t']))
             self.assertEqual(f'{together:b}', f'{taken:b}')
         self.assertEqual(
-            len(host.entries), host.view.tracked[RDT, CLOS].state.used
+            len(host.entries),
+            host.view.tracked[RDT, CLOS].state.used,
+            str(host.entries),
         )
         self.assertEqual(
             {u: str(e.state) for u, e in host.entries.items()},

@@ -1,0 +1,119 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host's process that is killed at a given step, again and again.
+
+Run as a process of its own, which forks: one thread only, and everything
+is imported once. For each line ``SCENARIO STEP`` that it reads it tells
+whether the child was killed at that step or came to its end before.
+
+A step is whatever can be seen from outside: a statement of the ledger, a
+request before it is sent, and after it is sent but not answered. Between
+two steps only memory changes, which dies with the process.
+"""
+
+from collections.abc import Callable
+import os
+import signal
+import sys
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_ext_resources import host as host_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.plugins import loader
+from tests.unit import with_host
+
+#: Runs all the time; nothing of it may change.
+NEIGHBOUR = '11111111-1111-4111-8111-111111111111'
+
+#: Comes and goes.
+SERVER = '22222222-2222-4222-8222-222222222222'
+
+_STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
+
+
+def claim_neighbour(host: host_mod.HostResources) -> None:
+    """Give the neighbour what it has."""
+    host.claim(with_host.make_claim(NEIGHBOUR, 2, cpus=frozenset({3})))
+    host.apply(NEIGHBOUR)
+
+
+def come_and_go(host: host_mod.HostResources) -> None:
+    """Build a server and delete it."""
+    host.claim(with_host.make_claim(SERVER, 3))
+    host.apply(SERVER)
+    host.release(SERVER)
+
+
+def heal(host: host_mod.HostResources) -> None:
+    """Do what a service does when it starts."""
+    host.reconcile([NEIGHBOUR])
+
+
+SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
+    'come_and_go': come_and_go,
+    'heal': heal,
+}
+
+
+class _Killer:
+    """Kills its own process at a step, without any farewell."""
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> None:
+        name = getattr(arg, '__name__', '')
+        is_step = (name == 'sendall' and event in ('c_call', 'c_return')) or (
+            name in _STATEMENTS and event == 'c_call'
+        )
+        if is_step:
+            self._left -= 1
+            if not self._left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(url: str, ledger_path: str) -> None:
+    conf = cfg.ConfigOpts()
+    conf([], project='nova', default_config_files=[])
+    plugins: dict[str, dict[str, Any]] = {}
+    for namespace in (loader.INVENTORY_PROVIDERS, loader.ENFORCERS):
+        (cls,) = loader.load_classes(namespace, ['rmd']).values()
+        loader.register_opts(conf, 'rmd', cls.OPTIONS)
+        conf.set_override('url', url, 'ext_resources_rmd')
+        plugins[namespace] = loader.load_with_options(
+            namespace, ['rmd'], conf, 'host1'
+        )
+    # Once for all children.
+    with_host.load_pure()
+    for line in sys.stdin:
+        scenario, step = line.split()
+        child = os.fork()
+        if not child:
+            sys.setprofile(_Killer(int(step)))
+            ledger = ledger_mod.Ledger(ledger_path)
+            host = with_host.make_host(
+                plugins[loader.INVENTORY_PROVIDERS],
+                plugins[loader.ENFORCERS],
+                ledger,
+            )
+            host.refresh()
+            SCENARIOS[scenario](host)
+            os._exit(0)
+        _pid, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])
