@@ -12,13 +12,14 @@
 
 """Runs the inventory providers of a host, and survives their failures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
 
@@ -40,6 +41,12 @@ class Found:
     missing: frozenset[str] = frozenset()
 
     @property
+    def resource_classes(self) -> frozenset[str]:
+        return frozenset(
+            name for one in self.providers for name in one.inventories
+        )
+
+    @property
     def is_complete(self) -> bool:
         return not self.missing
 
@@ -48,15 +55,38 @@ class Discovery:
     """Looks at the host; keeps each plugin's last report when it fails.
 
     Used by one thread at a time.
+
+    :param check: called with each definition; raises what is wrong with it
     """
 
     def __init__(
-        self, plugins: Mapping[str, base.InventoryProvider], host: str
+        self,
+        plugins: Mapping[str, base.InventoryProvider],
+        host: str,
+        *,
+        check: Callable[[resource.ResourceDefinition], None] = lambda _: None,
     ) -> None:
         self._plugins = plugins
         self._host = host
+        self._check_definition = check
         self._last: dict[str, tuple[provider.HostProvider, ...]] = {}
         self._failures: dict[str, str] = {}
+
+    def list_definitions(
+        self, name: str
+    ) -> tuple[resource.ResourceDefinition, ...]:
+        """Give what a plugin defines now, checked.
+
+        :raises PluginLoadFailed: it cannot even tell that
+        :raises InvalidConfiguration: a definition cannot be used
+        """
+        plugin = self._plugins[name]
+        found = loader.make(
+            loader.INVENTORY_PROVIDERS, name, plugin.definitions
+        )
+        for one in found:
+            self._check_definition(one)
+        return found
 
     def look(self) -> Found:
         """Run all plugins. Never raises for what one of them does."""
@@ -65,6 +95,9 @@ class Discovery:
                 self._last[name] = self._check(name, plugin.discover())
             except exception.DiscoveryFailed as err:
                 self._fail(name, str(err))
+            except exception.ExtResourcesError as err:
+                failed = exception.DiscoveryFailed(plugin=name, reason=err)
+                self._fail(name, str(failed))
             # A third party's plugin may raise anything. It must not take
             # the others down, and what it knew stays in force.
             except Exception as err:
@@ -84,7 +117,10 @@ class Discovery:
     def _check(
         self, name: str, found: tuple[provider.HostProvider, ...]
     ) -> tuple[provider.HostProvider, ...]:
-        """Refuse keys of other plugins and parents that nobody has found."""
+        """Refuse what does not fit to the plugin's own definitions or to
+        what other plugins have found.
+        """
+        types = {one.name: one.type for one in self.list_definitions(name)}
         taken = {
             p.key
             for other, providers in self._last.items()
@@ -100,6 +136,7 @@ class Discovery:
                 reason = f'{one.key} has an unknown parent {one.parent_key}'
                 raise exception.DiscoveryFailed(plugin=name, reason=reason)
             known.add(one.key)
+            _check_types(name, one, types)
         return found
 
     def _fail(self, name: str, message: str) -> None:
@@ -118,4 +155,18 @@ class Discovery:
             LOG.info(
                 'Host %(host)s: inventory provider %(name)s works again',
                 {'host': self._host, 'name': name},
+            )
+
+
+def _check_types(
+    plugin: str, found: provider.HostProvider, types: Mapping[str, str]
+) -> None:
+    for resource_class in found.inventories:
+        tracker = found.trackers.get(resource_class, 'count')
+        if types.get(resource_class) != tracker:
+            raise exception.DiscoveryFailed(
+                plugin=plugin,
+                reason=f'it reports {resource_class} counted by {tracker}, '
+                'but its definitions say '
+                f'{types.get(resource_class, "nothing of it")}',
             )

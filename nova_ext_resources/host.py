@@ -32,6 +32,7 @@ from nova_ext_resources import hostview
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import stats as stats_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.plugins import base
@@ -65,12 +66,18 @@ class HostResources:
     ) -> None:
         self.host = host
         self.node = node
-        self._discovery = discovery.Discovery(providers, host)
         self._trackers = trackers
         self._tests = tuple(tests)
         self._enforcement = enforcement.Enforcement(host, enforcers)
         self._ledger = ledger
-        self._classes = self._check_definitions(providers)
+        self._discovery = discovery.Discovery(
+            providers, host, check=self._check_definition
+        )
+        self._classes = frozenset(
+            one.name
+            for name in providers
+            for one in self._discovery.list_definitions(name)
+        )
         self._lock = threading.Lock()
         self._servers = enforcement.ServerLocks()
         self._refreshing = threading.Lock()
@@ -142,7 +149,7 @@ class HostResources:
             node=self.node,
             trackers=self._trackers,
             settled=_list_held(settled),
-            resource_classes=self._classes,
+            resource_classes=self._classes | found.resource_classes,
         )
         self._found = found
         self._view, self._entries = hostview.book(
@@ -371,25 +378,21 @@ class HostResources:
     def close(self) -> None:
         self._ledger.close()
 
-    def _check_definitions(
-        self, providers: Mapping[str, base.InventoryProvider]
-    ) -> frozenset[str]:
-        defined: dict[str, str] = {}
-        for plugin in providers.values():
-            for one in plugin.definitions():
-                if one.type not in self._trackers:
-                    raise exception.InvalidConfiguration(
-                        option='[ext_resources] inventory_providers',
-                        value=', '.join(providers),
-                        reason=f'{one.name} has type {one.type}, for which '
-                        'no tracker is installed; there are '
-                        f'{", ".join(sorted(self._trackers))}',
-                    )
-                defined[one.name] = one.type
-        for name, kind in sorted(defined.items()):
-            if self._trackers[kind].NEEDS_ENFORCER:
-                self._enforcement.check_served(name)
-        return frozenset(defined)
+    def _check_definition(self, one: resource.ResourceDefinition) -> None:
+        """Make sure that a resource can be counted and put into force.
+
+        :raises InvalidConfiguration: it would be sold and mean nothing
+        """
+        tracker = self._trackers.get(one.type)
+        if tracker is None:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] inventory_providers',
+                value=one.name,
+                reason=f'it has type {one.type}, for which no tracker is '
+                f'installed; there are {", ".join(sorted(self._trackers))}',
+            )
+        if tracker.NEEDS_ENFORCER:
+            self._enforcement.check_served(one.name)
 
 
 def _list_held(

@@ -16,6 +16,7 @@ The inventory provider ``fake`` and the virt driver
 ``ext_resources.FakeDriver`` show the same host, so they share the group.
 """
 
+import copy
 from typing import TypeAlias
 
 from oslo_config import cfg
@@ -96,8 +97,10 @@ Unset: it never fails.
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Declare them on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTS, group=GROUP)
+    # oslo.config copies a group, but not the values in it: two ConfigOpts
+    # would share their overrides.
+    conf.register_group(copy.deepcopy(GROUP))
+    conf.register_opts(OPTS, group=GROUP.name)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:

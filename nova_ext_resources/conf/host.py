@@ -12,6 +12,8 @@
 
 """Options of the host side, group ``[ext_resources]``."""
 
+import copy
+
 from oslo_config import cfg
 
 GROUP = cfg.OptGroup(
@@ -93,8 +95,10 @@ machines on which several compute services share one nova.conf. Unset: none.
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Declare them on ``conf``."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTS, group=GROUP)
+    # oslo.config copies a group, but not the values in it: two ConfigOpts
+    # would share their overrides.
+    conf.register_group(copy.deepcopy(GROUP))
+    conf.register_opts(OPTS, group=GROUP.name)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
