@@ -41,6 +41,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile('search', max_examples=2000, **_COMMON)
 hypothesis.settings.load_profile(os.environ.get('HYPOTHESIS_PROFILE', 'same'))
 
+#: How many examples the profile tries.
+EXAMPLES: int = hypothesis.settings().max_examples
+
 #: As wide as the widest cache mask of today's CPUs, and a little more.
 MASK_BITS = 24
 

@@ -19,6 +19,7 @@ import sqlite3
 from typing import Any
 
 import fixtures
+from oslo_config import cfg
 
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
@@ -85,6 +86,17 @@ def _load_class(namespace: str, name: str) -> Any:
     return loader.load_classes(namespace, [name])[name]
 
 
+def load(
+    conf: cfg.ConfigOpts, namespace: str, name: str, **options: Any
+) -> dict[str, Any]:
+    """Make a plugin as a service does, with these options."""
+    cls = _load_class(namespace, name)
+    group = loader.register_opts(conf, name, cls.OPTIONS)
+    for option, value in options.items():
+        conf.set_override(option, value, f'{loader.GROUP_PREFIX}{name}')
+    return {name: loader.make(namespace, name, cls, group, 'host1')}
+
+
 def make_host(
     providers: Mapping[str, plugins_base.InventoryProvider],
     enforcers: Mapping[str, plugins_base.Enforcer],
@@ -124,14 +136,7 @@ class HostTestCase(base.TestCase):
     def load(
         self, namespace: str, name: str, **options: Any
     ) -> dict[str, Any]:
-        """Load a plugin as a service does, with these options."""
-        cls = _load_class(namespace, name)
-        group = loader.register_opts(self.conf, name, cls.OPTIONS)
-        for option, value in options.items():
-            self.conf.set_override(
-                option, value, f'{loader.GROUP_PREFIX}{name}'
-            )
-        return {name: loader.make(namespace, name, cls, group, 'host1')}
+        return load(self.conf, namespace, name, **options)
 
     def load_fake(self, **options: Any) -> dict[str, Any]:
         given = {'ways': 11, 'reserved_ways': 0, 'num_closids': 8}
