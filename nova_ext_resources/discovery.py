@@ -18,6 +18,7 @@ import dataclasses
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources import hostview
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
@@ -56,6 +57,7 @@ class Discovery:
 
     Used by one thread at a time.
 
+    :param trackers: by name, to try what is found
     :param check: called with each definition; raises what is wrong with it
     """
 
@@ -64,10 +66,12 @@ class Discovery:
         plugins: Mapping[str, base.InventoryProvider],
         host: str,
         *,
+        trackers: Mapping[str, base.Tracker],
         check: Callable[[resource.ResourceDefinition], None] = lambda _: None,
     ) -> None:
         self._plugins = plugins
         self._host = host
+        self._trackers = trackers
         self._check_definition = check
         self._last: dict[str, tuple[provider.HostProvider, ...]] = {}
         self._failures: dict[str, str] = {}
@@ -108,36 +112,71 @@ class Discovery:
                 self._fail(name, str(failed))
             else:
                 self._succeed(name)
+        providers = self._list_rooted()
         return Found(
-            providers=tuple(p for one in self._last.values() for p in one),
+            providers=providers,
             failures=dict(self._failures),
             missing=frozenset(self._plugins) - frozenset(self._last),
         )
 
+    def _list_rooted(self) -> tuple[provider.HostProvider, ...]:
+        """Give all whose parents are there too, in the plugins' order.
+
+        A plugin that fails may have found children of another's provider
+        which is gone by now.
+        """
+        rooted: dict[str, provider.HostProvider] = {}
+        for name in self._plugins:
+            for one in self._last.get(name, ()):
+                if one.parent_key is None or one.parent_key in rooted:
+                    rooted[one.key] = one
+        return tuple(rooted.values())
+
     def _check(
         self, name: str, found: tuple[provider.HostProvider, ...]
     ) -> tuple[provider.HostProvider, ...]:
-        """Refuse what does not fit to the plugin's own definitions or to
-        what other plugins have found.
+        """Refuse what does not fit together.
+
+        :raises DiscoveryFailed: a key is taken, a parent is unknown, or a
+            tracker cannot track what was found
         """
-        types = {one.name: one.type for one in self.list_definitions(name)}
-        taken = {
+        others = {
             p.key
             for other, providers in self._last.items()
             if other != name
             for p in providers
         }
-        known = set(taken)
+        types = {one.name: one.type for one in self.list_definitions(name)}
+        own: set[str] = set()
         for one in found:
-            if one.key in taken:
-                reason = f'provider key {one.key} belongs to another plugin'
+            reason = (
+                _find_misfit(one, others, own)
+                or _find_wrong_type(one, types)
+                or self._find_untrackable(one)
+            )
+            if reason:
                 raise exception.DiscoveryFailed(plugin=name, reason=reason)
-            if one.parent_key is not None and one.parent_key not in known:
-                reason = f'{one.key} has an unknown parent {one.parent_key}'
-                raise exception.DiscoveryFailed(plugin=name, reason=reason)
-            known.add(one.key)
-            _check_types(name, one, types)
+            own.add(one.key)
         return found
+
+    def _find_untrackable(self, one: provider.HostProvider) -> str:
+        for resource_class, inventory in one.inventories.items():
+            kind = one.trackers.get(resource_class, hostview.DEFAULT_TRACKER)
+            tracker = self._trackers[kind]
+            units = one.units.get(resource_class, {})
+            try:
+                tracker.initial(tracker.observe(inventory, units, ()), units)
+            except (
+                exception.InvalidResource,
+                KeyError,
+                TypeError,
+                ValueError,
+            ) as err:
+                return (
+                    f'tracker {kind} cannot track {resource_class} of '
+                    f'{one.key}: {loader.describe(err)}'
+                )
+        return ''
 
     def _fail(self, name: str, message: str) -> None:
         if self._failures.get(name) != message:
@@ -158,15 +197,27 @@ class Discovery:
             )
 
 
-def _check_types(
-    plugin: str, found: provider.HostProvider, types: Mapping[str, str]
-) -> None:
-    for resource_class in found.inventories:
-        tracker = found.trackers.get(resource_class, 'count')
-        if types.get(resource_class) != tracker:
-            raise exception.DiscoveryFailed(
-                plugin=plugin,
-                reason=f'it reports {resource_class} counted by {tracker}, '
-                'but its definitions say '
-                f'{types.get(resource_class, "nothing of it")}',
+def _find_misfit(
+    one: provider.HostProvider, others: set[str], own: set[str]
+) -> str:
+    if one.key in others:
+        return f'provider key {one.key} belongs to another plugin'
+    if one.key in own:
+        return f'it has found two providers with the key {one.key}'
+    if one.parent_key is not None and one.parent_key not in others | own:
+        return f'{one.key} has an unknown parent {one.parent_key}'
+    return ''
+
+
+def _find_wrong_type(
+    one: provider.HostProvider, types: Mapping[str, str]
+) -> str:
+    for resource_class in one.inventories:
+        kind = one.trackers.get(resource_class, hostview.DEFAULT_TRACKER)
+        defined = types.get(resource_class, 'nothing of it')
+        if kind != defined:
+            return (
+                f'it reports {resource_class} counted by {kind}, but its '
+                f'definitions say {defined}'
             )
+    return ''

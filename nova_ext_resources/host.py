@@ -71,7 +71,10 @@ class HostResources:
         self._enforcement = enforcement.Enforcement(host, enforcers)
         self._ledger = ledger
         self._discovery = discovery.Discovery(
-            providers, host, check=self._check_definition
+            providers,
+            host,
+            trackers=trackers,
+            check=self._check_definition,
         )
         self._classes = frozenset(
             one.name
@@ -160,11 +163,7 @@ class HostResources:
         self, consumer_uuid: str, entry: assignment.Entry | None
     ) -> None:
         self._view, self._entries = hostview.rebook(
-            self._view,
-            self._entries,
-            trackers=self._trackers,
-            consumer_uuid=consumer_uuid,
-            entry=entry,
+            self._view, self._entries, self._trackers, consumer_uuid, entry
         )
 
     # -- the life of a claim -------------------------------------------

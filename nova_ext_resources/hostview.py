@@ -108,7 +108,6 @@ def book(
 def rebook(
     view: view_obj.HostView,
     entries: Mapping[str, assignment.Entry],
-    *,
     trackers: Mapping[str, base.Tracker],
     consumer_uuid: str,
     entry: assignment.Entry | None,
