@@ -1,0 +1,249 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from typing import Any, ClassVar
+
+import fixtures
+
+from nova_ext_resources import discovery
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.plugins import base as plugins_base
+from nova_ext_resources.plugins import loader
+from tests import base
+from tests.unit import builders
+from tests.unit import with_host
+
+WAYS = builders.WAYS
+
+
+class Plugin(plugins_base.InventoryProvider):
+    """Finds what it is told to, or raises it."""
+
+    OPTIONS: ClassVar[Any] = ()
+
+    def __init__(self, *found: provider.HostProvider | Exception) -> None:
+        self.found = found
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            builders.make_definition(),
+            builders.make_definition(name=WAYS, type='cache_ways'),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        found = []
+        for one in self.found:
+            if isinstance(one, Exception):
+                raise one
+            found.append(one)
+        return tuple(found)
+
+
+def make(key: str, **fields: Any) -> provider.HostProvider:
+    return builders.make_host_provider(key=key, **fields)
+
+
+class DiscoveryTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.first, self.second = Plugin(make('A')), Plugin(make('B'))
+        self.discovery = self.make(first=self.first, second=self.second)
+
+    def make(self, **plugins: Plugin) -> discovery.Discovery:
+        return discovery.Discovery(
+            plugins, 'host1', trackers=loader.load_trackers()
+        )
+
+    def keys(self) -> list[str]:
+        return [one.key for one in self.discovery.look().providers]
+
+    def test_what_all_have_found_is_reported_in_their_order(self) -> None:
+        found = self.discovery.look()
+
+        self.assertEqual(('A', 'B'), tuple(p.key for p in found.providers))
+        self.assertTrue(found.is_complete)
+        self.assertEqual({}, found.failures)
+
+    def test_one_that_fails_keeps_what_it_found_last(self) -> None:
+        self.discovery.look()
+        for reason in (
+            exception.DiscoveryFailed(plugin='first', reason='it is asleep'),
+            RuntimeError('it is asleep'),
+            KeyError('asleep'),
+        ):
+            with self.subTest(reason=reason):
+                self.first.found = (reason,)
+                self.second.found = (make('C'),)
+
+                found = self.discovery.look()
+
+                self.assertEqual(['A', 'C'], [p.key for p in found.providers])
+                self.assertEqual({'first'}, set(found.failures))
+                self.assertIn('asleep', found.failures['first'])
+                self.assertTrue(found.is_complete)
+
+    def test_one_that_never_worked_is_missing(self) -> None:
+        self.first.found = (OSError('no such device'),)
+
+        found = self.discovery.look()
+
+        self.assertEqual(frozenset({'first'}), found.missing)
+        self.assertFalse(found.is_complete)
+        self.assertEqual(['B'], [p.key for p in found.providers])
+
+    def test_the_order_is_the_same_whoever_worked_first(self) -> None:
+        self.first.found = (OSError('no such device'),)
+        self.discovery.look()
+        self.first.found = (make('A'),)
+
+        self.assertEqual(['A', 'B'], self.keys())
+
+    def test_what_is_gone_is_not_reported_any_more(self) -> None:
+        self.discovery.look()
+        self.first.found = ()
+
+        self.assertEqual(['B'], self.keys())
+        self.assertEqual({}, self.discovery.look().failures)
+
+    def test_each_change_is_logged_once(self) -> None:
+        for reason in ('asleep', 'asleep', 'gone', 'gone', 'asleep'):
+            self.first.found = (RuntimeError(reason),)
+            self.discovery.look()
+        lines = [one for one in self.log.output.splitlines() if 'host1' in one]
+        self.assertEqual(3, len(lines))
+
+        self.first.found = ()
+        for _ in range(2):
+            self.discovery.look()
+
+        self.assertEqual(1, self.log.output.count('works again'))
+
+    def assert_refused(self, *words: str) -> None:
+        """Both plugins were looked at, and the first was refused."""
+        found = self.discovery.look()
+
+        self.assertEqual(['A', 'B'], [p.key for p in found.providers])
+        self.assertEqual({'first'}, set(found.failures))
+        for word in ('last known inventory stays in force', *words):
+            self.assertIn(word, found.failures['first'])
+
+    def test_a_key_of_another_plugin_is_refused(self) -> None:
+        self.discovery.look()
+        self.first.found = (make('X'), make('B'))
+
+        self.assert_refused('key B')
+
+    def test_a_key_that_is_there_twice_is_refused(self) -> None:
+        self.discovery.look()
+        self.first.found = (make('X'), make('X'))
+
+        self.assert_refused('key X')
+
+    def test_an_unknown_parent_is_refused(self) -> None:
+        self.discovery.look()
+        self.first.found = (make('X', parent_key='Y'),)
+
+        self.assert_refused('unknown parent Y')
+
+    def test_a_child_before_its_parent_is_refused(self) -> None:
+        self.discovery.look()
+        self.first.found = (make('X', parent_key='Y'), make('Y'))
+
+        self.assert_refused('unknown parent Y')
+
+    def test_a_child_of_another_plugin_is_welcome(self) -> None:
+        self.second.found = (make('B', parent_key='A'),)
+
+        self.assertEqual(['A', 'B'], self.keys())
+
+    def test_children_go_with_their_parent(self) -> None:
+        self.second.found = (
+            make('B', parent_key='A', implied={builders.SEATS: 'CUSTOM_X'}),
+        )
+        self.discovery.look()
+        self.first.found = ()
+
+        found = self.discovery.look()
+
+        self.assertEqual({'second'}, set(found.failures))
+        self.assertIn('unknown parent A', found.failures['second'])
+        self.assertEqual((), found.providers)
+
+    def test_what_its_tracker_cannot_track_is_refused(self) -> None:
+        self.discovery.look()
+        ways = {WAYS: builders.make_inventory(11)}
+        shared = {WAYS: builders.make_inventory(11, allocation_ratio=2.0)}
+        tracked = {WAYS: 'cache_ways'}
+        free = {WAYS: {'free': '7ff'}}
+        for what, word, fields in (
+            ('no facts', 'free', {'inventories': ways, 'trackers': tracked}),
+            (
+                'a mask of no ways',
+                'rubbish',
+                {
+                    'inventories': ways,
+                    'trackers': tracked,
+                    'units': {WAYS: {'free': 'rubbish'}},
+                },
+            ),
+            (
+                'sold twice',
+                'allocation_ratio',
+                {
+                    'inventories': shared,
+                    'trackers': tracked,
+                    'units': free,
+                },
+            ),
+            (
+                'another tracker',
+                'definitions say cache_ways',
+                {'inventories': ways},
+            ),
+            (
+                'something undefined',
+                'definitions say nothing of it',
+                {'inventories': {'CUSTOM_X': builders.make_inventory()}},
+            ),
+        ):
+            with self.subTest(what=what):
+                self.first.found = (make('X', **fields),)
+
+                self.assert_refused(word)
+
+
+class HostTest(with_host.HostTestCase):
+    def test_a_plugin_gone_bad_takes_no_other_one_down(self) -> None:
+        self.useFixture(fixtures.FakeLogger())
+        plugin = Plugin(make('LICENCES'))
+        host = with_host.make_host(
+            {'licences': plugin, **self.load_fake()},
+            self.load_noop(),
+            self.open_ledger(),
+        )
+        host.refresh()
+        before = host.view
+        plugin.found = (
+            make(
+                'LICENCES',
+                inventories={WAYS: builders.make_inventory(11)},
+                trackers={WAYS: 'cache_ways'},
+            ),
+        )
+
+        host.refresh()
+
+        self.assertEqual(before, host.view)
+        self.assertEqual({'licences'}, set(host.found.failures))
