@@ -121,6 +121,7 @@ class TestRoundTrip(base.TestCase):
 
         self.assertEqual(
             {
+                'f': {builders.WAYS: [10, 0], builders.CLOS: [6, 0]},
                 'v': 1,
                 'p': {
                     builders.L3_0: {
@@ -138,6 +139,33 @@ class TestRoundTrip(base.TestCase):
             },
             json.loads(stats.encode(host)),
         )
+
+    @hypothesis.given(host=views)
+    def test_totals_sum_up_what_is_free_and_used(
+        self, host: view.HostView
+    ) -> None:
+        sums: dict[str, list[int]] = {}
+        for (_rp_uuid, name), tracked in host.tracked.items():
+            free, used = sums.get(name, [0, 0])
+            sums[name] = [free + tracked.state.free, used + tracked.state.used]
+
+        self.assertEqual(sums, stats.decode_totals(stats.encode(host)))
+
+    def test_totals_of_what_is_no_document_are_absent(self) -> None:
+        text = stats.encode(builders.make_view())
+        for broken in (
+            None,
+            '',
+            '{"v":1}',
+            text[:-1],
+            text[1:],
+            text.replace('"v":1', '"v":2'),
+            '{"f":[],"p":{},"v":1}',
+            '{"f":{"A":,"p":{},"v":1}',
+            '{"f":' + '[' * 100000 + ',"v":1}',
+        ):
+            with self.subTest(text=broken and broken[:40]):
+                self.assertIsNone(stats.decode_totals(broken))
 
     def test_a_host_with_32_domains_stays_under_16_kib(self) -> None:
         rdt = getattr(uuidsentinel, 'rdt')  # noqa: B009
@@ -219,6 +247,7 @@ class TestMakeView(base.TestCase):
     def test_a_broken_record_does_not_take_others_down(self) -> None:
         text = json.dumps(
             {
+                'f': {builders.WAYS: [10, 0], builders.CLOS: [6, 0]},
                 'v': 1,
                 'p': {
                     builders.L3_0: 'broken',
