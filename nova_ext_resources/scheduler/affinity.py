@@ -17,7 +17,7 @@ that Nova chose; the scheduler knows only how many there must be and which
 are free. So this answers "surely not" or "perhaps".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TypeAlias
 
 from nova_ext_resources.objects import bitmask
@@ -26,7 +26,7 @@ from nova_ext_resources.objects import bitmask
 Sizes: TypeAlias = tuple[int, ...]
 
 #: Free dedicated CPUs of each NUMA cell of the host.
-FreeCpus: TypeAlias = Sequence[frozenset[int]]
+FreeCpus: TypeAlias = Sequence[Set[int]]
 
 Place: TypeAlias = tuple[str, str]
 
@@ -39,6 +39,9 @@ def fits(
     Each guest cell goes to a host cell of its own (Nova's rule). Every CPU
     must be in one of the domains, every domain must serve one.
     """
+    if len(domains) == len(sizes) == 1:
+        # By far the most of all requests, asked of every host.
+        return any(len(cell & domains[0]) >= sizes[0] for cell in free)
     covered = frozenset[int]().union(*domains)
     usable = [cell & covered for cell in free]
     if len(sizes) == 1:
@@ -49,7 +52,9 @@ def fits(
     rest = sorted(map(len, usable), reverse=True)
     return (
         len(sizes) <= len(rest)
-        and all(a <= b for a, b in zip(sorted(sizes)[::-1], rest, strict=False))
+        and all(
+            a <= b for a, b in zip(sorted(sizes)[::-1], rest, strict=False)
+        )
         and _touches_all(domains, frozenset[int]().union(*usable))
     )
 
@@ -70,9 +75,7 @@ def find_reasons(
     }
 
 
-def _touches_all(
-    domains: Sequence[frozenset[int]], cpus: frozenset[int]
-) -> bool:
+def _touches_all(domains: Sequence[frozenset[int]], cpus: Set[int]) -> bool:
     return all(not cpus.isdisjoint(domain) for domain in domains)
 
 

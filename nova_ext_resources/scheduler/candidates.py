@@ -38,6 +38,9 @@ from nova_ext_resources.scheduler import affinity
 #: An allocation request as ``GET /allocation_candidates`` gives it.
 Candidate: TypeAlias = Mapping[str, Any]
 
+#: Its ``allocations``: rp_uuid -> {'resources': {resource class: amount}}.
+Allocations: TypeAlias = Mapping[str, Mapping[str, Any]]
+
 #: Looks at the host's NUMA cells, only when somebody must know; None when
 #: the host has not reported any.
 FindFree: TypeAlias = Callable[[], affinity.FreeCpus | None]
@@ -94,13 +97,22 @@ class Judge:
     ) -> list[Candidate]:
         """Give the candidates that can be had, the best one first."""
         ranked = []
+        free: affinity.FreeCpus | None = None
+        is_free_known = False
         for candidate in candidates:
-            rank = self._rank(document, candidate, find_free)
-            if rank is not None:
-                ranked.append((rank, candidate))
+            rated = self._rate(document, candidate['allocations'])
+            if rated is None:
+                continue
+            rank, domains = rated
+            if domains and self.sizes is not None:
+                if self.sizes and not is_free_known:
+                    free, is_free_known = find_free(), True
+                if not self._has_cpus(domains, free):
+                    continue
+            ranked.append((rank, candidate))
         if len(ranked) > 1:
             # Equal ones stay in placement's order.
-            ranked.sort(key=lambda pair: pair[0])
+            ranked.sort(key=_get_rank)
         return [candidate for _rank, candidate in ranked]
 
     def explain(
@@ -122,15 +134,16 @@ class Judge:
                 found.update(self._explain_cpus(view, request, find_free()))
         return tuple(sorted(found))
 
-    def _rank(
-        self,
-        document: stats.Document,
-        candidate: Candidate,
-        find_free: FindFree,
-    ) -> Rank | None:
-        """Rank a candidate; None when it cannot be had."""
-        allocations = candidate['allocations']
-        asked = []
+    def _rate(
+        self, document: stats.Document, allocations: Allocations
+    ) -> tuple[Rank, list[frozenset[int]]] | None:
+        """Rank a candidate, and say whose CPUs it serves.
+
+        :returns: None when it cannot be had
+        """
+        places = loss = free = 0
+        domains = []
+        implied = set()
         try:
             for record, amount in _list_records(document, allocations):
                 fit = self._find_fit(record, amount)
@@ -138,37 +151,46 @@ class Judge:
                     continue
                 if not fit.fits:
                     return None
-                asked.append((record, fit))
-            domains = [
-                bitmask.parse_list(record['c'])
-                for record, _fit in asked
-                if 'c' in record
-            ]
-            for record in _list_implied(document, allocations, asked):
-                fit = self._find_fit(record, 1)
-                if fit is not None and not fit.fits:
-                    return None
+                places += 1
+                loss += fit.loss
+                free += fit.free
+                if 'i' in record:
+                    implied.add(tuple(record['i']))
+                if 'c' in record:
+                    domains.append(bitmask.parse_list(record['c']))
+            if implied and not self._has_all(document, allocations, implied):
+                return None
         except _GARBLED:
-            return _UNKNOWN
-        if domains and not self._has_cpus(domains, find_free):
-            return None
-        loss = sum(fit.loss for _record, fit in asked)
-        free = sum(fit.free for _record, fit in asked)
-        return len(asked), loss, free
+            return _UNKNOWN, []
+        return (places, loss, free), domains
+
+    def _has_all(
+        self,
+        document: stats.Document,
+        allocations: Allocations,
+        implied: Iterable[tuple[str, str]],
+    ) -> bool:
+        """Tell whether what comes along, such as a class, is left."""
+        for rp_uuid, name in implied:
+            own = allocations.get(rp_uuid)
+            record = document.get(rp_uuid, {}).get(name)
+            if record is None or (own and name in own['resources']):
+                continue
+            fit = self._find_fit(record, 1)
+            if fit is not None and not fit.fits:
+                return False
+        return True
 
     def _has_cpus(
-        self, domains: list[frozenset[int]], find_free: FindFree
+        self,
+        domains: list[frozenset[int]],
+        free: affinity.FreeCpus | None,
     ) -> bool:
-        if self.sizes is None:
-            return True
         if not self.sizes:
             return False
-        free = find_free()
         return free is None or affinity.fits(domains, self.sizes, free)
 
-    def _find_fit(
-        self, record: Mapping[str, Any], amount: int
-    ) -> Fit | None:
+    def _find_fit(self, record: Mapping[str, Any], amount: int) -> Fit | None:
         """Say how an amount fits; None when we do not understand it.
 
         States repeat: the free ways of a thousand hosts take a few dozen
@@ -234,7 +256,9 @@ def take(
     """
     view = stats.make_view(document, trackers)
     try:
-        view, taken = claims.take(view, make_claim_request(candidate), trackers)
+        view, taken = claims.take(
+            view, make_claim_request(candidate), trackers
+        )
     except ValueError:
         return document
     changed = {rp: dict(records) for rp, records in document.items()}
@@ -265,7 +289,7 @@ def make_claim_request(candidate: Candidate) -> assignment.ClaimRequest:
 
 
 def _list_records(
-    document: stats.Document, allocations: Mapping[str, Mapping[str, Any]]
+    document: stats.Document, allocations: Allocations
 ) -> list[tuple[Mapping[str, Any], int]]:
     """Give (record, amount) of what is asked for and published."""
     found = []
@@ -279,21 +303,5 @@ def _list_records(
     return found
 
 
-def _list_implied(
-    document: stats.Document,
-    allocations: Mapping[str, Mapping[str, Any]],
-    asked: Iterable[tuple[Mapping[str, Any], Fit]],
-) -> list[Mapping[str, Any]]:
-    """Give the records of what comes along, such as a class of service."""
-    places = {
-        (record['i'][0], record['i'][1])
-        for record, _fit in asked
-        if 'i' in record
-    }
-    found = []
-    for rp_uuid, name in places:
-        own = allocations.get(rp_uuid)
-        record = document.get(rp_uuid, {}).get(name)
-        if record is not None and not (own and name in own['resources']):
-            found.append(record)
-    return found
+def _get_rank(pair: tuple[Rank, Candidate]) -> Rank:
+    return pair[0]

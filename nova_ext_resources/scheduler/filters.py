@@ -17,12 +17,12 @@ In ``nova.conf``::
     [filter_scheduler]
     available_filters = nova.scheduler.filters.all_filters
     available_filters = nova_ext_resources.scheduler.filters.all_filters
-    enabled_filters = ...,ExtendedResourcesFilter
+    enabled_filters = ..., ExtendedResourcesFilter
 """
 
 from collections.abc import Iterable
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 from nova.scheduler import filters
 from nova.scheduler import utils
@@ -102,21 +102,22 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             return hosts
         judge = candidates.Judge(self._trackers, request.find_sizes(spec_obj))
         is_multiple = request.is_multiple(spec_obj)
-        refused: list[_Refused] = []
-        passed = []
-        for host_state in hosts:
-            one = self._narrow(host_state, judge, is_multiple)
-            if one is None:
-                passed.append(host_state)
-            else:
-                refused.append(one)
-        if refused:
-            _report(refused, judge, spec_obj)
+        report = _Report(judge, spec_obj)
+        passed = [
+            host_state
+            for host_state in hosts
+            if self._narrow(host_state, judge, is_multiple, report)
+        ]
+        report.finish()
         return passed
 
     def _narrow(
-        self, host_state: Any, judge: candidates.Judge, is_multiple: bool
-    ) -> '_Refused | None':
+        self,
+        host_state: Any,
+        judge: candidates.Judge,
+        is_multiple: bool,
+        report: '_Report',
+    ) -> bool:
         """Narrow and order the candidates of a host."""
         text = host_state.stats.get(stats.KEY)
         options = host_state.allocation_candidates
@@ -136,18 +137,65 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         host_state.allocation_candidates = kept
         if options and not kept:
             assert document is not None, 'nothing else narrows'
-            return _Refused(host_state, document, options)
+            report.add(host_state, document, options)
+            return False
         if is_multiple:
             self._consumption.remember(host_state, text, document)
-        return None
+        return True
 
 
-class _Refused(NamedTuple):
-    """A host that does not pass, and what it takes to say why."""
+class _Report:
+    """Logs a line per refused host, with all that speaks against it.
 
-    host_state: Any
-    document: stats.Document
-    options: list[candidates.Candidate]
+    Ten thousand of them help nobody at INFO, and take longer to write than
+    to find. The rest is at DEBUG.
+    """
+
+    def __init__(self, judge: candidates.Judge, spec_obj: Any) -> None:
+        self._judge = judge
+        self._spec_obj = spec_obj
+        self._count = 0
+        self._is_debug = LOG.isEnabledFor(logging.DEBUG)
+
+    def add(
+        self,
+        host_state: Any,
+        document: stats.Document,
+        options: list[candidates.Candidate],
+    ) -> None:
+        self._count += 1
+        if self._count <= MAX_EXPLAINED:
+            LOG.info(*self._explain(host_state, document, options))
+        elif self._is_debug:
+            LOG.debug(*self._explain(host_state, document, options))
+
+    def finish(self) -> None:
+        if self._count > MAX_EXPLAINED:
+            LOG.info(
+                'ExtendedResourcesFilter refuses %(count)d hosts in all for '
+                'server %(server)s (request %(request)s); there is a line '
+                'for each at level DEBUG.',
+                {'count': self._count, **_identify(self._spec_obj)},
+            )
+
+    def _explain(
+        self,
+        host_state: Any,
+        document: stats.Document,
+        options: list[candidates.Candidate],
+    ) -> tuple[str, dict[str, Any]]:
+        find_free = functools.partial(request.find_free, host_state)
+        shortfalls = self._judge.explain(document, options, find_free)
+        return (
+            'ExtendedResourcesFilter refuses host %(host)s node %(node)s for '
+            'server %(server)s (request %(request)s): %(reasons)s',
+            {
+                'host': host_state.host,
+                'node': host_state.nodename,
+                'reasons': '; '.join(map(str, shortfalls)),
+                **_identify(self._spec_obj),
+            },
+        )
 
 
 def _refuse_request(spec_obj: Any, err: exception.InvalidExtraSpec) -> None:
@@ -155,48 +203,15 @@ def _refuse_request(spec_obj: Any, err: exception.InvalidExtraSpec) -> None:
         'ExtendedResourcesFilter refuses every host for server %(server)s '
         '(request %(request)s): %(reason)s. Correct flavor %(flavor)s.',
         {
-            'server': request.get_server_uuid(spec_obj),
-            'request': request.get_request_id(spec_obj),
             'reason': err,
             'flavor': request.get_flavor_name(spec_obj),
+            **_identify(spec_obj),
         },
     )
 
 
-def _report(
-    refused: list[_Refused], judge: candidates.Judge, spec_obj: Any
-) -> None:
-    """Log a line per host, with all that speaks against it."""
-    for number, one in enumerate(refused):
-        level = logging.INFO if number < MAX_EXPLAINED else logging.DEBUG
-        if LOG.isEnabledFor(level):
-            LOG.log(level, *_explain(one, judge, spec_obj))
-    if len(refused) > MAX_EXPLAINED:
-        LOG.info(
-            'ExtendedResourcesFilter refuses %(count)d hosts in all for '
-            'server %(server)s (request %(request)s); a line for each is '
-            'logged at level DEBUG.',
-            {
-                'count': len(refused),
-                'server': request.get_server_uuid(spec_obj),
-                'request': request.get_request_id(spec_obj),
-            },
-        )
-
-
-def _explain(
-    one: _Refused, judge: candidates.Judge, spec_obj: Any
-) -> tuple[str, dict[str, Any]]:
-    find_free = functools.partial(request.find_free, one.host_state)
-    shortfalls = judge.explain(one.document, one.options, find_free)
-    return (
-        'ExtendedResourcesFilter refuses host %(host)s node %(node)s for '
-        'server %(server)s (request %(request)s): %(reasons)s',
-        {
-            'host': one.host_state.host,
-            'node': one.host_state.nodename,
-            'server': request.get_server_uuid(spec_obj),
-            'request': request.get_request_id(spec_obj),
-            'reasons': '; '.join(map(str, shortfalls)),
-        },
-    )
+def _identify(spec_obj: Any) -> dict[str, str]:
+    return {
+        'server': request.get_server_uuid(spec_obj),
+        'request': request.get_request_id(spec_obj),
+    }

@@ -90,10 +90,7 @@ def find_free(host_state: Any) -> affinity.FreeCpus | None:
     if not topology:
         return None
     try:
-        return [
-            frozenset(cell.pcpuset - cell.pinned_cpus)
-            for cell in topology.cells
-        ]
+        return [cell.pcpuset - cell.pinned_cpus for cell in topology.cells]
     # NOTE: what Nova raises for a field that an older host did not fill.
     except NotImplementedError:
         return None

@@ -20,72 +20,9 @@ for those that do.
 
 from collections.abc import Iterable, Mapping
 import dataclasses
-from typing import TypeAlias
+from typing import Any
 
 from nova_ext_resources.conf import scheduler as options
-from nova_ext_resources.objects import stats
-from nova_ext_resources.plugins import base
-
-#: Resource class -> share of all its units of the host that is free, 0 to 1.
-Shares: TypeAlias = Mapping[str, float]
-
-#: Of a state that no tracker here understands.
-_UNKNOWN = (0, 0)
-
-_GARBLED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-
-#: States repeat from host to host; this many different ones are kept.
-_MAX_KEPT = 1 << 16
-
-
-class ShareReader:
-    """Reads the shares from documents."""
-
-    def __init__(self, trackers: Mapping[str, base.Tracker]) -> None:
-        self._trackers = trackers
-        self._counts: dict[tuple[object, ...], tuple[int, int]] = {}
-
-    def read(self, document: stats.Document) -> Shares:
-        """Give the shares; what is garbled or unknown is left out."""
-        sums: dict[str, tuple[int, int]] = {}
-        for records in document.values():
-            try:
-                for name, record in records.items():
-                    free, used = self._count(record['t'], record['s'])
-                    if name in sums:
-                        free += sums[name][0]
-                        used += sums[name][1]
-                    sums[name] = free, used
-            except _GARBLED:
-                continue
-        return {
-            name: free / (free + used)
-            for name, (free, used) in sums.items()
-            if free + used > 0
-        }
-
-    def _count(
-        self, tracker: str, state: Mapping[str, str | int]
-    ) -> tuple[int, int]:
-        key = (tracker, *state.items())
-        try:
-            return self._counts[key]
-        except KeyError:
-            if len(self._counts) >= _MAX_KEPT:
-                self._counts.clear()
-            counts = self._counts[key] = self._compute(tracker, state)
-            return counts
-
-    def _compute(
-        self, tracker: str, state: Mapping[str, str | int]
-    ) -> tuple[int, int]:
-        if tracker not in self._trackers:
-            return _UNKNOWN
-        try:
-            made = self._trackers[tracker].from_dict(state)
-        except _GARBLED:
-            return _UNKNOWN
-        return made.free, made.used
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,30 +43,31 @@ class Preference:
         """Whether every host is as good as any other."""
         return not self.asked and not self.scarce
 
-    def score(self, shares: Shares) -> float | None:
-        """Give the score; None when the host says nothing of what counts."""
-        asked = [
-            self._get_sign(name) * shares[name]
-            for name in self.asked
-            if name in shares
-        ]
-        if self.asked and not asked:
-            return None
-        wanted = sum(asked) / len(asked) if asked else 0.0
-        return wanted - sum(self._list_wasted(shares))
+    def score(self, totals: Mapping[str, Any]) -> float | None:
+        """Score a host.
+
+        :param totals: see ``objects.stats.decode_totals``
+        :returns: None when the host says nothing of what is asked for
+        """
+        asked = []
+        wasted = 0.0
+        is_any = options.ANY in self.scarce
+        for name, total in totals.items():
+            share = _find_share(total)
+            if share is None:
+                continue
+            if name in self.asked:
+                asked.append(share * self._get_sign(name))
+            elif is_any or name in self.scarce:
+                wasted += share
+        if asked:
+            return sum(asked) / len(asked) - wasted
+        return None if self.asked else -wasted
 
     def _get_sign(self, name: str) -> int:
-        any_policy = self.policies.get(options.ANY, options.SPREAD)
-        policy = self.policies.get(name, any_policy)
+        others = self.policies.get(options.ANY, options.SPREAD)
+        policy = self.policies.get(name, others)
         return -1 if policy == options.PACK else 1
-
-    def _list_wasted(self, shares: Shares) -> Iterable[float]:
-        is_any = options.ANY in self.scarce
-        return (
-            share
-            for name, share in shares.items()
-            if name not in self.asked and (is_any or name in self.scarce)
-        )
 
 
 def fill_gaps(scores: Iterable[float | None]) -> list[float]:
@@ -138,3 +76,15 @@ def fill_gaps(scores: Iterable[float | None]) -> list[float]:
     known = [score for score in given if score is not None]
     middle = sum(known) / len(known) if known else 0.0
     return [middle if score is None else score for score in given]
+
+
+def _find_share(total: Any) -> float | None:
+    """Give free to all, 0 to 1; None when that makes no sense."""
+    try:
+        free, used = total
+        share: float = free / (free + used)
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    # What comes from a host must not upset the comparison of the others;
+    # this is false of NaN too.
+    return share if 0 <= share <= 1 else None

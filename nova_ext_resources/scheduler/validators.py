@@ -66,8 +66,7 @@ def register() -> list[base.ExtraSpecValidator]:
     """
     grammar = request.load_grammar()
     ours = [
-        _replace(theirs, grammar)
-        for theirs in resources.EXTRA_SPEC_VALIDATORS
+        _replace(theirs, grammar) for theirs in resources.EXTRA_SPEC_VALIDATORS
     ]
     resources.EXTRA_SPEC_VALIDATORS[:] = ours
     return [*ours, _make_rest(grammar)]

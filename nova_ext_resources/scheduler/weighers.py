@@ -36,10 +36,6 @@ from nova_ext_resources.scheduler import scores
 #: Also the key in an aggregate's metadata.
 MULTIPLIER = 'ext_resources_weight_multiplier'
 
-#: Documents whose shares are kept: a host publishes the same one until a
-#: server comes or goes.
-_MAX_KEPT = 1 << 15
-
 
 def all_weighers() -> list[type[weights.BaseHostWeigher]]:
     """Give every weigher that is installed under our entry points.
@@ -73,13 +69,14 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
         options.register_opts(nova.conf.CONF)
         self._options = nova.conf.CONF[options.GROUP.name]
         self._grammar = request.load_grammar()
-        self._reader = scores.ShareReader(loader.load_trackers())
-        self._shares: dict[tuple[int, int], scores.Shares | None] = {}
 
     def weight_multiplier(self, host_state: Any) -> float:
-        multiplier: float = utils.get_weight_multiplier(
-            host_state, MULTIPLIER, self._options[MULTIPLIER]
-        )
+        """Give the option, or what the host's aggregates say instead."""
+        multiplier: float = self._options[MULTIPLIER]
+        if host_state.aggregates:
+            multiplier = utils.get_weight_multiplier(
+                host_state, MULTIPLIER, multiplier
+            )
         return multiplier
 
     def weigh_objects(
@@ -112,7 +109,9 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
         except exception.InvalidExtraSpec:
             # The filter has refused and reported it, if it is enabled.
             return frozenset()
-        return request.find_classes(requirement) if requirement else frozenset()
+        return (
+            request.find_classes(requirement) if requirement else frozenset()
+        )
 
     def _score(
         self, host_state: Any, preference: scores.Preference
@@ -122,20 +121,5 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
             # It has nothing of ours, as far as anybody knows: the best host
             # for those who do not ask.
             return None if preference.asked else 0.0
-        shares = self._read(text)
-        return None if shares is None else preference.score(shares)
-
-    def _read(self, text: str) -> scores.Shares | None:
-        # The text itself may have 16 KiB. A collision would misjudge one
-        # host by one weight until it publishes anew.
-        key = hash(text), len(text)
-        try:
-            return self._shares[key]
-        except KeyError:
-            if len(self._shares) >= _MAX_KEPT:
-                self._shares.clear()
-            document = stats.decode(text)
-            shares = self._shares[key] = (
-                None if document is None else self._reader.read(document)
-            )
-            return shares
+        totals = stats.decode_totals(text)
+        return None if totals is None else preference.score(totals)

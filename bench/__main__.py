@@ -1,0 +1,52 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Run one benchmark: ``python -m bench NAME``.
+
+Prints a table and, last, one line of JSON. Exits with 1 when a goal is
+missed, with 2 when there is no such benchmark.
+"""
+
+import importlib
+import pkgutil
+import sys
+
+import bench
+from bench.harness import rows as rows_mod
+
+
+def list_names() -> list[str]:
+    """Give the names of all benchmarks: the modules of this package."""
+    return sorted(
+        info.name
+        for info in pkgutil.iter_modules(bench.__path__)
+        if not info.ispkg and info.name != '__main__'
+    )
+
+
+def main(arguments: list[str]) -> int:
+    names = list_names()
+    if len(arguments) != 1 or arguments[0] not in names:
+        print(
+            f'Name one benchmark: python -m bench {"|".join(names)}',
+            file=sys.stderr,
+        )
+        return 2
+    name = arguments[0]
+    rows = importlib.import_module(f'bench.{name}').run()
+    print(rows_mod.format_table(rows))
+    print(rows_mod.format_json(name, rows), flush=True)
+    return 0 if all(row.is_ok for row in rows) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

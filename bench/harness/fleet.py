@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Ten thousand hosts as nova-scheduler sees them after a database load.
+
+Two sockets each, of 12 cores with two threads and one L3 cache of 11 ways.
+"""
+
+from collections.abc import Sequence
+import random
+from typing import Any
+import uuid
+
+from nova import objects
+from nova.pci import stats as pci_stats
+from nova.scheduler import host_manager
+
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.trackers import cache_ways
+from nova_ext_resources.trackers import count
+
+SOCKETS = 2
+CORES = 12
+WAYS = 11
+CLASSES = 6
+
+LLC = 'CUSTOM_LLC_WAYS'
+CLOS = 'CUSTOM_RDT_CLOS'
+
+
+class Fleet:
+    """Hosts that can be loaded anew, with new documents every time."""
+
+    def __init__(self, size: int, seed: int = 1) -> None:
+        self._random = random.Random(seed)
+        self.hosts = [self._make_host(number) for number in range(size)]
+
+    def publish(self, is_cpu_local: bool, amount: int) -> None:
+        """Give every host a new document and the candidates to go with it.
+
+        All is new, down to the uuids, so that nothing which is kept from
+        one request to the next is of use.
+        """
+        for host_state in self.hosts:
+            domains = [self._make_uuid() for _ in range(SOCKETS)]
+            view = self._make_view(domains, is_cpu_local)
+            host_state.stats = {
+                'num_instances': '0',
+                stats.KEY: stats.encode(view),
+            }
+            host_state.allocation_candidates = [
+                _make_candidate(host_state.uuid, rp_uuid, amount)
+                for rp_uuid in domains
+            ]
+
+    def _make_view(
+        self, domains: Sequence[str], is_cpu_local: bool
+    ) -> view_obj.HostView:
+        rdt = self._make_uuid()
+        tracked: dict[tuple[str, str], view_obj.Tracked] = {
+            (rdt, CLOS): view_obj.Tracked(
+                tracker='count',
+                state=count.CountState(CLASSES, self._random.randrange(4)),
+            )
+        }
+        for socket, rp_uuid in enumerate(domains):
+            # One end of the cache is taken, so that 4 ways still fit.
+            taken = (1 << self._random.randrange(7)) - 1
+            tracked[rp_uuid, LLC] = view_obj.Tracked(
+                tracker='cache_ways',
+                state=cache_ways.CacheWaysState((1 << WAYS) - 1, taken),
+                implied=(rdt, CLOS),
+                cpus=_format_cpus(socket) if is_cpu_local else None,
+            )
+        return view_obj.HostView(tracked=tracked)
+
+    def _make_uuid(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128)))
+
+    def _make_host(self, number: int) -> Any:
+        host_state = host_manager.HostState(
+            f'compute-{number}', f'compute-{number}', self._make_uuid()
+        )
+        host_state.uuid = self._make_uuid()
+        host_state.numa_topology = self._make_topology()
+        host_state.pci_stats = pci_stats.PciDeviceStats(
+            host_state.numa_topology
+        )
+        host_state.cpu_allocation_ratio = 4.0
+        host_state.ram_allocation_ratio = 1.0
+        return host_state
+
+    def _make_topology(self) -> Any:
+        return objects.NUMATopology(
+            cells=[self._make_cell(socket) for socket in range(SOCKETS)]
+        )
+
+    def _make_cell(self, socket: int) -> Any:
+        siblings = _list_siblings(socket)
+        # Whole cores from the low end, as servers with threads take them.
+        taken = siblings[: self._random.randrange(6)]
+        cpus = set[int]().union(*siblings)
+        return objects.NUMACell(
+            id=socket,
+            socket=socket,
+            cpuset=cpus,
+            pcpuset=cpus,
+            memory=131072,
+            cpu_usage=0,
+            memory_usage=0,
+            pinned_cpus=set[int]().union(*taken),
+            siblings=siblings,
+            mempages=[objects.NUMAPagesTopology(size_kb=4, total=1, used=0)],
+            network_metadata=objects.NetworkMetadata(
+                physnets=set(), tunneled=False
+            ),
+        )
+
+
+def make_request(extra_specs: dict[str, str], pinned: int = 0) -> Any:
+    """Make the request of one server.
+
+    :param pinned: how many dedicated CPUs it has; 0 lets it float
+    """
+    return objects.RequestSpec(
+        flavor=objects.Flavor(name='bench', extra_specs=extra_specs),
+        image=objects.ImageMeta(properties=objects.ImageMetaProps()),
+        numa_topology=_make_guest(pinned) if pinned else None,
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        num_instances=1,
+        instance_uuid=str(uuid.UUID(int=1)),
+        scheduler_hints={},
+    )
+
+
+def make_wide_view(domains: int) -> view_obj.HostView:
+    """Make the view of one host with many L3 domains, half in use."""
+    rdt = str(uuid.UUID(int=0))
+    tracked: dict[tuple[str, str], view_obj.Tracked] = {
+        (rdt, CLOS): view_obj.Tracked(
+            tracker='count', state=count.CountState(15, 7)
+        )
+    }
+    for number in range(domains):
+        rp_uuid = str(uuid.UUID(int=(number + 1) << 96))
+        low = number * 8
+        cpus = f'{low}-{low + 7},{256 + low}-{256 + low + 7}'
+        for name, tracker, state in (
+            (LLC, 'cache_ways', cache_ways.CacheWaysState(0xFFFF, 0xFF)),
+            (
+                'CUSTOM_MEMORY_BANDWIDTH_PERCENT',
+                'count',
+                count.CountState(100, 50),
+            ),
+        ):
+            tracked[rp_uuid, name] = view_obj.Tracked(
+                tracker=tracker, state=state, implied=(rdt, CLOS), cpus=cpus
+            )
+    return view_obj.HostView(tracked=tracked)
+
+
+def _make_candidate(root: str, rp_uuid: str, amount: int) -> dict[str, Any]:
+    return {
+        'allocations': {
+            root: {'resources': {'PCPU': 8, 'MEMORY_MB': 4096}},
+            rp_uuid: {'resources': {LLC: amount}},
+        },
+        'mappings': {'': [root, rp_uuid]},
+    }
+
+
+def _make_guest(pinned: int) -> Any:
+    return objects.InstanceNUMATopology(
+        cells=[
+            objects.InstanceNUMACell(
+                id=0,
+                cpuset=set(),
+                pcpuset=set(range(pinned)),
+                memory=4096,
+                cpu_policy='dedicated',
+            )
+        ]
+    )
+
+
+def _list_siblings(socket: int) -> list[set[int]]:
+    first = socket * CORES
+    return [
+        {cpu, cpu + SOCKETS * CORES} for cpu in range(first, first + CORES)
+    ]
+
+
+def _format_cpus(socket: int) -> str:
+    first = socket * CORES
+    second = first + SOCKETS * CORES
+    return f'{first}-{first + CORES - 1},{second}-{second + CORES - 1}'

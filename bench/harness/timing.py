@@ -1,0 +1,75 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Fair timing of things side by side in one process."""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import gc
+import statistics
+import time
+from typing import TypeAlias
+
+Call: TypeAlias = Callable[[], object]
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Collect before, not within: garbage is charged to who made it, and a
+    collection to nobody."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def time_once(call: Call) -> float:
+    """Give milliseconds of CPU time: others may share the machine."""
+    with _without_collector():
+        start = time.process_time()
+        call()
+        return (time.process_time() - start) * 1000
+
+
+def compare(
+    prepare: Callable[[], tuple[Call, Call]], repetitions: int
+) -> tuple[float, float, float]:
+    """Measure ours and the peer in turns.
+
+    :param prepare: makes new input, the same for both; ours comes first
+    :returns: medians of both in ms, and the median of the ratios
+    """
+    pairs: list[tuple[float, float]] = []
+    # The first round only warms up: imports, caches of the interpreter.
+    for number in range(repetitions + 1):
+        ours, peer = prepare()
+        if number % 2:
+            pair = time_once(ours), time_once(peer)
+        else:
+            pair = time_once(peer), time_once(ours)
+            pair = pair[1], pair[0]
+        if number:
+            pairs.append(pair)
+    return (
+        statistics.median(mine for mine, _ in pairs),
+        statistics.median(theirs for _, theirs in pairs),
+        statistics.median(mine / theirs for mine, theirs in pairs),
+    )
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Give the value that so many percent do not exceed."""
+    ordered = sorted(values)
+    index = min(int(len(ordered) * percent / 100), len(ordered) - 1)
+    return ordered[index]

@@ -1,0 +1,191 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Our filter and weigher beside Nova's own, over ten thousand hosts."""
+
+from collections.abc import Callable
+import functools
+from typing import Any
+
+import nova.conf
+from nova import objects
+from nova.scheduler import filters as nova_filters
+from nova.scheduler import weights as nova_weights
+from nova.scheduler.filters import compute_capabilities_filter
+from nova.scheduler.filters import numa_topology_filter
+from nova.scheduler.weights import pci
+
+from bench.harness import fleet as fleet_mod
+from bench.harness import rows as rows_mod
+from bench.harness import timing
+from nova_ext_resources.objects import stats
+from nova_ext_resources.scheduler import filters
+from nova_ext_resources.scheduler import weighers
+
+HOSTS = 10_000
+
+#: Nova's NUMATopologyFilter takes seconds.
+REPETITIONS = 7
+SLOW_REPETITIONS = 2
+
+WAYS = {f'resources:{fleet_mod.LLC}': '4'}
+# The whole document must be parsed to look at one value of it.
+CAPABILITIES = {f'capabilities:{stats.KEY}:v': f'= {stats.VERSION}'}
+
+#: Bytes; a quarter of what the TEXT column that MySQL keeps stats in holds.
+MAX_DOCUMENT = 16 * 1024
+
+
+class PassThroughFilter(nova_filters.BaseHostFilter):
+    """The least that a filter can do."""
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        return True
+
+
+def run() -> list[rows_mod.Row]:
+    nova.conf.CONF([], project='nova', default_config_files=[])
+    objects.register_all()
+    fleet = fleet_mod.Fleet(HOSTS)
+    return [*_run_filters(fleet), *_run_weighers(fleet), _measure_document()]
+
+
+def _run_filters(fleet: fleet_mod.Fleet) -> list[rows_mod.Row]:
+    ours = filters.ExtendedResourcesFilter()
+    capabilities = compute_capabilities_filter.ComputeCapabilitiesFilter()
+    numa = numa_topology_filter.NUMATopologyFilter()
+    plain = fleet_mod.make_request({})
+    floating = fleet_mod.make_request(WAYS)
+    pinned = fleet_mod.make_request(WAYS, pinned=8)
+    asking = fleet_mod.make_request(CAPABILITIES)
+    shared = functools.partial(fleet.publish, False, 4)
+    local = functools.partial(fleet.publish, True, 4)
+    full = functools.partial(fleet.publish, True, fleet_mod.WAYS)
+
+    def compare(
+        what: str,
+        publish: Callable[[], None],
+        mine: Any,
+        peer: tuple[Any, Any],
+        goal: float | None,
+        repetitions: int = REPETITIONS,
+    ) -> rows_mod.Row:
+        def prepare() -> tuple[timing.Call, timing.Call]:
+            publish()
+            kept = [one.allocation_candidates for one in fleet.hosts]
+            return (
+                lambda: _filter(fleet, kept, ours, mine),
+                lambda: _filter(fleet, kept, *peer),
+            )
+
+        return _make_row(what, prepare, goal, repetitions)
+
+    return [
+        compare(
+            'filter, nothing asked : pass-through filter',
+            local,
+            plain,
+            (PassThroughFilter(), plain),
+            1.3,
+        ),
+        compare(
+            'filter, 4 ways, floating : ComputeCapabilitiesFilter on JSON',
+            shared,
+            floating,
+            (capabilities, asking),
+            1.5,
+        ),
+        compare(
+            'filter, 4 ways, pinned : ComputeCapabilitiesFilter on JSON',
+            local,
+            pinned,
+            (capabilities, asking),
+            None,
+        ),
+        compare(
+            'filter, all refused : ComputeCapabilitiesFilter on JSON',
+            full,
+            pinned,
+            (capabilities, asking),
+            1.5,
+        ),
+        compare(
+            'filter, 4 ways, pinned : NUMATopologyFilter',
+            local,
+            pinned,
+            (numa, pinned),
+            0.1,
+            SLOW_REPETITIONS,
+        ),
+    ]
+
+
+def _run_weighers(fleet: fleet_mod.Fleet) -> list[rows_mod.Row]:
+    ours = weighers.ExtendedResourcesWeigher()
+    theirs = pci.PCIWeigher()
+
+    def compare(what: str, spec: Any) -> rows_mod.Row:
+        def prepare() -> tuple[timing.Call, timing.Call]:
+            fleet.publish(True, 4)
+            return (
+                lambda: _weigh(fleet, ours, spec),
+                lambda: _weigh(fleet, theirs, spec),
+            )
+
+        return _make_row(what, prepare, 1.3, REPETITIONS)
+
+    plain = fleet_mod.make_request({})
+    asking = fleet_mod.make_request(WAYS, pinned=8)
+    return [
+        compare('weigher, nothing asked : PCIWeigher', plain),
+        compare('weigher, 4 ways : PCIWeigher', asking),
+    ]
+
+
+def _make_row(
+    what: str,
+    prepare: Callable[[], tuple[timing.Call, timing.Call]],
+    goal: float | None,
+    repetitions: int,
+) -> rows_mod.Row:
+    mine, peer, ratio = timing.compare(prepare, repetitions)
+    return rows_mod.Row(
+        what=what,
+        ours=round(mine, 2),
+        peer=round(peer, 2),
+        ratio=round(ratio, 3),
+        goal=goal,
+    )
+
+
+def _filter(
+    fleet: fleet_mod.Fleet, kept: list[Any], host_filter: Any, spec: Any
+) -> None:
+    for host_state, options in zip(fleet.hosts, kept, strict=True):
+        host_state.allocation_candidates = options
+    handler = nova_filters.HostFilterHandler()
+    handler.get_filtered_objects([host_filter], fleet.hosts, spec)
+
+
+def _weigh(fleet: fleet_mod.Fleet, weigher: Any, spec: Any) -> None:
+    handler = nova_weights.HostWeightHandler()
+    handler.get_weighed_objects([weigher], fleet.hosts, spec)
+
+
+def _measure_document() -> rows_mod.Row:
+    document = stats.encode(fleet_mod.make_wide_view(32))
+    return rows_mod.make_limit_row(
+        'stats document of 32 L3 domains : its limit',
+        len(document.encode()),
+        MAX_DOCUMENT,
+        'bytes',
+    )
