@@ -12,7 +12,7 @@
 
 """Puts cache ways into force through the Resource Management Daemon."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import ClassVar
@@ -73,6 +73,7 @@ class RmdEnforcer(base.Enforcer):
                 max_ways=ways,
                 min_ways=ways,
             )
+            self._check_domains(entry, masks)
         return tuple(_take_over(one, masks) for one in entry.assignments)
 
     def release(self, entry: assignment.Entry) -> None:
@@ -134,6 +135,29 @@ class RmdEnforcer(base.Enforcer):
                 f'RMD policy {name} stands for {policy.min_ways} to '
                 f'{policy.max_ways} ways, but the flavor asks for '
                 f'resources:{WAYS}={ways}; make them equal',
+            )
+
+    def _check_domains(
+        self, entry: assignment.Entry, masks: Mapping[int, int]
+    ) -> None:
+        """Make sure that the ways lie where they are counted.
+
+        RMD gives ways of the caches that the CPUs use, whatever was
+        claimed.
+        """
+        given = {f'{_KEY_PREFIX}{cache_id}' for cache_id in masks}
+        claimed = {
+            one.rp_key
+            for one in entry.assignments
+            if one.resource_class == WAYS
+        }
+        if given != claimed:
+            self._client.delete_workload(entry.consumer_uuid)
+            self._refuse(
+                entry,
+                f'its ways were claimed of {", ".join(sorted(claimed))}, but '
+                f'its CPUs use {", ".join(sorted(given))}; have the test '
+                'cache_affinity among [ext_resources] claim_tests',
             )
 
     @contextlib.contextmanager
