@@ -20,8 +20,8 @@ import uuid
 
 from oslo_config import cfg
 
-from nova_ext_resources import exception
 from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
