@@ -138,9 +138,13 @@ def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
     stage.act('The cloud stays up', 'In another terminal:')
     stage.plain(f'  export OS_CLIENT_CONFIG_FILE={folder.clouds_yaml}')
     stage.plain(f'  export OS_CLOUD={config.CLOUD}')
-    stage.plain(f'  {cli} server list --long')
-    stage.plain(f'  {cli} flavor list --long')
-    stage.plain(f'  {cli} resource provider list')
+    stage.plain(f'  alias openstack={cli}')
+    stage.plain(
+        '  openstack server create --flavor gold --image empty --nic none '
+        '--wait mine'
+    )
+    stage.plain('  openstack server list --long')
+    stage.plain('  openstack resource provider list')
     for host, simulator in scene.simulators.items():
         stage.plain(f'  curl {simulator.url}/v1/workloads    # {host}')
     stage.plain(f'  less {folder.nova_log}')

@@ -26,7 +26,7 @@ _COLUMNS = (
     'provider',
     'ways',
     'mask',
-    'class',
+    'RMD',
     'in force',
 )
 

@@ -62,7 +62,10 @@ def boot(
     with scene.stage.step(f'Boot {name}, {flavor}{where}') as step:
         made = scene.boot(name, flavor, host=host)
         servers.check_active(made)
+        asked = [one.host for one in servers.list_attempts(scene.sdk, made.id)]
         step.result = f'{made.status} on {made.compute_host}'
+        if asked[:-1]:
+            step.result += f', refused by {", ".join(asked[:-1])}'
     return str(made.compute_host)
 
 

@@ -1,0 +1,59 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import io
+
+from rich import console
+
+from demo import stage
+from tests import base
+
+
+class StageTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.printed = io.StringIO()
+        self.stage = stage.Stage(console.Console(file=self.printed, width=80))
+
+    def fail_in_step(self) -> None:
+        with self.stage.step('Boot it'):
+            stage.expect(False, 'it boots', 'smoke')
+
+    def test_a_step_that_works_is_marked_with_its_result(self) -> None:
+        with self.stage.step('Boot it') as step:
+            step.result = 'ACTIVE on node1'
+
+        self.assertIn('  ok Boot it: ACTIVE on node1', self.printed.getvalue())
+
+    def test_a_step_that_fails_is_marked_and_ends_the_story(self) -> None:
+        self.assertRaises(stage.NotAsTold, self.fail_in_step)
+
+        self.assertIn('FAIL Boot it', self.printed.getvalue())
+
+    def test_a_broken_promise_says_what_was_told_and_what_is(self) -> None:
+        error = self.assertRaises(stage.NotAsTold, self.fail_in_step)
+
+        self.assertEqual('it boots; saw instead: smoke', str(error))
+
+    def test_without_a_terminal_there_is_no_control_character(self) -> None:
+        with self.stage.step('Boot it'):
+            self.stage.table('Servers', ('name',), [('[red]a[/red]',)])
+
+        printed = self.printed.getvalue()
+        self.assertNotIn('\x1b', printed)
+        self.assertIn('[red]a[/red]', printed)
+
+    def test_lines_to_copy_are_not_wrapped(self) -> None:
+        self.stage.plain('x' * 200)
+
+        self.assertIn('x' * 200, self.printed.getvalue())

@@ -1,0 +1,34 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import io
+
+from rich import console
+
+from demo import scene as scenes
+from demo import stage
+from demo import story
+from tests import base
+
+
+class StoryTest(base.TestCase):
+    def test_everything_is_as_told_and_nothing_is_left(self) -> None:
+        printed = io.StringIO()
+        theatre = stage.Stage(console.Console(file=printed, width=120))
+        self.addOnException(lambda _: print(printed.getvalue()))
+
+        with scenes.opened(theatre, computes=2, backend='rmd') as scene:
+            story.play(scene)
+
+        self.assertNotIn('FAIL', printed.getvalue())
+        self.assertFalse(scene.cloud.folder.root.exists())
