@@ -28,11 +28,15 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory
 
 # The contracts are inherited by several test classes; that only matters to
-# the database of examples, which is not used.
+# the database of examples, which is not used. How long examples take to make
+# says more about a busy machine than about them.
 _COMMON: dict[str, Any] = {
     'deadline': None,
     'database': None,
-    'suppress_health_check': [hypothesis.HealthCheck.differing_executors],
+    'suppress_health_check': [
+        hypothesis.HealthCheck.differing_executors,
+        hypothesis.HealthCheck.too_slow,
+    ],
 }
 
 hypothesis.settings.register_profile(
