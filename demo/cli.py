@@ -21,6 +21,7 @@ import signal
 import sys
 from typing import Any
 
+from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
 from demo.cloud import config
@@ -34,6 +35,7 @@ _FAILURES = (
     stages.NotAsTold,
     errors.CloudError,
     exceptions.SDKException,
+    ks_exceptions.ClientException,
     OSError,
 )
 
@@ -127,9 +129,18 @@ def _report(
     stage.plain('')
     stage.failure(f'Not as told: {error}')
     if scene is not None:
+        _report_dead(stage, scene)
         log = journal.Journal(scene.cloud.folder.nova_log)
         for line in log.problems():
             stage.plain(f'  nova.log: {line}')
+
+
+def _report_dead(stage: stages.Stage, scene: scenes.Scene) -> None:
+    """Tell of a process that ended: then the error is its consequence."""
+    try:
+        scene.cloud.check()
+    except errors.ChildFailed as error:
+        stage.failure(str(error))
 
 
 def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:

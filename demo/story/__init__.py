@@ -42,5 +42,3 @@ def play(scene: scenes.Scene) -> None:
     """
     for act in ACTS:
         act(scene)
-        # A process that died behind the story's back is the better reason.
-        scene.cloud.check()
