@@ -14,7 +14,9 @@
 
 from collections.abc import Iterator
 import contextlib
+from typing import Any
 
+from nova.compute import task_states
 from nova import exception as nova_exc
 
 from nova_ext_resources import exception
@@ -49,3 +51,26 @@ def translated(instance_uuid: str) -> Iterator[None]:
         ) from err
     except exception.ExtResourcesError as err:
         raise nova_exc.ComputeResourcesUnavailable(reason=str(err)) from err
+
+
+@contextlib.contextmanager
+def rebuild_shown(instance: Any, host: str) -> Iterator[None]:
+    """Have a rebuild in place that fails leave the server in ERROR.
+
+    Nova takes ``ComputeResourcesUnavailable`` for a claim that failed before
+    anything was touched, and sets the server back to ACTIVE (ComputeManager
+    ``rebuild_instance``). By now its guest and its disk are gone. It does
+    hold for an evacuation.
+    """
+    in_place = (
+        instance.task_state == task_states.REBUILD_SPAWNING
+        and instance.host == host
+    )
+    try:
+        yield
+    except nova_exc.ComputeResourcesUnavailable as err:
+        if not in_place:
+            raise
+        raise nova_exc.BuildAbortException(
+            instance_uuid=instance.uuid, reason=err.format_message()
+        ) from err

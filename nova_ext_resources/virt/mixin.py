@@ -108,22 +108,23 @@ class ExtResourcesMixin(driver.ComputeDriver):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self._claim(context, instance, allocations)
-        try:
-            self._spawn_claimed(
-                context,
-                instance,
-                image_meta,
-                injected_files,
-                admin_password,
-                allocations,
-                *args,
-                **kwargs,
-            )
-        # Whatever it was: the server does not run, so it holds nothing.
-        except BaseException:
-            self._release(instance)
-            raise
+        with errors.rebuild_shown(instance, self._ext.host.host):
+            self._claim(context, instance, allocations)
+            try:
+                self._spawn_claimed(
+                    context,
+                    instance,
+                    image_meta,
+                    injected_files,
+                    admin_password,
+                    allocations,
+                    *args,
+                    **kwargs,
+                )
+            # Whatever it was: the server does not run, so it holds nothing.
+            except BaseException:
+                self._release(instance)
+                raise
 
     def _spawn_claimed(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
