@@ -24,7 +24,6 @@ from nova import exception as nova_exc
 from nova.virt.libvirt import driver
 from oslo_utils import excutils
 
-from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import mixin
 
 
@@ -130,6 +129,21 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             with self._off_on_failure(instance):
                 self._apply(context, instance)
 
+    def _suspend_guest_for_snapshot(
+        self,
+        context: Any,
+        live_snapshot: Any,
+        current_power_state: Any,
+        instance: Any,
+    ) -> None:
+        if self._needs_suspend_resume_for_snapshot(
+            live_snapshot, current_power_state
+        ):
+            self._put_into_force(context, instance)
+        super()._suspend_guest_for_snapshot(
+            context, live_snapshot, current_power_state, instance
+        )
+
     def _resume_guest_after_snapshot(
         self,
         context: Any,
@@ -175,12 +189,6 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             context, instance.uuid
         )
         self._claim(context, instance, allocations)
-        if not self._holds(instance):
-            raise errors.HostRefused(
-                reason=f'server {instance.uuid} asks for extended resources '
-                'of this host, but placement has allocated it none; delete '
-                'it, or shelve and unshelve it'
-            )
 
     @contextlib.contextmanager
     def _off_on_failure(self, instance: Any) -> Iterator[None]:

@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the test does inside the process of the cloud's services.
+
+``prepare`` is called before Nova is imported. It lets Nova act as root
+itself, and opens a socket on which ``stop`` and ``start`` do that to
+nova-compute.
+"""
+
+import os
+import pathlib
+import socket
+import threading
+from typing import Any
+
+_SOCKET = 'inside.sock'
+_OK = b'ok'
+
+
+def call(etc: pathlib.Path, command: str) -> None:
+    """Have a command carried out.
+
+    :param etc: folder of the cloud's configuration
+    :raises RuntimeError: it failed; the reason is in the log of Nova
+    """
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(str(etc / _SOCKET))
+        client.sendall(command.encode())
+        answer = client.recv(4096)
+    if answer != _OK:
+        raise RuntimeError(f'{command}: {answer.decode() or "no answer"}')
+
+
+def prepare() -> None:
+    from nova import privsep
+    from nova import service
+
+    privsep.sys_admin_pctxt.set_client_mode(False)
+    computes = _Computes(service.Service)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(os.path.join(os.environ['OS_NOVA_CONFIG_DIR'], _SOCKET))
+    server.listen()
+    threading.Thread(
+        target=computes.serve, args=(server,), daemon=True
+    ).start()
+
+
+class _Computes:
+    """Catches the compute service when it is made, to end and renew it."""
+
+    def __init__(self, service_class: Any) -> None:
+        self._create = service_class.create
+        self._made: Any = None
+        self._arguments: dict[str, Any] = {}
+        service_class.create = self._catch
+
+    def _catch(self, **arguments: Any) -> Any:
+        made = self._create(**arguments)
+        if arguments['binary'] == 'nova-compute':
+            self._made, self._arguments = made, arguments
+        return made
+
+    def serve(self, server: socket.socket) -> None:
+        while True:
+            client, _ = server.accept()
+            with client:
+                client.sendall(self._carry_out(client.recv(64).decode()))
+
+    def _carry_out(self, command: str) -> bytes:
+        try:
+            if command == 'stop':
+                self._stop()
+            else:
+                self._catch(**self._arguments).start()
+        # Nova leaves with SystemExit, too.
+        except BaseException as err:
+            return repr(err).encode()[:4096]
+        return _OK
+
+    def _stop(self) -> None:
+        """End all that the service does.
+
+        Its own way to stop ends what it shares with Nova's API, which here
+        is in the same process.
+        """
+        made = self._made
+        for server in (made.rpcserver, made.rpcserver_alt):
+            server.stop()
+            server.wait()
+        super(type(made), made).stop()
+        made.manager.driver.cleanup_host(made.host)
