@@ -61,17 +61,24 @@ def read_conf(
             reason=f'there is no file {extra} for host {host}; write it, '
             'empty if this host needs nothing of its own',
         )
-    return _parse([*files, extra], folders)
+    return _parse(files, folders, extra)
 
 
-def _parse(files: Sequence[str], folders: Sequence[str]) -> cfg.ConfigOpts:
+def _parse(
+    files: Sequence[str], folders: Sequence[str], *last: str
+) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     host_conf.register_opts(conf)
     fake_conf.register_opts(conf)
+    # As arguments they are read in this order, and the last one wins.
     conf(
-        [arg for folder in folders for arg in ('--config-dir', folder)],
+        [
+            *(arg for file in files for arg in ('--config-file', file)),
+            *(arg for folder in folders for arg in ('--config-dir', folder)),
+            *(arg for file in last for arg in ('--config-file', file)),
+        ],
         project='nova',
-        default_config_files=list(files),
+        default_config_files=[],
         default_config_dirs=[],
     )
     return conf
@@ -156,8 +163,7 @@ class HostService:
         self.publisher.wake()
 
     def claim(self, request: assignment.ClaimRequest) -> None:
-        """Claim; where the host chose another provider, move the
-        allocation there.
+        """Claim, and let placement's allocation follow the host's choice.
 
         :raises ExtResourcesError: nothing is held
         """
