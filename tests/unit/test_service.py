@@ -1,0 +1,401 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import os
+import sqlite3
+import textwrap
+from typing import Any
+
+import fixtures
+from oslo_config import cfg
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.plugins import loader
+from nova_ext_resources import service
+from tests import base
+from tests.unit import builders
+from tests.unit import installed
+from tests.unit import with_host
+
+WAYS = with_host.WAYS
+DOMAINS = with_host.DOMAINS
+
+SERVER = uuidsentinel.server
+
+#: Nobody listens there.
+NO_PLACEMENT = """
+[ext_resources_placement]
+auth_type = none
+endpoint_override = http://127.0.0.1:1
+"""
+
+HOST = """
+[ext_resources]
+inventory_providers = fake
+enforcers = noop
+"""
+
+
+class ConfTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.useFixture(
+            fixtures.TempDir(rootdir=with_host.MEMORY)
+        ).path
+
+    def write(self, name: str, text: str) -> str:
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(textwrap.dedent(text))
+        return path
+
+    def read(self, text: str = '', host: str = 'host1') -> cfg.ConfigOpts:
+        return service.read_conf([self.write('nova.conf', text)], [], host)
+
+
+class ReadConfTest(ConfTestCase):
+    def write_hosts(self) -> str:
+        hosts = os.path.join(self.folder, 'hosts')
+        self.write('hosts/host1.conf', '[ext_resources]\nenforcers = noop')
+        self.write('hosts/host2.conf', '')
+        return f"""
+            [DEFAULT]
+            compute_driver = ext_resources.LibvirtDriver
+            [ext_resources]
+            enforcers = rmd
+            inventory_providers = rmd, fake
+            host_config_dir = {hosts}
+        """
+
+    def test_options_come_from_novas_files(self) -> None:
+        conf = self.read('[ext_resources]\ninventory_providers = rmd,fake')
+
+        self.assertEqual(
+            ['rmd', 'fake'], conf.ext_resources.inventory_providers
+        )
+
+    def test_nothing_is_enabled_by_default(self) -> None:
+        conf = self.read()
+
+        self.assertEqual([], conf.ext_resources.inventory_providers)
+        self.assertEqual([], conf.ext_resources.enforcers)
+
+    def test_a_file_of_the_host_comes_last(self) -> None:
+        conf = self.read(self.write_hosts())
+
+        self.assertEqual(['noop'], conf.ext_resources.enforcers)
+        self.assertEqual(
+            ['rmd', 'fake'], conf.ext_resources.inventory_providers
+        )
+
+    def test_it_also_comes_after_the_files_of_a_folder(self) -> None:
+        path = self.write('nova.conf', self.write_hosts())
+        self.write('nova.conf.d/10.conf', '[ext_resources]\nenforcers = x')
+
+        conf = service.read_conf(
+            [path], [os.path.join(self.folder, 'nova.conf.d')], 'host1'
+        )
+
+        self.assertEqual(['noop'], conf.ext_resources.enforcers)
+
+    def test_an_empty_file_changes_nothing(self) -> None:
+        conf = self.read(self.write_hosts(), 'host2')
+
+        self.assertEqual(['rmd'], conf.ext_resources.enforcers)
+
+    def test_a_host_without_its_file_is_refused(self) -> None:
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.read,
+            self.write_hosts(),
+            'host3',
+        )
+
+        for words in ('host_config_dir', 'host3.conf', 'empty if'):
+            self.assertIn(words, str(err))
+
+    def test_a_name_of_a_host_never_climbs_in_the_path(self) -> None:
+        for name, file_name in (
+            ('compute-1.example.org', 'compute-1.example.org'),
+            ('../../etc/passwd', '_.._etc_passwd'),
+            ('..', '_'),
+            ('', '_'),
+            ('a b\0c/d', 'a_b_c_d'),
+            ('é', '_'),
+        ):
+            self.assertEqual(file_name, service.make_file_name(name))
+
+    def test_two_parsers_know_nothing_of_each_other(self) -> None:
+        first = self.read('[ext_resources]\nenforcers = noop')
+        first.set_override('refresh_interval', 5, 'ext_resources')
+
+        second = self.read()
+
+        self.assertEqual([], second.ext_resources.enforcers)
+        self.assertEqual(60, second.ext_resources.refresh_interval)
+
+
+class HostServiceTestCase(ConfTestCase):
+    def make(self, text: str = HOST, **fields: Any) -> service.HostService:
+        conf = self.read(text + NO_PLACEMENT)
+        made = service.HostService(
+            conf,
+            **{
+                'host': 'host1',
+                'node': with_host.NODE,
+                'state_path': os.path.join(self.folder, 'state'),
+                **fields,
+            },
+        )
+        self.addCleanup(made.host.close)
+        return made
+
+    def assert_refused(
+        self, error: type[Exception], text: str, *words: str
+    ) -> None:
+        err = self.assertRaises(error, self.make, text)
+        for word in words:
+            self.assertIn(word, str(err))
+        # Nothing was started and nothing is left locked.
+        self.make().host.close()
+
+
+class LoadTest(HostServiceTestCase):
+    def test_the_ledger_is_below_the_state_path(self) -> None:
+        self.make()
+
+        path = os.path.join(self.folder, 'state', 'host1.sqlite')
+        self.assertTrue(os.path.exists(path))
+
+    def test_the_ledger_may_be_elsewhere(self) -> None:
+        path = os.path.join(self.folder, 'else', 'where')
+
+        self.make(f'{HOST}ledger_path = {path}\n')
+
+        self.assertTrue(os.path.exists(path))
+
+    def test_a_host_with_nothing_enabled_does_nothing(self) -> None:
+        made = self.make('')
+        made.host.refresh()
+
+        self.assertEqual((), made.host.providers())
+        self.assertEqual({}, dict(made.host.view.tracked))
+
+    def test_an_unknown_name_stops_the_service(self) -> None:
+        for option, installed_names in (
+            ('inventory_providers', 'fake, rmd'),
+            ('enforcers', 'noop, rmd'),
+            ('claim_tests', 'cache_affinity, capacity'),
+        ):
+            with self.subTest(option=option):
+                self.assert_refused(
+                    exception.PluginNotFound,
+                    f'[ext_resources]\n{option} = rmdd\n',
+                    "'rmdd'",
+                    option,
+                    installed_names,
+                )
+
+    def test_a_name_that_is_there_twice_stops_the_service(self) -> None:
+        self.assert_refused(
+            exception.PluginLoadFailed,
+            '[ext_resources]\nenforcers = noop, noop\n',
+            'named twice',
+        )
+
+    def test_ways_without_an_enforcer_stop_the_service(self) -> None:
+        self.assert_refused(
+            exception.InvalidConfiguration,
+            '[ext_resources]\ninventory_providers = fake\n',
+            '[ext_resources] enforcers',
+            WAYS,
+        )
+
+    def test_a_plugin_that_raises_stops_the_service(self) -> None:
+        folder = os.path.join(self.folder, 'packages')
+        self.write('packages/broken.py', "raise OSError('no such device')")
+        installed.write_entry_points(
+            folder, 'broken', loader.ENFORCERS, {'broken': 'broken:Broken'}
+        )
+        self.useFixture(installed.InstalledPackage(folder))
+
+        err = self.assertRaises(
+            exception.PluginLoadFailed,
+            self.make,
+            '[ext_resources]\nenforcers = broken\n',
+        )
+
+        for words in ("'broken'", 'OSError: no such device', 'take it out'):
+            self.assertIn(words, str(err))
+
+    def test_a_wrong_file_of_definitions_stops_the_service(self) -> None:
+        for what, text, word in (
+            ('no YAML', 'resources: [', 'line 1'),
+            ('no definitions', 'licences: 7', 'one key, resources'),
+            ('empty', '', 'definitions.yaml'),
+        ):
+            path = self.write('definitions.yaml', text)
+            with self.subTest(what=what):
+                self.assert_refused(
+                    exception.InvalidConfiguration,
+                    '[ext_resources]\n'
+                    'inventory_providers = static\n'
+                    '[ext_resources_static]\n'
+                    f'definitions_file = {path}\n',
+                    path,
+                    word,
+                )
+
+    def test_an_address_that_is_none_stops_the_service(self) -> None:
+        err = self.assertRaises(
+            exception.PluginLoadFailed,
+            self.make,
+            '[ext_resources]\nenforcers = rmd\n'
+            '[ext_resources_rmd]\nurl = rmd.example.org\n',
+        )
+
+        self.assertIn("'rmd'", str(err))
+        self.assertIn('option url', str(err))
+
+    def test_a_used_ledger_stops_the_service(self) -> None:
+        self.make()
+
+        err = self.assertRaises(exception.LedgerError, self.make)
+
+        self.assertIn('another process', str(err))
+
+    def test_an_unreadable_ledger_stops_the_service(self) -> None:
+        self.make().host.close()
+        path = os.path.join(self.folder, 'state', 'host1.sqlite')
+        with sqlite3.connect(path) as db:
+            db.execute("INSERT INTO entry VALUES ('x', 'sold', NULL, '{}')")
+
+        for _ in range(2):
+            err = self.assertRaises(exception.LedgerError, self.make)
+            self.assertIn(path, str(err))
+            self.assertIn('makes no sense', str(err))
+
+
+class LifeTest(HostServiceTestCase):
+    """Placement is away all the time: the host goes on without it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.made = self.make()
+        self.made.start([])
+        self.addCleanup(self.made.publisher.stop)
+
+    def test_a_claim_where_placement_put_it_needs_no_placement(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.made.host.apply(SERVER)
+        self.made.release(SERVER)
+
+        self.assertEqual({}, self.made.host.entries)
+
+    def test_what_cannot_be_moved_in_placement_is_given_back(self) -> None:
+        before = self.made.host.view
+
+        self.assertRaises(
+            exception.PlacementUnavailable,
+            self.made.claim,
+            with_host.make_claim(SERVER, cpus=frozenset({13})),
+        )
+
+        self.assertEqual({}, self.made.host.entries)
+        self.assertEqual(before, self.made.host.view)
+
+    def test_what_is_not_held_is_released_in_peace(self) -> None:
+        self.made.release(SERVER)
+
+    def test_what_servers_hold_stays_in_force_when_it_stops(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.made.host.apply(SERVER)
+        self.made.stop()
+
+        again = self.make()
+        again.start([SERVER])
+        self.addCleanup(again.publisher.stop)
+
+        self.assertEqual({SERVER}, set(again.host.entries))
+
+    def test_servers_that_are_gone_are_released_at_the_start(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.made.stop()
+
+        again = self.make()
+        again.start([])
+        self.addCleanup(again.publisher.stop)
+
+        self.assertEqual({}, again.host.entries)
+
+
+class MovedTest(base.TestCase):
+    def make_entry(self, *held: tuple[str, str, bool]) -> assignment.Entry:
+        return assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=tuple(
+                builders.make_assignment(
+                    rp_uuid=rp_uuid, resource_class=name, is_allocated=known
+                )
+                for rp_uuid, name, known in held
+            ),
+        )
+
+    def test_what_is_where_it_was_asked_for_is_not_moved(self) -> None:
+        entry = self.make_entry(
+            (DOMAINS[0], WAYS, True), ('rdt', builders.CLOS, False)
+        )
+
+        self.assertEqual(
+            [], service.list_moved(with_host.make_claim(SERVER), entry)
+        )
+
+    def test_what_the_host_put_elsewhere_is_moved(self) -> None:
+        entry = self.make_entry(
+            (DOMAINS[1], WAYS, True), ('rdt', builders.CLOS, False)
+        )
+
+        self.assertEqual(
+            [(WAYS, DOMAINS[0], DOMAINS[1])],
+            service.list_moved(with_host.make_claim(SERVER), entry),
+        )
+
+    def test_only_the_part_that_moved_is_moved(self) -> None:
+        request = with_host.make_claim(
+            SERVER,
+            allocations={
+                'a': {WAYS: 2},
+                'b': {WAYS: 2},
+                'node': {'VCPU': 2, builders.SEATS: 1},
+            },
+        )
+        entry = self.make_entry(
+            ('b', WAYS, True),
+            ('c', WAYS, True),
+            ('node', builders.SEATS, True),
+        )
+
+        self.assertEqual(
+            [(WAYS, 'a', 'c')], service.list_moved(request, entry)
+        )
+
+    def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
+        self.assertEqual(
+            [],
+            service.list_moved(
+                with_host.make_claim(SERVER), self.make_entry()
+            ),
+        )
