@@ -16,8 +16,8 @@ from typing import ClassVar
 
 from oslo_config import cfg
 
-from nova_ext_resources import exception
 from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources import exception
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider

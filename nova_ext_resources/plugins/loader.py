@@ -129,8 +129,10 @@ def load_with_options(
 def register_opts(
     conf: cfg.ConfigOpts, name: str, options: Iterable[cfg.Opt]
 ) -> cfg.ConfigOpts.GroupAttr:
-    """Declare the options of a plugin; an inventory provider and an
-    enforcer of the same name share one group."""
+    """Declare the options of a plugin.
+
+    An inventory provider and an enforcer of the same name share one group.
+    """
     group = f'{GROUP_PREFIX}{name}'
     conf.register_group(cfg.OptGroup(group))
     conf.register_opts(tuple(options), group=group)
