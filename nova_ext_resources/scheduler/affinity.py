@@ -42,7 +42,10 @@ def fits(
     if len(domains) == len(sizes) == 1:
         # By far the most of all requests, asked of every host.
         return any(len(cell & domains[0]) >= sizes[0] for cell in free)
+    domains = list(set(domains))
     covered = frozenset[int]().union(*domains)
+    if len(covered) == sum(map(len, domains)) and sum(sizes) < len(domains):
+        return False
     usable = [cell & covered for cell in free]
     if len(sizes) == 1:
         return any(

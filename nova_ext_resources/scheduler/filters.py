@@ -119,7 +119,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         report: '_Report',
     ) -> bool:
         """Narrow and order the candidates of a host."""
-        text = host_state.stats.get(stats.KEY)
+        text = request.find_text(host_state)
         options = host_state.allocation_candidates
         if is_multiple:
             document, is_used = self._consumption.read(host_state, text)

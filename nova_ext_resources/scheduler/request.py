@@ -17,6 +17,7 @@ from typing import Any
 
 from nova_ext_resources import extra_specs
 from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import stats
 from nova_ext_resources.plugins import loader
 from nova_ext_resources.scheduler import affinity
 
@@ -82,6 +83,13 @@ def find_sizes(spec_obj: Any) -> affinity.Sizes | None:
     topology = spec_obj.numa_topology
     sizes = (len(cell.pcpuset) for cell in topology.cells) if topology else ()
     return tuple(filter(None, sizes))
+
+
+def find_text(host_state: Any) -> str | None:
+    """Give the stats document, as text, if the host has published one."""
+    # NOTE: a host that has not reported its usage yet has no such attribute.
+    published = getattr(host_state, 'stats', None)
+    return published.get(stats.KEY) if published else None
 
 
 def find_free(host_state: Any) -> affinity.FreeCpus | None:

@@ -116,7 +116,7 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
     def _score(
         self, host_state: Any, preference: scores.Preference
     ) -> float | None:
-        text = host_state.stats.get(stats.KEY)
+        text = request.find_text(host_state)
         if not text:
             # It has nothing of ours, as far as anybody knows: the best host
             # for those who do not ask.

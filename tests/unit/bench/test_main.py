@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of what the benchmarks print, and how they end."""
+
+import json
+
+import fixtures
+
+from bench import __main__ as bench_main
+from bench.harness import rows
+from bench.harness import timing
+from tests import base
+
+
+def make_row(ours: float, goal: float | None = 1.5) -> rows.Row:
+    return rows.Row(what='it', ours=ours, peer=2.0, ratio=ours / 2, goal=goal)
+
+
+class BenchTestCase(base.TestCase):
+    def test_an_unknown_name_lists_the_names(self) -> None:
+        stderr = self.useFixture(fixtures.StringStream('stderr')).stream
+        self.useFixture(fixtures.MonkeyPatch('sys.stderr', stderr))
+
+        self.assertEqual(2, bench_main.main(['no-such']))
+        self.assertEqual(2, bench_main.main([]))
+
+        stderr.seek(0)
+        self.assertIn('scheduler', stderr.read())
+
+    def test_helpers_are_no_benchmarks(self) -> None:
+        names = bench_main.list_names()
+
+        self.assertIn('scheduler', names)
+        self.assertNotIn('harness', names)
+
+    def test_the_last_line_is_json(self) -> None:
+        line = rows.format_json('scheduler', [make_row(1.0)])
+
+        self.assertEqual(
+            {
+                'name': 'scheduler',
+                'rows': [
+                    {
+                        'what': 'it',
+                        'ours': 1.0,
+                        'peer': 2.0,
+                        'ratio': 0.5,
+                        'goal': 1.5,
+                    }
+                ],
+                'ok': True,
+            },
+            json.loads(line),
+        )
+
+    def test_a_missed_goal_is_told(self) -> None:
+        missed = [make_row(1.0), make_row(4.0)]
+
+        self.assertFalse(json.loads(rows.format_json('x', missed))['ok'])
+        self.assertIn('MISSED', rows.format_table(missed))
+
+    def test_a_row_without_a_goal_only_informs(self) -> None:
+        self.assertTrue(make_row(100.0, None).is_ok)
+
+    def test_a_limit_is_a_peer(self) -> None:
+        self.assertTrue(rows.make_limit_row('size', 9, 10, 'bytes').is_ok)
+        self.assertFalse(rows.make_limit_row('size', 11, 10, 'bytes').is_ok)
+
+    def test_both_sides_are_run_equally_often(self) -> None:
+        calls: list[str] = []
+
+        timing.compare(
+            lambda: (
+                lambda: calls.append('ours'),
+                lambda: calls.append('peer') or sum(range(1000)),
+            ),
+            3,
+        )
+
+        # One round warms up.
+        self.assertEqual(4, calls.count('ours'))
+        self.assertEqual(4, calls.count('peer'))
+
+    def test_percentiles(self) -> None:
+        values = [float(n) for n in range(100)]
+
+        self.assertEqual(99.0, timing.percentile(values, 99))
+        self.assertEqual(50.0, timing.percentile(values, 50))
+        self.assertEqual(7.0, timing.percentile([7.0], 99))

@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the scores of hosts."""
+
+from collections.abc import Mapping
+import math
+from typing import Any
+
+from nova_ext_resources.scheduler import scores
+from tests import base
+
+WAYS = 'CUSTOM_LLC_WAYS'
+SEATS = 'CUSTOM_LICENCE_SEAT'
+
+
+def score(
+    totals: Mapping[str, Any],
+    *asked: str,
+    scarce: tuple[str, ...] = ('*',),
+    **policies: str,
+) -> float | None:
+    preference = scores.Preference(
+        asked=frozenset(asked),
+        policies={k.replace('any', '*'): v for k, v in policies.items()},
+        scarce=frozenset(scarce),
+    )
+    return preference.score(totals)
+
+
+class ScoreTestCase(base.TestCase):
+    def test_spreading_prefers_the_larger_free_share(self) -> None:
+        self.assertEqual(0.75, score({WAYS: [6, 2]}, WAYS))
+        self.assertEqual(0.25, score({WAYS: [2, 6]}, WAYS))
+
+    def test_packing_prefers_the_smaller_free_share(self) -> None:
+        self.assertEqual(
+            -0.75, score({WAYS: [6, 2]}, WAYS, CUSTOM_LLC_WAYS='pack')
+        )
+
+    def test_a_star_is_the_policy_of_all_others(self) -> None:
+        totals = {WAYS: [1, 1], SEATS: [1, 3]}
+        policies = {'any': 'pack', WAYS: 'spread'}
+
+        self.assertEqual(
+            (0.5 - 0.25) / 2, score(totals, WAYS, SEATS, **policies)
+        )
+
+    def test_scarce_hosts_are_kept_from_those_who_do_not_ask(self) -> None:
+        self.assertEqual(0.0, score({}))
+        self.assertEqual(-0.5, score({WAYS: [1, 1]}))
+        self.assertEqual(-1.5, score({WAYS: [1, 1], SEATS: [3, 0]}))
+
+    def test_a_host_that_has_none_left_is_not_kept(self) -> None:
+        self.assertEqual(0.0, score({WAYS: [0, 8]}))
+
+    def test_what_is_not_scarce_keeps_nobody_away(self) -> None:
+        totals = {WAYS: [1, 1], SEATS: [1, 1]}
+
+        self.assertEqual(-0.5, score(totals, scarce=(SEATS,)))
+        self.assertEqual(0.0, score(totals, scarce=()))
+
+    def test_who_asks_for_one_is_kept_from_the_other(self) -> None:
+        self.assertEqual(
+            0.5 - 0.25, score({WAYS: [1, 1], SEATS: [1, 3]}, WAYS)
+        )
+
+    def test_a_host_that_does_not_have_what_is_asked_says_nothing(
+        self,
+    ) -> None:
+        self.assertIsNone(score({SEATS: [1, 1]}, WAYS))
+
+    def test_nonsense_from_a_host_upsets_nobody(self) -> None:
+        for total in (
+            None,
+            5,
+            'ab',
+            [],
+            [1],
+            [0, 0],
+            [-1, 4],
+            [5, -1],
+            ['1', '1'],
+            [math.nan, 1],
+            [math.inf, 1],
+            [10**400, 0.5],
+        ):
+            with self.subTest(total=total):
+                self.assertIsNone(score({WAYS: total}, WAYS))
+
+    def test_hosts_that_say_nothing_are_in_the_middle(self) -> None:
+        self.assertEqual([0.2, 0.4, 0.6], scores.fill_gaps([0.2, None, 0.6]))
+        self.assertEqual([0.0], scores.fill_gaps([None]))
