@@ -1,0 +1,311 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import threading
+from typing import ClassVar
+
+import fixtures
+from oslo_config import cfg
+
+from nova_ext_resources import enforcement
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.plugins import base as plugins_base
+from nova_ext_resources.plugins import loader
+from tests import base
+from tests.unit import builders
+from tests.unit import test_ledger
+
+WAYS = builders.WAYS
+SEATS = builders.SEATS
+
+WAIT = 10.0
+
+
+class Recorder(plugins_base.Enforcer):
+    """Writes down what is asked of it, and fails when told to."""
+
+    RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = None
+    NAME = 'recorder'
+
+    def __init__(
+        self, options: cfg.ConfigOpts.GroupAttr, calls: list[str]
+    ) -> None:
+        super().__init__(options, 'host1')
+        self.calls = calls
+        self.failing: set[str] = set()
+        self.applied: frozenset[str] | None = frozenset()
+
+    def act(self, what: str, entry: assignment.Entry | None = None) -> None:
+        self.calls.append(f'{self.NAME} {what}')
+        if what in self.failing:
+            raise exception.EnforcementFailed(
+                host=self.host,
+                enforcer=self.NAME,
+                consumer_uuid=entry.consumer_uuid if entry else '',
+                reason=f'{what} does not work',
+            )
+
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        self.act('apply', entry)
+        return entry.assignments
+
+    def release(self, entry: assignment.Entry) -> None:
+        self.act('release', entry)
+
+    def list_applied(self) -> frozenset[str] | None:
+        self.act('list')
+        return self.applied
+
+
+class Ways(Recorder):
+    RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset({WAYS})
+    NAME = 'ways'
+
+
+class Seats(Recorder):
+    RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset({SEATS})
+    NAME = 'seats'
+
+
+class EnforcementTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.calls: list[str] = []
+        options = loader.register_opts(self.conf, 'recorder', ())
+        self.ways = Ways(options, self.calls)
+        self.all = Recorder(options, self.calls)
+        self.seats = Seats(options, self.calls)
+        self.enforcement = enforcement.Enforcement(
+            'host1', {'ways': self.ways, 'all': self.all, 'seats': self.seats}
+        )
+        self.entry = make_entry('server')
+
+
+def make_entry(
+    uuid: str,
+    mask: str = 'f',
+    state: assignment.State = assignment.State.APPLIED,
+) -> assignment.Entry:
+    return test_ledger.make_entry(
+        uuid,
+        assignments=(builders.make_assignment(units={'mask': mask}),),
+        state=state,
+    )
+
+
+class ApplyTest(EnforcementTestCase):
+    def test_those_that_serve_a_class_run_in_order(self) -> None:
+        self.enforcement.apply(self.entry)
+
+        self.assertEqual(['ways apply', 'recorder apply'], self.calls)
+
+    def test_release_runs_in_the_opposite_order(self) -> None:
+        done, failures = self.enforcement.release_all([self.entry])
+
+        self.assertEqual(['recorder release', 'ways release'], self.calls)
+        self.assertEqual(([self.entry], []), (done, failures))
+
+    def test_what_was_done_before_a_failure_is_undone(self) -> None:
+        self.all.failing = {'apply'}
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.apply, self.entry
+        )
+
+        self.assertIn('apply does not work', str(err))
+        self.assertEqual(
+            ['ways apply', 'recorder apply', 'ways release'], self.calls
+        )
+
+    def test_an_undo_that_fails_hides_no_reason(self) -> None:
+        self.all.failing = {'apply'}
+        self.ways.failing = {'release'}
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.apply, self.entry
+        )
+
+        self.assertIn('apply does not work', str(err))
+        self.assertIn('could not undo', self.log.output)
+        self.assertIn('release does not work', self.log.output)
+
+    def test_one_that_cannot_release_stops_no_other(self) -> None:
+        self.all.failing = {'release'}
+        other = make_entry('other')
+
+        done, failures = self.enforcement.release_all([self.entry, other])
+
+        self.assertEqual(2, self.calls.count('ways release'))
+        self.assertEqual([], done)
+        self.assertEqual(2, len(failures))
+
+    def test_units_that_one_changed_are_what_the_next_one_gets(self) -> None:
+        real = (builders.make_assignment(units={'mask': 'f0'}),)
+
+        class Changing(Ways):
+            def apply(
+                self, entry: assignment.Entry
+            ) -> tuple[assignment.Assignment, ...]:
+                return real
+
+        class Watching(Ways):
+            def apply(
+                self, entry: assignment.Entry
+            ) -> tuple[assignment.Assignment, ...]:
+                self.calls.append(str(entry.assignments == real))
+                return entry.assignments
+
+        options = loader.register_opts(self.conf, 'recorder', ())
+        chain = enforcement.Enforcement(
+            'host1',
+            {
+                'first': Changing(options, self.calls),
+                'second': Watching(options, self.calls),
+            },
+        )
+
+        self.assertEqual(real, chain.apply(self.entry))
+        self.assertEqual(['True'], self.calls)
+
+
+class HealingTest(EnforcementTestCase):
+    def plan(
+        self,
+        *entries: assignment.Entry,
+        is_start: bool = False,
+        **applied: frozenset[str],
+    ) -> list[str]:
+        return self.enforcement.plan_healing(
+            {one.consumer_uuid: one for one in entries},
+            applied,
+            is_start=is_start,
+        )
+
+    def test_nothing_is_done_where_all_is_in_force(self) -> None:
+        names = frozenset({'server'})
+
+        self.assertEqual([], self.plan(self.entry, ways=names, all=names))
+
+    def test_what_one_enforcer_has_lost_is_restored(self) -> None:
+        names = frozenset({'server'})
+
+        self.assertEqual(
+            ['server'], self.plan(self.entry, ways=frozenset(), all=names)
+        )
+
+    def test_an_enforcer_that_does_not_serve_it_has_lost_nothing(
+        self,
+    ) -> None:
+        names = frozenset({'server'})
+
+        self.assertEqual(
+            [], self.plan(self.entry, ways=names, seats=frozenset())
+        )
+
+    def test_an_enforcer_that_cannot_tell_has_lost_nothing(self) -> None:
+        self.assertEqual([], self.plan(self.entry))
+
+    def test_a_claim_under_way_is_left_alone_but_not_at_the_start(
+        self,
+    ) -> None:
+        entry = make_entry('server', state=assignment.State.CLAIMED)
+
+        self.assertEqual([], self.plan(entry, ways=frozenset()))
+        self.assertEqual(['server'], self.plan(entry, is_start=True))
+
+    def test_releases_come_first_and_the_highest_ways_next(self) -> None:
+        plan = self.plan(
+            make_entry('low', '3'),
+            make_entry('high', 'c0'),
+            make_entry('middle', '18'),
+            make_entry('going', '300', assignment.State.RELEASING),
+            ways=frozenset(),
+        )
+
+        self.assertEqual(['going', 'high', 'middle', 'low'], plan)
+
+    def test_one_that_cannot_tell_is_a_problem(self) -> None:
+        self.ways.failing = {'list'}
+        self.seats.applied = None
+
+        applied, problems = self.enforcement.list_applied()
+
+        self.assertEqual({'all': frozenset()}, applied)
+        (problem,) = problems
+        self.assertIn('list does not work', problem)
+
+    def test_strangers_are_named_with_what_to_do(self) -> None:
+        problems = enforcement.list_strangers(
+            {'ways': frozenset({'b', 'a', 'known'})}, ['known']
+        )
+
+        self.assertEqual(2, len(problems))
+        self.assertIn('server a', problems[0])
+        self.assertIn('by hand', problems[0])
+
+    def test_a_class_must_be_served_by_somebody(self) -> None:
+        only = enforcement.Enforcement('host1', {'ways': self.ways})
+        only.check_served(WAYS)
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, only.check_served, SEATS
+        )
+
+        self.assertIn('enforcers = ways', str(err))
+        self.assertIn(SEATS, str(err))
+        self.enforcement.check_served('CUSTOM_ANYTHING')
+
+
+class ServerLocksTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.locks = enforcement.ServerLocks()
+
+    def try_to_hold(
+        self, uuid: str
+    ) -> tuple[threading.Thread, threading.Event]:
+        got = threading.Event()
+
+        def hold() -> None:
+            with self.locks.hold(uuid):
+                got.set()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        self.addCleanup(thread.join)
+        return thread, got
+
+    def test_one_server_waits_and_another_does_not(self) -> None:
+        with self.locks.hold('a'):
+            _, same = self.try_to_hold('a')
+            _, other = self.try_to_hold('b')
+
+            self.assertTrue(other.wait(WAIT))
+            self.assertFalse(same.wait(0.05))
+
+        self.assertTrue(same.wait(WAIT))
+
+    def test_no_lock_is_kept_when_nobody_wants_it(self) -> None:
+        with self.locks.hold('a'):
+            thread, _ = self.try_to_hold('a')
+        thread.join(WAIT)
+        try:
+            with self.locks.hold('a'):
+                raise ValueError
+        except ValueError:
+            pass
+
+        self.assertEqual({}, self.locks._locks)
