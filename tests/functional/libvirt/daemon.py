@@ -20,6 +20,7 @@ that ends.
 import contextlib
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import time
@@ -94,6 +95,8 @@ def find_obstacle() -> str:
     """Say why there cannot be a libvirtd here; empty when there can."""
     if os.geteuid() != 0:
         return 'needs root, for a libvirtd with mounts of its own'
+    if platform.machine() != 'x86_64':
+        return f'its guest is for x86_64, this is {platform.machine()}'
     for program, package in _PROGRAMS.items():
         if shutil.which(program) is None:
             return f'{program} is missing: install {package}'

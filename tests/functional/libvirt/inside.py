@@ -94,9 +94,11 @@ class _Computes:
         Its own way to stop ends what it shares with Nova's API, which here
         is in the same process.
         """
+        from oslo_service import service as oslo_service
+
         made = self._made
         for server in (made.rpcserver, made.rpcserver_alt):
             server.stop()
             server.wait()
-        super(type(made), made).stop()
+        oslo_service.Service.stop(made)
         made.manager.driver.cleanup_host(made.host)

@@ -32,7 +32,7 @@ _SECONDS = 40.0
 _WRITES = ('POST', 'PATCH', 'PUT')
 
 
-@testtools.skipIf(_OBSTACLE, _OBSTACLE)
+@testtools.skipIf(bool(_OBSTACLE), _OBSTACLE)
 class GuestTest(base.TestCase):
     site: ClassVar[sites.Site]
 
