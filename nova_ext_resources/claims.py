@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.plugins import base
 
@@ -135,17 +136,40 @@ def list_moves(
                 yield _exchange(allocations, rp_uuid, other, resource_class)
 
 
-def relocate(
+def find_place(
     view: view_obj.HostView,
     request: assignment.ClaimRequest,
     tests: Sequence[base.ClaimTest],
-) -> assignment.ClaimRequest | None:
-    """Find a request for the same amounts that this host can take."""
-    for allocations in list_moves(view, request.allocations):
-        moved = dataclasses.replace(request, allocations=allocations)
-        if not find_shortfalls(view, moved, tests):
-            return moved
-    return None
+) -> tuple[assignment.ClaimRequest, tuple[exception.Shortfall, ...]]:
+    """Find where on this host a request fits.
+
+    :return: the request with its allocations where they fit, and no
+        shortfalls; or what comes nearest, in the domains of its CPUs if
+        there are any, and why it does not fit
+    """
+    found = find_shortfalls(view, request, tests)
+    if not found:
+        return request, found
+    others = [
+        dataclasses.replace(request, allocations=allocations)
+        for allocations in list_moves(view, request.allocations)
+    ]
+    near = [one for one in (request, *others) if _is_near(view, one)]
+    tried = [(one, find_shortfalls(view, one, tests)) for one in near]
+    return min(tried, key=lambda one: len(one[1]), default=(request, found))
+
+
+def _is_near(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> bool:
+    """Tell whether all units are in domains that some CPU of it is in."""
+    domains = [
+        bitmask.parse_list(text)
+        for one in list_places(view, request.allocations)
+        if (text := view.tracked[one].cpus) is not None
+    ]
+    cpus = request.cpus or frozenset()
+    return all(cpus & domain for domain in domains)
 
 
 def _with_implied(

@@ -174,7 +174,7 @@ class HostResources:
         A server that holds something already gets it back first: a claim
         of the same server replaces the former one.
 
-        :return: its entry; ``relocated`` allocations show in it
+        :return: its entry; where the host chose another domain shows in it
         :raises ClaimError: with every shortfall
         :raises LedgerError: it could not be written down
         """
@@ -188,12 +188,9 @@ class HostResources:
     def _take(self, request: assignment.ClaimRequest) -> assignment.Entry:
         with self._lock:
             view = self._view
-            found = claims.find_shortfalls(view, request, self._tests)
+            request, found = claims.find_place(view, request, self._tests)
             if found:
-                moved = claims.relocate(view, request, self._tests)
-                if moved is None:
-                    raise self._make_error(request, found)
-                request = moved
+                raise self._make_error(request, found)
             self._view, taken = claims.take(view, request, self._trackers)
             entry = assignment.Entry(
                 consumer_uuid=request.consumer_uuid,

@@ -46,4 +46,7 @@ def _explain(state: view_obj.State, amount: int) -> str:
             f'{state.free} are free, but not side by side; the host is '
             'fragmented until servers leave it'
         )
-    return f'the rest is in use ({state.used} by servers of this host)'
+    return (
+        f'servers of this host hold {state.used}; the rest is used by the '
+        'host itself or by other software'
+    )

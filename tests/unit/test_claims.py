@@ -302,12 +302,13 @@ class TestFindShortfalls(base.TestCase):
         )
 
 
-class TestRelocate(base.TestCase):
+class TestFindPlace(base.TestCase):
     def relocate(
         self, host: view.HostView, **fields: Any
     ) -> assignment.ClaimRequest | None:
         request = builders.make_request(**fields)
-        return claims.relocate(host, request, make_tests())
+        found, shortfalls = claims.find_place(host, request, make_tests())
+        return None if shortfalls else found
 
     def test_ways_follow_the_cpus_to_the_other_domain(self) -> None:
         moved = self.relocate(
@@ -323,6 +324,21 @@ class TestRelocate(base.TestCase):
         self.assertEqual(
             {NODE: {'VCPU': 2}, builders.L3_1: {builders.WAYS: 4}},
             moved.allocations,
+        )
+
+    def test_the_reasons_are_those_of_the_domain_of_its_cpus(self) -> None:
+        request = builders.make_request(cpus=[12, 13])
+
+        nearest, shortfalls = claims.find_place(
+            builders.make_view([0x7FF, 0b1]), request, make_tests()
+        )
+
+        self.assertEqual(
+            {builders.L3_1: {builders.WAYS: 4}}, nearest.allocations
+        )
+        self.assertEqual(
+            [(builders.L3_1, 1)],
+            [(one.rp_uuid, one.available) for one in shortfalls],
         )
 
     def test_a_domain_without_room_is_no_way_out(self) -> None:
