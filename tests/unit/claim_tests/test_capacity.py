@@ -47,7 +47,7 @@ class TestCapacity(base.TestCase):
                 shortfall.available,
             ),
         )
-        self.assertIn('in use', shortfall.reason)
+        self.assertIn('is used by', shortfall.reason)
 
     def test_scattered_ways_are_reported_as_such(self) -> None:
         host = builders.make_view([0b0101_0101_0111])
