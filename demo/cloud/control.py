@@ -96,7 +96,7 @@ def _start_placement(fd: int) -> None:
 def _configure_nova(etc: str) -> None:
     from nova.api.openstack import wsgi_app
     from nova import objects
-    import os_vif  # type: ignore[import-untyped]
+    import os_vif
 
     wsgi_app.init_global_data(
         [f'{etc}/nova.conf'], 'osapi_compute', 'nova-api'

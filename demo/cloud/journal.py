@@ -21,6 +21,9 @@ _LINE = re.compile(
     r'\[[^]]*\] (?:\[instance: (?P<server>[^]]+)\] )?(?P<message>.*)$'
 )
 
+#: Logged at every start, although nobody asked for memcache.
+_HARMLESS = 'oslo_cache.memcache_pool'
+
 #: Characters of a message that are worth showing.
 _MAX_PROBLEM = 400
 
@@ -74,5 +77,6 @@ class Journal:
             if line.level in ('ERROR', 'CRITICAL')
             and not line.message.startswith((' ', 'Traceback'))
             and line.message
+            and _HARMLESS not in line.message
         ]
         return found[-limit:]
