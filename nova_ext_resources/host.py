@@ -18,7 +18,7 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 (``view``, ``stats``, ``providers``) reads a snapshot.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import threading
 
@@ -160,11 +160,15 @@ class HostResources:
         )
 
     def _rebook(
-        self, consumer_uuid: str, entry: assignment.Entry | None
+        self,
+        *,
+        drop: Collection[str] = (),
+        put: assignment.Entry | None = None,
     ) -> None:
-        self._view, self._entries = hostview.rebook(
-            self._view, self._entries, self._trackers, consumer_uuid, entry
-        )
+        with self._lock:
+            self._view, self._entries = hostview.rebook(
+                self._view, self._entries, self._trackers, drop=drop, put=put
+            )
 
     # -- the life of a claim -------------------------------------------
 
@@ -206,7 +210,7 @@ class HostResources:
         try:
             self._ledger.put(entry)
         except exception.LedgerError:
-            self._forget(entry)
+            self._rebook(drop=[entry.consumer_uuid])
             raise
 
     def _make_error(
@@ -254,8 +258,7 @@ class HostResources:
         if applied == self.find_entry(entry.consumer_uuid):
             return
         self._ledger.put(applied)
-        with self._lock:
-            self._rebook(entry.consumer_uuid, applied)
+        self._rebook(put=applied)
 
     def _undo(self, consumer_uuid: str) -> None:
         """Give back after a failure, which matters more than this one."""
@@ -294,15 +297,11 @@ class HostResources:
         uuids = [one.consumer_uuid for one in entries]
         self._ledger.set_state(uuids, assignment.State.RELEASING)
         done, failures = self._enforcement.release_all(entries)
-        self._ledger.delete(one.consumer_uuid for one in done)
-        for entry in done:
-            self._forget(entry)
+        gone = {one.consumer_uuid for one in done}
+        self._ledger.delete(gone)
+        self._rebook(drop=gone)
         if failures:
             raise failures[0]
-
-    def _forget(self, entry: assignment.Entry) -> None:
-        with self._lock:
-            self._rebook(entry.consumer_uuid, None)
 
     # -- healing -------------------------------------------------------
 

@@ -15,7 +15,7 @@
 Pure: called under the host's lock.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 import dataclasses
 from typing import Any
 
@@ -109,32 +109,72 @@ def rebook(
     view: view_obj.HostView,
     entries: Mapping[str, assignment.Entry],
     trackers: Mapping[str, base.Tracker],
-    consumer_uuid: str,
-    entry: assignment.Entry | None,
+    *,
+    drop: Collection[str] = (),
+    put: assignment.Entry | None = None,
 ) -> tuple[view_obj.HostView, dict[str, assignment.Entry]]:
-    """Exchange what one server holds.
+    """Exchange what servers hold.
 
     :param entries: as they are booked in the view
-    :param entry: what it really has; None gives all back
+    :param drop: consumer uuids of those that hold nothing any more
+    :param put: an entry with what its server really has
     :return: the view, and the entries as they are booked
     """
-    after = {u: one for u, one in entries.items() if u != consumer_uuid}
-    changed = [entries[consumer_uuid]] if consumer_uuid in entries else []
-    if entry is not None:
-        after[consumer_uuid] = entry
-        changed.append(entry)
-    places = {
-        (one.rp_uuid, one.resource_class)
-        for either in changed
-        for one in either.assignments
-    }
-    held = (one for each in entries.values() for one in each.assignments)
+    after = {u: one for u, one in entries.items() if u not in drop}
+    changed = [entries[uuid] for uuid in drop if uuid in entries]
+    first = ''
+    if put is not None:
+        first = put.consumer_uuid
+        changed += [after.pop(first)] if first in after else []
+    held = [one for entry in changed for one in entry.assignments]
+    places = _by_place((*held, *(put.assignments if put else ())))
+    quick = claims.give(view, held, trackers)
+    if put is not None:
+        after[first] = put
+        quick = _hold_all(quick, put.assignments, trackers)
+    booked = _by_place(
+        one for entry in after.values() for one in entry.assignments
+    )
+    if all(_is_exact(quick, place, booked) for place in places):
+        return quick, after
+    everything = [
+        one for entry in entries.values() for one in entry.assignments
+    ]
     view = claims.give(
         view,
-        (one for one in held if (one.rp_uuid, one.resource_class) in places),
+        (
+            one
+            for one in everything
+            if (one.rp_uuid, one.resource_class) in places
+        ),
         trackers,
     )
-    return book(view, after, trackers, first=consumer_uuid, places=places)
+    return book(view, after, trackers, first=first, places=places)
+
+
+def _hold_all(
+    view: view_obj.HostView,
+    held: Iterable[assignment.Assignment],
+    trackers: Mapping[str, base.Tracker],
+) -> view_obj.HostView:
+    for one in held:
+        place = one.rp_uuid, one.resource_class
+        if place in view.tracked:
+            state, _ = _hold(view.tracked[place], one, trackers)
+            view = view.with_state(place, state)
+    return view
+
+
+def _is_exact(
+    view: view_obj.HostView,
+    place: claims.Place,
+    booked: Mapping[claims.Place, list[assignment.Assignment]],
+) -> bool:
+    """Tell whether nobody shares units on paper: then all add up."""
+    if place not in view.tracked:
+        return True
+    amount = sum(one.amount for one in booked.get(place, ()))
+    return view.tracked[place].state.used == amount
 
 
 def _hold(
