@@ -1,0 +1,280 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The ledger: a server's coming and going, and a restart of a full host.
+
+Wall time, because waiting for the disk is what a synced ledger costs. The
+peer is the sqlite3 module with the same statements, and nothing around it.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import functools
+import json
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from typing import Any
+import uuid
+
+from oslo_config import cfg
+
+from bench.harness import rows as rows_mod
+from bench.harness import timing
+from nova_ext_resources import host as host_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import resource
+from nova_ext_resources.plugins import base
+from nova_ext_resources.plugins import loader
+
+WAYS = 'CUSTOM_LLC_WAYS'
+SEATS = 'CUSTOM_LICENCE_SEAT'
+
+WARM_UP = 20
+CLAIMS = 400
+ENTRIES = 10_000
+REPETITIONS = 5
+
+MAX_CLAIM_MS = 20.0
+MAX_RECONCILE_MS = 1000.0
+
+NODE = provider.Node(uuid=str(uuid.UUID(int=1)), hypervisor_hostname='bench')
+CACHE = provider.make_rp_uuid(NODE.uuid, 'L3_0')
+LICENCES = provider.make_rp_uuid(NODE.uuid, 'LICENCES')
+
+
+class Licences(base.InventoryProvider):
+    """A resource of which ten thousand servers can hold some."""
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=SEATS, units='seats', description='Seats of a licence.'
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        return (
+            provider.HostProvider(
+                key='LICENCES',
+                inventories={SEATS: inventory.Inventory(total=ENTRIES)},
+            ),
+        )
+
+
+class Host:
+    """A host with made-up caches and licences, over a ledger on disk."""
+
+    def __init__(self) -> None:
+        conf = cfg.ConfigOpts()
+        conf([], project='nova', default_config_files=[])
+        self._trackers = loader.load_trackers()
+        self._tests = loader.load_claim_tests(
+            ['granularity', 'capacity', 'cache_affinity'], self._trackers
+        )
+        self._enforcers = loader.load_with_options(
+            loader.ENFORCERS, ['noop'], conf, 'bench'
+        )
+        self._providers: dict[str, base.InventoryProvider] = {
+            **loader.load_with_options(
+                loader.INVENTORY_PROVIDERS, ['fake'], conf, 'bench'
+            ),
+            'licences': Licences(
+                loader.register_opts(conf, 'licences', ()), 'bench'
+            ),
+        }
+
+    def start(self, path: str) -> host_mod.HostResources:
+        host = host_mod.HostResources(
+            host='bench',
+            node=NODE,
+            providers=self._providers,
+            trackers=self._trackers,
+            tests=self._tests,
+            enforcers=self._enforcers,
+            ledger=ledger_mod.Ledger(path),
+        )
+        host.refresh()
+        return host
+
+
+def run() -> list[rows_mod.Row]:
+    host = Host()
+    with tempfile.TemporaryDirectory(prefix='bench-ledger-') as folder:
+        return [
+            *_run_claims(host, folder),
+            *_run_restart(host, folder, 'all servers there', ENTRIES),
+            *_run_restart(host, folder, 'all servers gone', 0),
+        ]
+
+
+def _run_claims(host: Host, folder: str) -> list[rows_mod.Row]:
+    resources = host.start(os.path.join(folder, 'claims.sqlite'))
+    mine, theirs = [], []
+    with _plain(os.path.join(folder, 'plain.sqlite')) as db:
+        for number in range(WARM_UP + CLAIMS):
+            consumer = str(uuid.UUID(int=number))
+            pair = (
+                _time(functools.partial(_come_and_go, resources, consumer)),
+                _time(functools.partial(_write_plainly, db, consumer)),
+            )
+            # The first ones make the files grow.
+            if number >= WARM_UP:
+                mine.append(pair[0])
+                theirs.append(pair[1])
+    resources.close()
+    slowest = timing.percentile(mine, 99)
+    return [
+        rows_mod.make_limit_row(
+            'claim and release, synced, p99 : its limit',
+            round(slowest, 2),
+            MAX_CLAIM_MS,
+            'ms',
+        ),
+        rows_mod.Row(
+            what='claim and release, synced, median : plain sqlite3',
+            ours=round(statistics.median(mine), 3),
+            peer=round(statistics.median(theirs), 3),
+            ratio=round(
+                statistics.median(mine) / statistics.median(theirs), 3
+            ),
+            goal=None,
+        ),
+        rows_mod.Row(
+            what='claim and release, synced, p99 : plain sqlite3',
+            ours=round(slowest, 3),
+            peer=round(timing.percentile(theirs, 99), 3),
+            ratio=round(slowest / timing.percentile(theirs, 99), 3),
+            goal=None,
+        ),
+    ]
+
+
+def _come_and_go(resources: host_mod.HostResources, consumer: str) -> None:
+    resources.claim(
+        assignment.ClaimRequest(
+            consumer_uuid=consumer,
+            allocations={CACHE: {WAYS: 4}},
+            requirement=requirement.Requirement(),
+            cpus=frozenset({1, 2}),
+        )
+    )
+    resources.release(consumer)
+
+
+@contextlib.contextmanager
+def _plain(path: str) -> Iterator[sqlite3.Connection]:
+    """Make the same tables, as durable, by the ledger itself."""
+    ledger_mod.Ledger(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute('PRAGMA synchronous = FULL')
+        db.execute('PRAGMA foreign_keys = ON')
+        yield db
+
+
+def _write_plainly(db: sqlite3.Connection, consumer: str) -> None:
+    held = [
+        (consumer, CACHE, WAYS, 'L3_0', 4, '{"mask": "1e"}', True),
+        (consumer, NODE.uuid, 'CUSTOM_RDT_CLOS', 'RDT', 1, '{}', False),
+    ]
+    db.execute('BEGIN IMMEDIATE')
+    db.execute('DELETE FROM entry WHERE consumer_uuid = ?', (consumer,))
+    db.execute(
+        'INSERT INTO entry VALUES (?, ?, ?, ?)',
+        (consumer, 'claimed', '1-2', '{}'),
+    )
+    db.executemany('INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?)', held)
+    db.execute('COMMIT')
+    db.execute('BEGIN IMMEDIATE')
+    db.execute(
+        "UPDATE entry SET state = 'releasing' WHERE consumer_uuid = ?",
+        (consumer,),
+    )
+    db.execute('COMMIT')
+    db.execute('BEGIN IMMEDIATE')
+    db.execute('DELETE FROM entry WHERE consumer_uuid = ?', (consumer,))
+    db.execute('COMMIT')
+
+
+def _run_restart(
+    host: Host, folder: str, what: str, live: int
+) -> list[rows_mod.Row]:
+    """Open a full ledger and reconcile it with what Nova has."""
+    consumers = [str(uuid.UUID(int=number)) for number in range(ENTRIES)]
+    path = os.path.join(folder, f'full-{live}.sqlite')
+    mine, theirs = [], []
+    for _ in range(REPETITIONS):
+        _fill(path, consumers)
+        theirs.append(_time(functools.partial(_read_plainly, path)))
+        resources: list[host_mod.HostResources] = []
+
+        def restart(kept: list[Any] = resources) -> None:
+            kept.append(host.start(path))
+            kept[0].reconcile(consumers[:live])
+
+        mine.append(_time(restart))
+        assert len(resources[0].entries) == live
+        resources[0].close()
+    ours, peer = statistics.median(mine), statistics.median(theirs)
+    return [
+        rows_mod.make_limit_row(
+            f'{ENTRIES:,} entries reconcile, {what} : the limit',
+            round(ours, 1),
+            MAX_RECONCILE_MS,
+            'ms',
+        ),
+        rows_mod.Row(
+            what=f'{ENTRIES:,} entries reconcile, {what} : sqlite3 and json',
+            ours=round(ours, 1),
+            peer=round(peer, 1),
+            ratio=round(ours / peer, 2),
+            goal=None,
+        ),
+    ]
+
+
+def _fill(path: str, consumers: list[str]) -> None:
+    with _plain(path) as db:
+        db.execute('BEGIN')
+        db.executemany(
+            "INSERT OR REPLACE INTO entry VALUES (?, 'applied', NULL, '{}')",
+            [(one,) for one in consumers],
+        )
+        db.executemany(
+            'INSERT OR REPLACE INTO assignment '
+            "VALUES (?, ?, ?, 'LICENCES', 1, '{}', 1)",
+            [(one, LICENCES, SEATS) for one in consumers],
+        )
+        db.execute('COMMIT')
+
+
+def _read_plainly(path: str) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        entries = db.execute('SELECT * FROM entry').fetchall()
+        held = db.execute('SELECT * FROM assignment').fetchall()
+    return [
+        *((*row[:3], json.loads(row[3])) for row in entries),
+        *((*row[:5], json.loads(row[5]), row[6]) for row in held),
+    ]
+
+
+def _time(call: Callable[[], object]) -> float:
+    """Give milliseconds of wall time."""
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1000
