@@ -19,9 +19,9 @@ from typing import Any
 import nova.conf
 from nova import objects
 from nova.scheduler import filters as nova_filters
-from nova.scheduler import weights as nova_weights
 from nova.scheduler.filters import compute_capabilities_filter
 from nova.scheduler.filters import numa_topology_filter
+from nova.scheduler import weights as nova_weights
 from nova.scheduler.weights import pci
 
 from bench.harness import fleet as fleet_mod

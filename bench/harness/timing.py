@@ -24,8 +24,10 @@ Call: TypeAlias = Callable[[], object]
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Collect before, not within: garbage is charged to who made it, and a
-    collection to nobody."""
+    """Collect before, not within.
+
+    Garbage is charged to who made it, a collection to nobody.
+    """
     gc.collect()
     gc.disable()
     try:

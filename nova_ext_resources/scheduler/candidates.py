@@ -23,10 +23,10 @@ hosts are asked per request.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from nova_ext_resources import claims
-from nova_ext_resources import exception
 from nova_ext_resources.claim_tests import cache_affinity
 from nova_ext_resources.claim_tests import capacity
+from nova_ext_resources import claims
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import requirement

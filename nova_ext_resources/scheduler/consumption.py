@@ -57,8 +57,11 @@ class Consumption:
     def read(
         self, host_state: Any, text: str | None
     ) -> tuple[stats.Document | None, bool]:
-        """Give the host's document, and whether a server was put there
-        since :meth:`remember`."""
+        """Give the host's document, without what was taken.
+
+        :returns: the document, and whether a server was put on the host
+            since :meth:`remember`
+        """
         seen = self._seen.get(host_state) if self._seen else None
         if seen is None or seen.text != text:
             return stats.decode(text), False

@@ -26,8 +26,8 @@ import nova.conf
 from nova.scheduler import utils
 from nova.scheduler import weights
 
-from nova_ext_resources import exception
 from nova_ext_resources.conf import scheduler as options
+from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
 from nova_ext_resources.plugins import loader
 from nova_ext_resources.scheduler import request

@@ -79,7 +79,7 @@ class FilterTestCase(_TestCase):
             builders.L3_0,
             'not side by side',
             builders.L3_1,
-            'the rest is in use',
+            'the rest is used by',
         ):
             self.assertIn(part, line)
         self.assertEqual(0, self.count_lines('refuses host good'))
@@ -165,10 +165,11 @@ class FilterTestCase(_TestCase):
                     hosts, self.filters[0].filter_all(hosts, spec)
                 )
 
-    def test_a_rebuild_passes(self) -> None:
+    def test_a_rebuild_passes_whatever_the_flavor_says(self) -> None:
         host = scheduling.make_host(builders.make_view([0, 0]), domains=())
         spec = scheduling.make_spec(
-            scheduler_hints={'_nova_check_type': ['rebuild']}
+            {f'resources:{builders.WAYS}': '-1'},
+            scheduler_hints={'_nova_check_type': ['rebuild']},
         )
 
         self.assertTrue(self.passes(host, spec))

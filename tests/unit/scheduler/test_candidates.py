@@ -20,8 +20,8 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
-from nova_ext_resources import claims
 from nova_ext_resources.claim_tests import capacity
+from nova_ext_resources import claims
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.scheduler import affinity
@@ -171,7 +171,7 @@ class ChooseTestCase(base.TestCase):
         self.assertEqual([ON_0, ON_1], choose(document))
 
     def test_garbled_records_pass(self) -> None:
-        for garbled in (
+        records: tuple[Any, ...] = (
             5,
             None,
             [],
@@ -190,7 +190,8 @@ class ChooseTestCase(base.TestCase):
                     'i': [['x'], {}],
                 }
             },
-        ):
+        )
+        for garbled in records:
             with self.subTest(garbled=garbled):
                 document: Any = {builders.L3_0: garbled}
                 self.assertEqual([ON_0], choose(document, [ON_0]))
@@ -222,7 +223,7 @@ class ChooseTestCase(base.TestCase):
         request = candidates.make_claim_request(option)
         tests = [capacity.CapacityTest(TRACKERS)]
         shortfalls = claims.find_shortfalls(view, request, tests)
-        self.assertEqual(not shortfalls, bool(kept), shortfalls)
+        self.assertEqual(not shortfalls, bool(kept), str(shortfalls))
 
 
 class ExplainTestCase(base.TestCase):

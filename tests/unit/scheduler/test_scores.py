@@ -27,11 +27,11 @@ def score(
     totals: Mapping[str, Any],
     *asked: str,
     scarce: tuple[str, ...] = ('*',),
-    **policies: str,
+    policies: Mapping[str, str] | None = None,
 ) -> float | None:
     preference = scores.Preference(
         asked=frozenset(asked),
-        policies={k.replace('any', '*'): v for k, v in policies.items()},
+        policies=policies or {},
         scarce=frozenset(scarce),
     )
     return preference.score(totals)
@@ -44,15 +44,15 @@ class ScoreTestCase(base.TestCase):
 
     def test_packing_prefers_the_smaller_free_share(self) -> None:
         self.assertEqual(
-            -0.75, score({WAYS: [6, 2]}, WAYS, CUSTOM_LLC_WAYS='pack')
+            -0.75, score({WAYS: [6, 2]}, WAYS, policies={WAYS: 'pack'})
         )
 
     def test_a_star_is_the_policy_of_all_others(self) -> None:
         totals = {WAYS: [1, 1], SEATS: [1, 3]}
-        policies = {'any': 'pack', WAYS: 'spread'}
+        policies = {'*': 'pack', WAYS: 'spread'}
 
         self.assertEqual(
-            (0.5 - 0.25) / 2, score(totals, WAYS, SEATS, **policies)
+            (0.5 - 0.25) / 2, score(totals, WAYS, SEATS, policies=policies)
         )
 
     def test_scarce_hosts_are_kept_from_those_who_do_not_ask(self) -> None:
