@@ -32,7 +32,8 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     A guest that cannot have it is not left running. Before a running guest
     is taken down to be started anew, the host is asked whether the new one
-    will get its own: when not, the old one goes on.
+    will get its own: when not, the old one goes on. (Not so for a rescue,
+    for which Nova powers it off before the driver is asked.)
 
     Servers that ask for nothing are left to Nova's driver alone.
     """
@@ -97,12 +98,6 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             # Starting it would use up the memory that was saved.
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
         super().resume(context, instance, *args, **kwargs)
-
-    def rescue(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        self._put_into_force(context, instance)
-        super().rescue(context, instance, *args, **kwargs)
 
     def unrescue(self, context: Any, instance: Any) -> None:
         self._put_into_force(context, instance)

@@ -139,6 +139,9 @@ class GuestTest(base.TestCase):
                     self.assertEqual('ACTIVE', self.show(uuid).status)
                     self.assertEqual(pid, self.site.find_pid(uuid))
 
+        self.reboot_hard(uuid)
+        self.assert_in_force(uuid)
+
     def test_what_cannot_be_had_keeps_what_is_off(self) -> None:
         uuid = self.boot()
         for down, up, status in (
@@ -171,6 +174,7 @@ class GuestTest(base.TestCase):
         with self.site.rmd_fault(kind='drop', methods=_WRITES):
             self.compute.rebuild_server(uuid, image=self.site.image_id)
             self.wait_status(uuid, 'ERROR')
+        self.assertIsNone(self.site.find_pid(uuid))
         # Nova has taken its allocation away.
         self.compute.reboot_server(uuid, 'HARD')
         self.wait(lambda: self.is_idle(uuid))
