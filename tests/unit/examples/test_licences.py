@@ -99,7 +99,9 @@ class TestLicences(contract.InventoryProviderContract):
             'host-1',
         )
 
-        found = discovery.Discovery(plugins, 'host-1').look()
+        found = discovery.Discovery(
+            plugins, 'host-1', trackers=loader.load_trackers()
+        ).look()
 
         self.assertTrue(found.is_complete)
         self.assertEqual(2, len(found.providers))
