@@ -156,6 +156,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             errors.translated(instance.uuid),
         ):
             self._ext.claim(asked)
+        self._tell_scheduler()
 
     def _apply(self, context: Any, instance: Any) -> None:
         entry = self._ext.host.find_entry(instance.uuid)
@@ -164,6 +165,18 @@ class ExtResourcesMixin(driver.ComputeDriver):
             errors.translated(instance.uuid),
         ):
             self._ext.host.apply(instance.uuid)
+        self._tell_scheduler()
+
+    def _tell_scheduler(self) -> None:
+        """Put the view where Nova's next write of the node takes it along.
+
+        ``get_available_resource`` is asked once in a periodic only. Without
+        this, a boot right after a delete on a full host would be refused.
+        """
+        tracker = getattr(getattr(self.virtapi, '_compute', None), 'rt', None)
+        nodename = self._ext.host.node.hypervisor_hostname
+        if tracker is not None and nodename in tracker.stats:
+            tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
 
     def _reported(
         self, context: Any, name: str, subject: object, instance: Any
@@ -192,6 +205,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     'err': err,
                 },
             )
+        self._tell_scheduler()
 
     @contextlib.contextmanager
     def _keeping(self, instance: Any) -> Iterator[None]:

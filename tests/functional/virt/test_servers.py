@@ -96,6 +96,17 @@ class OneHostTest(base.NovaTestCase):
 
         self.assertEqual(4, len(servers))
 
+    def test_a_boot_right_after_a_delete_finds_the_room(self) -> None:
+        flavor = self.make_pinned_flavor(6)
+        servers = [self.boot(flavor) for _ in range(2)]
+        self.publish(self.service)
+        self.boot(flavor, state='ERROR')
+
+        self._delete_server(servers[0])
+        self.service.driver._ext.publisher.run_round()
+
+        self.boot(flavor)
+
     def test_the_view_reaches_the_compute_node(self) -> None:
         self.boot(self.make_pinned_flavor(4))
         self.publish(self.service)
