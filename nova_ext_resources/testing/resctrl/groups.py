@@ -1,0 +1,61 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Control groups and monitoring groups."""
+
+from __future__ import annotations
+
+import dataclasses
+
+SHAREABLE = 'shareable'
+EXCLUSIVE = 'exclusive'
+LOCKSETUP = 'pseudo-locksetup'
+LOCKED = 'pseudo-locked'
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Group:
+    """One directory with a ``tasks`` file.
+
+    :ivar parent: of a monitoring group; None makes it a control group
+    :ivar rmid: None where nothing can be monitored
+    :ivar children: its monitoring groups
+    :ivar locked: (resource, domain, mask) that is pseudo-locked
+    """
+
+    name: str
+    closid: int
+    rmid: int | None
+    cpus: set[int] = dataclasses.field(default_factory=set)
+    mode: str = SHAREABLE
+    parent: Group | None = None
+    children: dict[str, Group] = dataclasses.field(default_factory=dict)
+    locked: tuple[str, int, int] | None = None
+    mbps_event: str = 'mbm_local_bytes'
+
+    @property
+    def is_locking(self) -> bool:
+        return self.mode in (LOCKSETUP, LOCKED)
+
+    @property
+    def path(self) -> str:
+        """Give the directory, below the mount point."""
+        if self.parent is None:
+            return self.name
+        above = f'{self.parent.path}/' if self.parent.path else ''
+        return f'{above}mon_groups/{self.name}'
+
+    def drop_cpus(self, cpus: set[int]) -> None:
+        """Take CPUs away, from its monitoring groups too."""
+        self.cpus -= cpus
+        for child in self.children.values():
+            child.cpus &= self.cpus

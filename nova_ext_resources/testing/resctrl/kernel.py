@@ -1,0 +1,303 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The model: what the file operations on a resctrl mount do."""
+
+import collections
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import errno
+import os
+import threading
+import time
+
+from nova_ext_resources.testing.resctrl import controls
+from nova_ext_resources.testing.resctrl import faults as faults_mod
+from nova_ext_resources.testing.resctrl import files
+from nova_ext_resources.testing.resctrl import groups as groups_mod
+from nova_ext_resources.testing.resctrl import mount as mount_mod
+from nova_ext_resources.testing.resctrl import shape as shape_mod
+from nova_ext_resources.testing.resctrl import tasks as tasks_mod
+
+#: kernfs takes no longer write than a page: E2BIG.
+MAX_WRITE = 4096
+MAX_NAME = 255
+#: Operations that are remembered.
+MAX_OPERATIONS = 100_000
+
+Listener = Callable[[set[int]], None]
+
+
+class Kernel:
+    """A machine with resctrl.
+
+    Paths are relative to the mount point, '' is the mount point itself.
+    All methods raise OSError with the number that the kernel gives.
+
+    :ivar mount: None when it is not mounted
+    :ivar operations: (operation, path) of each, newest last
+    :ivar act: does what a fault wants done; set by who can
+    """
+
+    def __init__(
+        self,
+        shape: shape_mod.Shape,
+        *,
+        tasks: tasks_mod.Tasks | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.shape = shape
+        self.tasks = tasks or tasks_mod.MadeUpTasks()
+        self.faults = faults_mod.Faults()
+        self.mutex = threading.RLock()
+        self.operations: collections.deque[tuple[str, str]] = (
+            collections.deque(maxlen=MAX_OPERATIONS)
+        )
+        self.act: Callable[..., object] = _cannot_act
+        self.on_cpus: list[Listener] = []
+        self._clock = clock
+        self._online = set(range(shape.num_cpus))
+        self.mount: mount_mod.Mount | None = None
+        self.remount(shape.options)
+        for found in shape.groups:
+            self._restore(found)
+
+    @property
+    def mounted(self) -> mount_mod.Mount:
+        """Give the mount.
+
+        :raises OSError: ENOENT, there is none: an empty folder
+        """
+        if self.mount is None:
+            raise FileNotFoundError(errno.ENOENT, 'resctrl is not mounted')
+        return self.mount
+
+    # Mounting
+
+    def remount(self, options: frozenset[str] | None = None) -> None:
+        """Unmount it, which removes all groups, and mount it again.
+
+        :param options: None for the same ones
+        """
+        with self.mutex:
+            if options is not None:
+                self.shape = dataclasses.replace(self.shape, options=options)
+            self.mount = mount_mod.Mount(
+                self.shape, set(self._online), self.tasks, self._clock
+            )
+
+    def unmount(self) -> None:
+        with self.mutex:
+            self.mount = None
+
+    def _restore(self, found: shape_mod.Found) -> None:
+        """Make a group that a captured tree has."""
+        mount = self.mounted
+        if found.name:
+            mount.make_group(found.name)
+        group = mount.groups[found.name]
+        if found.schemata.strip():
+            mount.write_schemata(group, found.schemata.rstrip('\n'))
+        if found.name and found.cpus.strip():
+            self.write_unseen(f'{found.name}/cpus_list', found.cpus.encode())
+        if found.mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
+            mount.write_mode(group, found.mode)
+
+    def set_offline(self, cpus: set[int]) -> None:
+        with self.mutex:
+            self._online -= cpus
+            if self.mount:
+                self.mount.set_offline(cpus)
+        self._tell()
+
+    def set_online(self, cpus: set[int]) -> None:
+        with self.mutex:
+            self._online |= cpus
+            if self.mount:
+                self.mount.set_online(cpus)
+        self._tell()
+
+    def _tell(self) -> None:
+        for listener in self.on_cpus:
+            listener(set(self._online))
+
+    # File operations
+
+    def read(self, path: str) -> str:
+        with self._operation('read', path):
+            return self._get_file(path, 0o400).show()
+
+    def write(self, path: str, data: bytes, caller: int | None = None) -> None:
+        """Do one write(2).
+
+        :param caller: the thread that writes, for "0" to ``tasks``
+        """
+        with self._operation('write', path) as fault:
+            if fault is not None and fault.half:
+                data = faults_mod.halve(data.decode()).encode()
+            self._store(path, data, caller)
+            if fault is not None and fault.half:
+                fault.fail(path)
+
+    def write_unseen(self, path: str, data: bytes) -> None:
+        """Write as others do: not counted, and no fault hits it."""
+        with self.mutex, self._words(path):
+            self._store(path, data, None)
+
+    def _store(self, path: str, data: bytes, caller: int | None) -> None:
+        file = self._get_file(path, 0o200)
+        if len(data) > MAX_WRITE:
+            raise OSError(errno.E2BIG, 'more than a page', path)
+        assert file.store is not None
+        file.store(data, os.getpid() if caller is None else caller)
+
+    def listdir(self, path: str) -> list[str]:
+        with self._operation('listdir', path):
+            if self.mount is None and not path:
+                return []
+            node = files.find(self.mounted, path)
+            if isinstance(node, files.File):
+                raise NotADirectoryError(errno.ENOTDIR, 'no folder', path)
+            return sorted(node)
+
+    def get_mode(self, path: str) -> int | None:
+        """Give the permissions of a file, None for a folder.
+
+        Not counted as an operation, and no fault hits it.
+        """
+        with self.mutex:
+            if self.mount is None and not path:
+                return None
+            node = files.find(self.mounted, path)
+        return node.mode if isinstance(node, files.File) else None
+
+    def mkdir(self, path: str) -> None:
+        with self._operation('mkdir', path):
+            mount = self.mounted
+            above, _slash, name = path.rpartition('/')
+            if len(os.fsencode(name)) > MAX_NAME:
+                raise OSError(errno.ENAMETOOLONG, 'too long a name', path)
+            self._check_parent(above, name)
+            if '\n' in name:
+                raise OSError(errno.EINVAL, 'newline in a name', path)
+            if not above:
+                mount.make_group(name)
+                return
+            parent = self._find_parent(above, name)
+            mount.make_monitor_group(parent, name)
+
+    def _check_parent(self, above: str, name: str) -> None:
+        """Look at what mkdir(2) looks at before resctrl is asked."""
+        folder = files.find(self.mounted, above)
+        if isinstance(folder, files.File):
+            raise NotADirectoryError(errno.ENOTDIR, 'no folder', above)
+        if name in folder:
+            raise FileExistsError(errno.EEXIST, 'it is there', name)
+
+    def _find_parent(self, above: str, name: str) -> groups_mod.Group:
+        """Give the control group whose ``mon_groups`` a path is."""
+        if self.mounted.monitor is None:
+            raise PermissionError(errno.EPERM, 'nothing is monitored', above)
+        if above.split('/')[0] == 'info':
+            raise OSError(errno.ENODEV, 'no place for a group', above)
+        holder, _slash, last = above.rpartition('/')
+        if last != 'mon_groups' or name == 'mon_groups':
+            raise PermissionError(
+                errno.EPERM, 'monitoring groups go below mon_groups', above
+            )
+        return self.mounted.groups[holder]
+
+    def rmdir(self, path: str) -> None:
+        with self._operation('rmdir', path):
+            node = files.find(self.mounted, path)
+            if isinstance(node, files.File):
+                raise NotADirectoryError(errno.ENOTDIR, 'no folder', path)
+            group = self.find_group(path)
+            if group is None or not path:
+                raise PermissionError(errno.EPERM, 'no group', path)
+            if group.parent is None:
+                self.mounted.remove_group(group)
+            else:
+                self.mounted.remove_monitor_group(group)
+
+    def rename(self, path: str, target: str) -> None:
+        """Move a monitoring group; nothing else can be moved."""
+        with self._operation('rename', path):
+            files.find(self.mounted, path)
+            self.mounted.status = ''
+            group = self.find_group(path)
+            if group is None or group.parent is None:
+                raise controls.Refused(
+                    'Source must be a MON group', errno.EPERM
+                )
+            above, _slash, name = target.rpartition('/')
+            if above.rpartition('/')[2] != 'mon_groups':
+                raise controls.Refused(
+                    'Destination must be a mon_groups subdirectory',
+                    errno.EPERM,
+                )
+            files.find(self.mounted, above)
+            parent = self.mounted.groups[above.rpartition('/')[0]]
+            self.mounted.move_monitor_group(group, parent, name)
+
+    def find_group(self, path: str) -> groups_mod.Group | None:
+        """Give the group whose folder a path is."""
+        groups = self.mounted.groups
+        if path in groups:
+            return groups[path]
+        above, _slash, name = path.rpartition('/')
+        holder, _slash, last = above.rpartition('/')
+        if last == 'mon_groups' and holder in groups:
+            return groups[holder].children.get(name)
+        return None
+
+    def _get_file(self, path: str, wanted: int) -> files.File:
+        node = files.find(self.mounted, path)
+        if not isinstance(node, files.File):
+            raise IsADirectoryError(errno.EISDIR, 'a folder', path)
+        # NOTE: kernfs looks at the mode for root as well.
+        if not node.mode & wanted:
+            raise PermissionError(errno.EACCES, 'not permitted', path)
+        return node
+
+    @contextlib.contextmanager
+    def _operation(
+        self, name: str, path: str
+    ) -> Iterator[faults_mod.Fault | None]:
+        """Hold the mutex, have faults happen, keep the kernel's words."""
+        with self.mutex:
+            self.operations.append((name, path))
+            fault = self.faults.take(name, path)
+            if fault is not None:
+                if fault.do:
+                    self.act(*fault.do)
+                if not fault.half:
+                    fault.fail(path)
+            with self._words(path):
+                yield fault
+
+    @contextlib.contextmanager
+    def _words(self, path: str) -> Iterator[None]:
+        """Put what the kernel says of a refusal where it can be read."""
+        try:
+            yield
+        except controls.Refused as refused:
+            if self.mount:
+                self.mount.say(refused.words)
+            raise OSError(
+                refused.errno, os.strerror(refused.errno or 0), path
+            ) from None
+
+
+def _cannot_act(*_what: object) -> object:
+    raise NotImplementedError('nobody is there to do it')

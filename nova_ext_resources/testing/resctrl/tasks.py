@@ -1,0 +1,179 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which threads exist, and who cloned whom.
+
+A thread starts in the group of the one that cloned it; the model asks here
+what happened since it asked last.
+"""
+
+from collections.abc import Collection, Iterable
+import itertools
+import os
+import re
+from typing import Protocol
+
+#: (thread, the one that cloned it), or (thread, None) when it died.
+Change = tuple[int, int | None]
+
+
+class Tasks(Protocol):
+    """Where the model gets its threads from."""
+
+    def exists(self, tid: int) -> bool: ...
+
+    def list_all(self) -> Iterable[int]:
+        """Give all threads, in the order of the kernel's list."""
+
+    def watch(self, tid: int) -> None:
+        """Tell that a thread is about to be put into a group."""
+
+    def list_changes(self, watched: Collection[int]) -> list[Change]:
+        """Give what happened since the last call, in that order."""
+
+
+class MadeUpTasks:
+    """Threads that are numbers only: exact, and under the test's control."""
+
+    def __init__(self) -> None:
+        self._processes: dict[int, int] = {1: 1}
+        self._changes: list[Change] = []
+        self._next = itertools.count(1000)
+
+    def start(self, tid: int | None = None, parent: int = 1) -> int:
+        """Fork a process."""
+        tid = self._add(tid, parent)
+        self._processes[tid] = tid
+        return tid
+
+    def clone(self, parent: int, tid: int | None = None) -> int:
+        """Start a thread."""
+        tid = self._add(tid, parent)
+        self._processes[tid] = self._processes[parent]
+        return tid
+
+    def _add(self, tid: int | None, parent: int) -> int:
+        if tid is None:
+            tid = next(n for n in self._next if n not in self._processes)
+        elif tid in self._processes:
+            raise ValueError(f'{tid} lives')
+        self._changes.append((tid, parent))
+        return tid
+
+    def exit(self, tid: int) -> None:
+        """End a thread, or the process if it is the first of one."""
+        for one in [n for n, p in self._processes.items() if tid in (n, p)]:
+            del self._processes[one]
+            self._changes.append((one, None))
+
+    def exists(self, tid: int) -> bool:
+        return tid in self._processes
+
+    def list_all(self) -> Iterable[int]:
+        return tuple(self._processes)
+
+    def watch(self, tid: int) -> None:
+        pass
+
+    def list_changes(self, watched: Collection[int]) -> list[Change]:
+        changes, self._changes = self._changes, []
+        return changes
+
+
+class ProcTasks:
+    """The threads of this machine.
+
+    ``/proc`` does not tell who cloned a thread. One that is new in a process
+    with a thread in a group is taken as cloned by the first thread of that
+    process, which is what QEMU does with its own. Children of other
+    processes start in the default group.
+    """
+
+    def __init__(self, proc: str = '/proc') -> None:
+        self._proc = proc
+        self._seen: dict[int, set[int]] = {}
+        self._owners: dict[int, tuple[int, str]] = {}
+
+    def exists(self, tid: int) -> bool:
+        return os.path.exists(f'{self._proc}/{tid}')
+
+    def list_all(self) -> Iterable[int]:
+        for pid in sorted(map(int, filter(str.isdigit, self._list('')))):
+            yield from sorted(self._list_threads(pid))
+
+    def watch(self, tid: int) -> None:
+        born = self._find_birth(tid)
+        owner = self._find_process(tid)
+        if born is None or owner is None:
+            return
+        self._owners[tid] = (owner, born)
+        self._seen.setdefault(owner, self._list_threads(owner))
+
+    def list_changes(self, watched: Collection[int]) -> list[Change]:
+        changes: list[Change] = []
+        processes: dict[int, None] = {}
+        for tid in watched:
+            owner, born = self._owners.get(tid, (tid, ''))
+            if self._find_birth(tid) == born:
+                processes[owner] = None
+            else:
+                changes.append((tid, None))
+                self._owners.pop(tid, None)
+        for pid in processes:
+            changes.extend(self._find_clones(pid))
+        return changes
+
+    def _find_clones(self, pid: int) -> Iterable[Change]:
+        threads = self._list_threads(pid)
+        new = threads - self._seen.get(pid, set())
+        self._seen[pid] = threads
+        for tid in sorted(new):
+            self._owners[tid] = (pid, self._find_birth(tid) or '')
+            yield tid, pid
+
+    def _list(self, path: str) -> list[str]:
+        try:
+            return os.listdir(f'{self._proc}/{path}')
+        except OSError:
+            return []
+
+    def _list_threads(self, pid: int) -> set[int]:
+        return {int(name) for name in self._list(f'{pid}/task')}
+
+    def _find_birth(self, tid: int) -> str | None:
+        """Give the start time: a number that is used again has another."""
+        text = self._read(f'{tid}/stat')
+        # The name, in parentheses, may hold anything.
+        return text.rpartition(')')[2].split()[19] if text else None
+
+    def _find_process(self, tid: int) -> int | None:
+        match = re.search(r'^Tgid:\s*(\d+)', self._read(f'{tid}/status'), re.M)
+        return int(match[1]) if match else None
+
+    def _read(self, path: str) -> str:
+        try:
+            with open(f'{self._proc}/{path}', encoding='utf-8') as stream:
+                return stream.read()
+        except (OSError, UnicodeDecodeError):
+            return ''
+
+
+def make(kind: str) -> Tasks:
+    """Make ``made-up`` tasks, or those of ``proc``.
+
+    :raises ValueError: it is neither
+    """
+    if kind == 'made-up':
+        return MadeUpTasks()
+    if kind == 'proc':
+        return ProcTasks()
+    raise ValueError(f'{kind} tasks: made-up or proc are there')
