@@ -130,6 +130,18 @@ class ApplyTest(EnforcementTestCase):
             ['ways apply', 'recorder apply', 'ways release'], self.calls
         )
 
+    def test_the_last_one_is_undone_first(self) -> None:
+        options = loader.register_opts(self.conf, 'recorder', ())
+        last = Ways(options, self.calls)
+        last.failing = {'apply'}
+        chain = enforcement.Enforcement(
+            'host1', {'ways': self.ways, 'all': self.all, 'last': last}
+        )
+
+        self.assertRaises(exception.EnforcementFailed, chain.apply, self.entry)
+
+        self.assertEqual(['recorder release', 'ways release'], self.calls[-2:])
+
     def test_an_undo_that_fails_hides_no_reason(self) -> None:
         self.all.failing = {'apply'}
         self.ways.failing = {'release'}

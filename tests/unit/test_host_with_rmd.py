@@ -10,6 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from collections.abc import Callable
+from typing import Any
+
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
@@ -17,6 +20,7 @@ from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
+from nova_ext_resources.plugins import loader
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit import with_host
 
@@ -379,6 +383,95 @@ class RmdHostTest(with_host.RmdHostTestCase):
 
         self.assertEqual({}, self.read_rows())
         self.assert_agreement(again)
+
+
+class MeanwhileTest(with_host.RmdHostTestCase):
+    """Something happens while the host is being looked at."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        for core in ('10', '20'):
+            self.simulator.add_workload(
+                {'core_ids': [core], 'policy': 'silver'}
+            )
+        inventories = self.load_rmd(loader.INVENTORY_PROVIDERS)
+        self.enforcers = self.load_rmd(loader.ENFORCERS)
+        self.host = with_host.make_host(
+            {'rmd': self.interrupt(inventories['rmd'], 'discover')},
+            {'rmd': self.interrupt(self.enforcers['rmd'], 'list_applied')},
+            self.open_ledger(),
+        )
+        self.acts: list[Callable[[], object]] = []
+        self.host.refresh()
+
+    def interrupt(self, plugin: Any, method: str) -> Any:
+        """Let what waits happen after it has looked at the host."""
+        look = getattr(plugin, method)
+
+        def act() -> Any:
+            seen = look()
+            while self.acts:
+                self.acts.pop()()
+            return seen
+
+        setattr(plugin, method, act)
+        return plugin
+
+    def reserved(self) -> int:
+        return find_inventory(self.host, RDT, CLOS).reserved
+
+    def test_a_claim_that_is_not_in_force_hides_nobody_elses_use(
+        self,
+    ) -> None:
+        self.assertEqual(4, self.reserved())
+        self.host.claim(with_host.make_claim(SERVER))
+
+        self.host.refresh()
+
+        self.assertEqual(5, self.reserved())
+        self.assert_consistent(self.host)
+
+    def test_nor_does_a_server_that_starts_meanwhile(self) -> None:
+        self.acts.append(lambda: self.start(self.host, SERVER))
+
+        self.host.refresh()
+
+        self.assertEqual(5, self.reserved())
+        self.assert_consistent(self.host)
+        self.host.refresh()
+        self.assertEqual(5, self.reserved())
+
+    def test_a_server_that_goes_meanwhile_is_gone(self) -> None:
+        self.start(self.host, SERVER)
+        self.acts.append(lambda: self.host.release(SERVER))
+
+        self.host.refresh()
+
+        self.assert_consistent(self.host)
+        self.host.refresh()
+        self.assertEqual(4, self.reserved())
+
+    def test_a_server_that_starts_meanwhile_is_not_taken_for_lost(
+        self,
+    ) -> None:
+        self.acts.append(lambda: self.start(self.host, SERVER))
+        before = len(self.simulator.requests)
+
+        self.host.heal()
+
+        posts = [
+            one for one in self.simulator.requests[before:] if one[0] != 'GET'
+        ]
+        self.assertEqual([('POST', '/v1/workloads')], posts)
+        self.assertEqual(('GET', '/v1/cache/l3'), self.simulator.requests[-1])
+
+    def test_a_server_that_goes_meanwhile_is_no_stranger(self) -> None:
+        self.start(self.host, SERVER)
+        self.acts.append(lambda: self.host.release(SERVER))
+
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
 
 
 class MixedUpHostTest(with_host.RmdHostTestCase):

@@ -146,7 +146,7 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
     def test_another_size_or_other_cpus_are_made_anew(self) -> None:
         for changed in (
             make_entry(make_ways(3)),
-            make_entry(make_ways(3), cpus=frozenset({4})),
+            make_entry(cpus=frozenset({4})),
         ):
             self.apply(make_entry())
             with self.subTest(changed=changed):
