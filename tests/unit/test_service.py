@@ -194,10 +194,10 @@ class LoadTest(HostServiceTestCase):
         self.assertEqual({}, dict(made.host.view.tracked))
 
     def test_an_unknown_name_stops_the_service(self) -> None:
-        for option, installed_names in (
-            ('inventory_providers', 'fake, rmd'),
-            ('enforcers', 'noop, rmd'),
-            ('claim_tests', 'cache_affinity, capacity'),
+        for option, *installed_names in (
+            ('inventory_providers', 'fake', 'static'),
+            ('enforcers', 'noop', 'rmd'),
+            ('claim_tests', 'cache_affinity', 'capacity'),
         ):
             with self.subTest(option=option):
                 self.assert_refused(
@@ -205,7 +205,7 @@ class LoadTest(HostServiceTestCase):
                     f'[ext_resources]\n{option} = rmdd\n',
                     "'rmdd'",
                     option,
-                    installed_names,
+                    *installed_names,
                 )
 
     def test_a_name_that_is_there_twice_stops_the_service(self) -> None:
