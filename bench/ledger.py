@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import functools
 import json
+import logging
 import os
 import sqlite3
 import statistics
@@ -114,6 +115,8 @@ class Host:
 
 
 def run() -> list[rows_mod.Row]:
+    # It names everybody whom it releases.
+    logging.getLogger(host_mod.__name__).setLevel(logging.ERROR)
     host = Host()
     with tempfile.TemporaryDirectory(prefix='bench-ledger-') as folder:
         return [
