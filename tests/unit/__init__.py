@@ -10,3 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Tests of one part each; without Nova."""
+
+# Settings count where a test is defined: this loads those of all property
+# tests before any of them is.
+from tests.unit import strategies as strategies
