@@ -83,14 +83,19 @@ def take(
 ) -> tuple[view_obj.HostView, tuple[assignment.Assignment, ...]]:
     """Take all units: the new view and what was taken.
 
-    :raises ValueError: something does not fit; run the tests first
+    :raises CapacityExceeded: something does not fit; run the tests first,
+        which know the reasons
     """
     places = list_places(view, request.allocations)
     implied = list_implied(view, places)
     taken = []
     for place, amount in {**places, **implied}.items():
         tracked = view.tracked[place]
-        state, units = trackers[tracked.tracker].take(tracked.state, amount)
+        tracker = trackers[tracked.tracker]
+        if not tracker.fits(tracked.state, amount):
+            short = _make_shortfall(place, amount, tracked.state)
+            raise make_error('', request, [short])
+        state, units = tracker.take(tracked.state, amount)
         view = view.with_state(place, state)
         taken.append(
             assignment.Assignment(
@@ -170,6 +175,41 @@ def _is_near(
     ]
     cpus = request.cpus or frozenset()
     return all(cpus & domain for domain in domains)
+
+
+def make_error(
+    host: str,
+    request: assignment.ClaimRequest,
+    found: Iterable[exception.Shortfall],
+) -> exception.ClaimError:
+    """Give the error of a claim that ``host`` refuses.
+
+    Where no server that leaves would help, the constraints are violated;
+    otherwise the host is busy.
+    """
+    shortfalls = tuple(found)
+    error = (
+        exception.ConstraintsViolated
+        if any(one.is_permanent for one in shortfalls)
+        else exception.CapacityExceeded
+    )
+    return error(
+        host=host,
+        consumer_uuid=request.consumer_uuid,
+        shortfalls=shortfalls,
+    )
+
+
+def _make_shortfall(
+    place: Place, amount: int, state: view_obj.State
+) -> exception.Shortfall:
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=state.available,
+        reason='it does not fit',
+    )
 
 
 def _with_implied(

@@ -39,6 +39,9 @@ from nova_ext_resources.plugins import base
 
 LOG = logging.getLogger(__name__)
 
+#: How many servers one line of the log names.
+_MAX_LISTED = 20
+
 
 class HostResources:
     """Claims, applies, releases and reconciles. Safe to share by threads.
@@ -194,8 +197,15 @@ class HostResources:
             view = self._view
             request, found = claims.find_place(view, request, self._tests)
             if found:
-                raise self._make_error(request, found)
-            self._view, taken = claims.take(view, request, self._trackers)
+                raise claims.make_error(self.host, request, found)
+            try:
+                view, taken = claims.take(view, request, self._trackers)
+            except exception.ClaimError as err:
+                # Only with a set of claim tests that lacks "capacity".
+                raise claims.make_error(
+                    self.host, request, err.shortfalls
+                ) from err
+            self._view = view
             entry = assignment.Entry(
                 consumer_uuid=request.consumer_uuid,
                 assignments=taken,
@@ -212,23 +222,6 @@ class HostResources:
         except exception.LedgerError:
             self._rebook(drop=[entry.consumer_uuid])
             raise
-
-    def _make_error(
-        self,
-        request: assignment.ClaimRequest,
-        found: Iterable[exception.Shortfall],
-    ) -> exception.ClaimError:
-        shortfalls = tuple(found)
-        error = (
-            exception.ConstraintsViolated
-            if any(one.is_permanent for one in shortfalls)
-            else exception.CapacityExceeded
-        )
-        return error(
-            host=self.host,
-            consumer_uuid=request.consumer_uuid,
-            shortfalls=shortfalls,
-        )
 
     def apply(self, consumer_uuid: str) -> None:
         """Put a server's claim into force; again is once.
@@ -317,9 +310,13 @@ class HostResources:
         gone = sorted(set(self.entries) - set(live))
         if gone:
             LOG.warning(
-                'Host %(host)s: releasing what servers hold that are gone: '
-                '%(uuids)s',
-                {'host': self.host, 'uuids': ', '.join(gone)},
+                'Host %(host)s: releasing what %(count)d servers hold that '
+                'are gone, such as %(uuids)s',
+                {
+                    'host': self.host,
+                    'count': len(gone),
+                    'uuids': ', '.join(gone[:_MAX_LISTED]),
+                },
             )
             try:
                 self._release(gone)

@@ -163,7 +163,7 @@ class TestTake(base.TestCase):
 
         try:
             claims.take(host, request, TRACKERS)
-        except ValueError:
+        except exception.CapacityExceeded:
             was_taken = False
         else:
             was_taken = True
@@ -178,7 +178,7 @@ class TestTake(base.TestCase):
 
         try:
             after, held = take(host, allocations)
-        except ValueError:
+        except exception.CapacityExceeded:
             after, held = host, ()
 
         self.assertEqual(before, stats.encode(host))

@@ -230,6 +230,18 @@ class ClaimTest(with_host.HostTestCase):
             [CLOS], [one.resource_class for one in err.shortfalls]
         )
 
+    def test_what_no_test_refuses_is_not_taken_unless_it_fits(self) -> None:
+        self.host._tests = ()
+
+        err = self.assertRaises(
+            exception.CapacityExceeded,
+            self.host.claim,
+            with_host.make_claim(SERVER, 12),
+        )
+
+        self.assertIn('host1', str(err))
+        self.assertEqual({}, self.read_rows())
+
     def test_nothing_is_claimed_that_cannot_be_written_down(self) -> None:
         before = self.host.view
         self.host._ledger._db.execute('PRAGMA query_only = 1')
