@@ -168,6 +168,7 @@ class Enforcement:
     ) -> bool:
         return any(
             entry.consumer_uuid not in applied[name]
+            or not enforcer.is_in_force(entry)
             for name, enforcer in self._enforcers.items()
             if name in applied and _serves_any(enforcer, entry)
         )

@@ -115,6 +115,7 @@ class HostService:
         enforcers = loader.load_with_options(
             loader.ENFORCERS, options.enforcers, conf, host
         )
+        loader.check_compatible(providers, enforcers)
         tests = loader.load_claim_tests(options.claim_tests, trackers)
         self.grammar = loader.load_grammar()
         self._placement = placement_client.from_conf(conf)

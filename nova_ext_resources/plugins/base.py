@@ -37,6 +37,9 @@ class InventoryProvider(abc.ABC):
     #: Options of the plugin's own group.
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
 
+    #: Plugins, of either kind, that manage the same part of the host.
+    EXCLUDES: ClassVar[frozenset[str]] = frozenset()
+
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         self.options = options
         self.host = host
@@ -154,6 +157,9 @@ class Enforcer(abc.ABC):
     #: whole value must match.
     EXTRA_SPECS: ClassVar[Mapping[str, str]] = {}
 
+    #: Plugins, of either kind, that manage the same part of the host.
+    EXCLUDES: ClassVar[frozenset[str]] = frozenset()
+
     #: Resource classes that it puts into force; None stands for any.
     RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset()
 
@@ -188,3 +194,11 @@ class Enforcer(abc.ABC):
 
         :raises EnforcementFailed: it cannot be told now
         """
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        """Look closer at one that ``list_applied`` has just given.
+
+        No I/O: decides on what ``list_applied`` saw. False lets healing
+        apply it again.
+        """
+        return True

@@ -17,7 +17,7 @@ and go on; a host would then under-report what it has.
 """
 
 import collections
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import importlib.metadata
 from typing import Any, TypeVar
 
@@ -124,6 +124,25 @@ def load_with_options(
         options = register_opts(conf, name, cls.OPTIONS)
         plugins[name] = make(namespace, name, cls, options, host)
     return plugins
+
+
+def check_compatible(*enabled: Mapping[str, Any]) -> None:
+    """Make sure that no two plugins manage the same part of the host.
+
+    :param enabled: inventory providers and enforcers by name
+    :raises InvalidConfiguration: two of them do
+    """
+    names = {name for plugins in enabled for name in plugins}
+    for plugins in enabled:
+        for name, plugin in plugins.items():
+            for other in sorted(plugin.EXCLUDES & names):
+                raise exception.InvalidConfiguration(
+                    option='[ext_resources] inventory_providers, enforcers',
+                    value=', '.join(sorted(names)),
+                    reason=f'{name} and {other} manage the same part of the '
+                    'host and would undo what the other does; name only one '
+                    'of them, in both options',
+                )
 
 
 def register_opts(
