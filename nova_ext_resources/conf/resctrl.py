@@ -1,0 +1,91 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Options of ``[ext_resources_resctrl]``, for inventory and enforcer."""
+
+import copy
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    'ext_resources_resctrl',
+    title='Resource control of the kernel',
+    help='How this host gives out ways of the last-level cache and memory '
+    'bandwidth through the resctrl file system of the kernel.',
+)
+
+OPTS = (
+    cfg.StrOpt(
+        'path',
+        default='/sys/fs/resctrl',
+        regex='^/',
+        help="""
+Where the kernel's resctrl file system is mounted.
+
+It is not mounted by this package: its mount options (``cdp``, ``mba_MBps``)
+are the deployer's choice.
+""",
+    ),
+    cfg.StrOpt(
+        'cpu_path',
+        default='/sys/devices/system/cpu',
+        regex='^/',
+        help="""
+Where the kernel shows which CPUs share a cache. Other values serve trials.
+""",
+    ),
+    cfg.IntOpt(
+        'reserved_ways',
+        default=1,
+        min=1,
+        max=64,
+        help="""
+Ways of each last-level cache that the host keeps for itself.
+
+The host's own processes, and servers that ask for no ways, share what is not
+sold; these ways are never sold, so that something is always left to them.
+Where the kernel names ways that I/O devices fill too (``shareable_bits``),
+those are never sold either and count towards this number.
+""",
+    ),
+    cfg.IntOpt(
+        'memory_bandwidth',
+        default=0,
+        min=0,
+        max=2147483647,
+        help="""
+Memory bandwidth of each last-level cache domain in MB per second.
+
+The kernel does not tell it. Needed to sell CUSTOM_MEMORY_BANDWIDTH_MBPS where
+the kernel counts in MB per second (mounted with ``mba_MBps``) or in the
+absolute units of AMD; elsewhere percent are sold and it is not used.
+
+Possible values:
+
+* 0: no memory bandwidth is sold in MB per second
+* what a benchmark such as STREAM reaches on one domain
+""",
+    ),
+)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Declare them on ``conf``."""
+    # oslo.config copies a group, but not the values in it: two ConfigOpts
+    # would share their overrides.
+    conf.register_group(copy.deepcopy(GROUP))
+    conf.register_opts(OPTS, group=GROUP.name)
+
+
+def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
+    """Give them to oslo-config-generator."""
+    return [(GROUP, list(OPTS))]

@@ -1,0 +1,75 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Units of memory bandwidth: what is sold, and what the kernel takes. Pure.
+
+The kernel speaks in one of three units (documentation, "Memory bandwidth
+Allocation"): percent of the maximum; MB/s, when mounted with ``mba_MBps``; or
+on AMD multiples of 1/8 GB/s. It never tells which; the numbers do.
+"""
+
+import enum
+
+from nova_ext_resources.resctrl import info as info_mod
+
+MAX_PERCENT = 100
+
+#: 1/8 GB/s in MB/s. Where a GB is 1024 MB the server gets more, not less.
+AMD_UNIT = 125
+
+
+class Unit(enum.StrEnum):
+    """What one unit of the kernel's number is."""
+
+    PERCENT = 'percent'
+    MBPS = 'MB/s'
+    EIGHTH_GBPS = '1/8 GB/s'
+
+
+def find_unit(info: info_mod.BandwidthInfo, default: int) -> Unit:
+    """Tell the unit.
+
+    :param default: the largest value of the default group, which is the
+        maximum unless somebody has limited the host itself
+    """
+    if not info.is_linear:
+        return Unit.EIGHTH_GBPS
+    return Unit.MBPS if default > MAX_PERCENT else Unit.PERCENT
+
+
+def to_kernel(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
+    """Round as the hardware does, upwards: never below what was sold.
+
+    :param amount: in percent, or in MB/s for the other two units
+    """
+    if unit is Unit.MBPS:
+        # The kernel regulates it by itself. Some versions round the number
+        # to the granularity, which is in percent, all the same.
+        return round_up(amount, info.granularity)
+    if unit is Unit.EIGHTH_GBPS:
+        amount = round_up(amount, AMD_UNIT) // AMD_UNIT
+    value = round_up(max(amount, info.minimum, 1), info.granularity)
+    return min(value, MAX_PERCENT) if unit is Unit.PERCENT else value
+
+
+def to_amount(unit: Unit, value: int) -> int:
+    """Give what a number of the kernel is in percent or in MB/s."""
+    return value * AMD_UNIT if unit is Unit.EIGHTH_GBPS else value
+
+
+def find_step(info: info_mod.BandwidthInfo, unit: Unit) -> int:
+    """Give the step in which it can be sold, in percent or in MB/s."""
+    return 1 if unit is Unit.MBPS else to_amount(unit, info.granularity)
+
+
+def round_up(amount: int, step: int) -> int:
+    return -(-amount // step) * step

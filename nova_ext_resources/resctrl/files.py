@@ -1,0 +1,182 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The file system of resctrl: the one seam to the kernel.
+
+Everything else in this package works on a :class:`FileSystem`; tests bring
+one of their own.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import errno
+import fcntl
+import importlib
+import os
+import time
+from typing import Protocol
+
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import system
+
+#: Seconds in which another program must be done with its changes.
+LOCK_TIMEOUT = 10.0
+
+#: Seconds between two attempts to get the lock.
+LOCK_PAUSE = 0.005
+
+_CHUNK = 1 << 16
+
+STATUS = 'info/last_cmd_status'
+
+
+class FileSystem(Protocol):
+    """Paths are relative to the mount; '' is the mount itself.
+
+    Everything raises OSError as the kernel gives it.
+    """
+
+    def read(self, path: str) -> str:
+        """Give the whole file."""
+
+    def write(self, path: str, text: str) -> None:
+        """Write in a single system call: one call is one command."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a group."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove a group; the kernel empties it."""
+
+    def listdir(self, path: str) -> list[str]:
+        """Give the names of files and folders."""
+
+    def lock(self, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock of the mount, as the kernel documents."""
+
+
+class RealFileSystem:
+    """The kernel's own, at ``root``.
+
+    Writes go through a privileged helper where this process may not write
+    itself.
+
+    :param timeout: seconds to wait for the lock
+    """
+
+    def __init__(self, root: str, *, timeout: float = LOCK_TIMEOUT) -> None:
+        self.root = root
+        self._timeout = timeout
+
+    def _resolve(self, path: str) -> str:
+        return os.path.join(self.root, path) if path else self.root
+
+    def read(self, path: str) -> str:
+        handle = os.open(self._resolve(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            chunks = iter(lambda: os.read(handle, _CHUNK), b'')
+            return b''.join(chunks).decode('utf-8', 'replace')
+        finally:
+            os.close(handle)
+
+    def write(self, path: str, text: str) -> None:
+        self._choose(system.write, 'write')(self._resolve(path), text)
+
+    def mkdir(self, path: str) -> None:
+        self._choose(os.mkdir, 'mkdir')(self._resolve(path))
+
+    def rmdir(self, path: str) -> None:
+        self._choose(os.rmdir, 'rmdir')(self._resolve(path))
+
+    def _choose(
+        self, direct: Callable[..., None], name: str
+    ) -> Callable[..., None]:
+        """A helper is only needed where the mount is not ours to write."""
+        if os.access(self.root, os.W_OK):
+            return direct
+        # oslo.privsep imports eventlet where that is installed: only who
+        # cannot do without shall have it.
+        privsep = importlib.import_module('nova_ext_resources.resctrl.privsep')
+        helped: Callable[..., None] = getattr(privsep, name)
+        return helped
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(self._resolve(path))
+
+    @contextlib.contextmanager
+    def lock(self, exclusive: bool) -> Iterator[None]:
+        handle = os.open(
+            self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        )
+        try:
+            self._wait(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            # Closing gives the lock back.
+            yield
+        finally:
+            os.close(handle)
+
+    def _wait(self, handle: int, how: int) -> None:
+        # A program that never gives the lock back must not hang the host.
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return fcntl.flock(handle, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OSError(
+                        errno.EBUSY,
+                        f'another program holds the lock of {self.root} for '
+                        f'more than {self._timeout:g} s; "lslocks" tells '
+                        'which',
+                    ) from None
+                time.sleep(LOCK_PAUSE)
+
+
+@contextlib.contextmanager
+def translated(files: FileSystem, action: str) -> Iterator[None]:
+    """Turn OSError into typed errors, with the kernel's own words.
+
+    :raises ResctrlError: the block failed
+    """
+    try:
+        yield
+    except OSError as err:
+        raise errors.from_os_error(action, err, _read_status(files)) from err
+
+
+@contextlib.contextmanager
+def locked(files: FileSystem, *, exclusive: bool) -> Iterator[None]:
+    """Hold the lock of the mount.
+
+    :raises ResctrlMissing: there is no mount
+    :raises ResctrlBusy: another program does not give it back
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.lock(exclusive))
+        except (FileNotFoundError, NotADirectoryError) as err:
+            raise errors.ResctrlMissing(
+                action='find it',
+                reason=f'{err.filename or "the folder"} is not there; the '
+                'CPU or the kernel has no resource control, or it is not '
+                'mounted (mount -t resctrl resctrl /sys/fs/resctrl)',
+            ) from err
+        except OSError as err:
+            raise errors.from_os_error('lock it', err, '') from err
+        yield
+
+
+def _read_status(files: FileSystem) -> str:
+    try:
+        return files.read(STATUS)
+    except OSError:
+        return ''

@@ -1,0 +1,137 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The text of a ``schemata`` file, and what it means. Pure.
+
+One line per control, ``L3:0=7ff;1=7ff`` or ``MB:0=100;1= 50``; masks are hex
+and bandwidths decimal (kernel documentation, *User Interface for Resource
+Control feature*, "Schemata files"). The kernel pads names and values.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from nova_ext_resources.objects import bitmask
+
+#: Control, such as ``L3`` or ``MB`` -> domain -> mask or bandwidth.
+Schemata: TypeAlias = Mapping[str, Mapping[int, int]]
+
+BANDWIDTH = 'MB'
+
+#: Names of the controls of a last-level cache: one of them, or the two that
+#: code/data prioritisation makes of it.
+L3_CONTROLS = ('L3', 'L3CODE', 'L3DATA')
+
+#: In a group that is set up for pseudo-locking.
+_UNINITIALIZED = 'uninitialized'
+
+
+def parse(text: str) -> dict[str, dict[int, int]]:
+    """Read a whole file; controls without values are left out.
+
+    :raises ValueError: it is something else, or half of a file
+    """
+    found: dict[str, dict[int, int]] = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        name, colon, values = line.partition(':')
+        name = name.strip()
+        if not colon or not name or name in found:
+            raise ValueError(f'{line!r} is no line of a schemata file')
+        if values.strip() != _UNINITIALIZED:
+            found[name] = _parse_values(name, values)
+    if text and not text.endswith('\n'):
+        raise ValueError('the last line of the schemata file is cut off')
+    return found
+
+
+def _parse_values(name: str, text: str) -> dict[int, int]:
+    values = {}
+    for part in text.split(';'):
+        domain, equals, value = part.partition('=')
+        if not equals or not domain.strip().isdecimal():
+            raise ValueError(f'{part!r} of {name} is not DOMAIN=VALUE')
+        values[int(domain)] = _parse_value(name, value.strip())
+    return values
+
+
+def _parse_value(name: str, text: str) -> int:
+    if name != BANDWIDTH:
+        return bitmask.parse_mask(text)
+    if not text.isdecimal():
+        raise ValueError(f'{text!r} is no memory bandwidth')
+    return int(text)
+
+
+def format_lines(schemata: Schemata) -> str:
+    """Make what is written to the kernel; the last line ends too.
+
+    The kernel refuses a write that does not end with a line feed.
+    """
+    return ''.join(
+        f'{name}:{_format_values(name, values)}\n'
+        for name, values in schemata.items()
+        if values
+    )
+
+
+def _format_values(name: str, values: Mapping[int, int]) -> str:
+    write = str if name == BANDWIDTH else bitmask.format_mask
+    return ';'.join(f'{i}={write(v)}' for i, v in sorted(values.items()))
+
+
+def make_difference(
+    before: Schemata, wanted: Schemata
+) -> dict[str, dict[int, int]]:
+    """Give what must be written to come from one to the other."""
+    changed = {
+        name: {
+            domain: value
+            for domain, value in values.items()
+            if before.get(name, {}).get(domain) != value
+        }
+        for name, values in wanted.items()
+    }
+    return {name: values for name, values in changed.items() if values}
+
+
+def find_deviation(wanted: Schemata, found: Schemata) -> str:
+    """Say where the kernel shows something else than was written, or ''."""
+    for name, values in wanted.items():
+        for domain, value in sorted(values.items()):
+            real = found.get(name, {}).get(domain)
+            if real == value:
+                continue
+            wrote = _format_values(name, {domain: value})
+            shown = (
+                'nothing'
+                if real is None
+                else _format_values(name, {domain: real})
+            )
+            return f'{name}:{wrote} is wanted and {shown} is shown'
+    return ''
+
+
+def find_l3_controls(schemata: Schemata) -> tuple[str, ...]:
+    return tuple(name for name in L3_CONTROLS if name in schemata)
+
+
+def get_ways(schemata: Schemata, domain: int) -> int:
+    """Give the last-level ways of a group in a domain.
+
+    With code/data prioritisation, those of either kind.
+    """
+    mask = 0
+    for name in L3_CONTROLS:
+        mask |= schemata.get(name, {}).get(domain, 0)
+    return mask

@@ -1,0 +1,77 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which CPUs use which cache, from sysfs. Only reads."""
+
+from collections.abc import Iterator
+import os
+import re
+
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.resctrl import errors
+
+_INDEX = re.compile(r'index[0-9]+')
+
+#: Of a last-level cache.
+L3 = 3
+
+
+def read_domains(cpu_path: str, level: int = L3) -> dict[int, frozenset[int]]:
+    """Give cache id -> its CPUs that are online.
+
+    The ids are those of the domains in a schemata file.
+
+    :param cpu_path: ``/sys/devices/system/cpu``
+    :raises ResctrlError: it cannot be read
+    """
+    domains: dict[int, frozenset[int]] = {}
+    try:
+        # CPUs that are offline say nothing of their caches.
+        for cpu in sorted(bitmask.parse_list(_read(cpu_path, 'online'))):
+            # CPUs that share a cache all say the same.
+            if not any(cpu in cpus for cpus in domains.values()):
+                domains.update(_read_caches(cpu_path, cpu, level))
+    except (OSError, ValueError) as err:
+        raise errors.ResctrlFailed(
+            action=f'read the caches of {cpu_path}', reason=str(err)
+        ) from err
+    return domains
+
+
+def read_online(cpu_path: str) -> frozenset[int]:
+    """Give the CPUs that are online.
+
+    :raises ResctrlError: it cannot be read
+    """
+    try:
+        return bitmask.parse_list(_read(cpu_path, 'online'))
+    except (OSError, ValueError) as err:
+        raise errors.ResctrlFailed(
+            action=f'read {cpu_path}/online', reason=str(err)
+        ) from err
+
+
+def _read_caches(
+    cpu_path: str, cpu: int, level: int
+) -> Iterator[tuple[int, frozenset[int]]]:
+    folder = os.path.join(cpu_path, f'cpu{cpu}', 'cache')
+    names = os.listdir(folder)
+    for name in sorted(filter(_INDEX.fullmatch, names)):
+        index = os.path.join(folder, name)
+        if _read(index, 'level') == str(level):
+            shared = bitmask.parse_list(_read(index, 'shared_cpu_list'))
+            yield int(_read(index, 'id')), shared
+
+
+def _read(folder: str, name: str) -> str:
+    with open(os.path.join(folder, name), encoding='utf-8') as file:
+        return file.read().strip()
