@@ -13,15 +13,13 @@
 from collections.abc import Callable
 from typing import Any
 
-import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
-from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import inventory
 from nova_ext_resources.plugins import loader
 from nova_ext_resources.testing.rmd_simulator import faults
+from tests.unit import backend
 from tests.unit import with_host
 
 WAYS = with_host.WAYS
@@ -34,88 +32,32 @@ OTHER = uuidsentinel.other
 THIRD = uuidsentinel.third
 
 
-def find_inventory(
-    host: host_mod.HostResources, rp_uuid: str, resource_class: str
-) -> inventory.Inventory:
-    tree = {one.rp_uuid: one for one in host.providers()}
-    return tree[rp_uuid].inventories[resource_class]
+class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
+    BACKEND = 'rmd'
+    LOWEST = 1
 
-
-class RmdHostTest(with_host.RmdHostTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.host = self.make_rmd_host()
-
-    def reopen(self) -> host_mod.HostResources:
-        """Restart the service."""
-        self.host.close()
+    def make_backend_host(self) -> host_mod.HostResources:
         return self.make_rmd_host()
 
-    def test_claimed_ways_come_into_force(self) -> None:
-        entry = self.start(self.host, SERVER, 4)
+    def add_foreign(self, name: str, masks: dict[int, int]) -> None:
+        self.simulator.add_foreign_group(
+            name, {number: mask << 1 for number, mask in masks.items()}
+        )
 
-        self.assertEqual(assignment.State.APPLIED, entry.state)
-        self.assert_agreement(self.host)
+    def remove_foreign(self, name: str) -> None:
+        self.simulator.remove_foreign_group(name)
 
-    def test_released_ways_are_free_for_the_next_server(self) -> None:
-        for _ in range(3):
-            self.start(self.host, SERVER, 6)
-            self.host.release(SERVER)
+    def break_backend(self) -> None:
+        self.simulator.refuse_connections()
 
-        self.assertEqual({}, self.list_in_force())
-        self.assert_agreement(self.host)
+    def mend_backend(self) -> None:
+        self.simulator.accept_connections()
 
-    def test_discovery_while_servers_run_reserves_nothing_for_them(
-        self,
-    ) -> None:
-        before = find_inventory(self.host, DOMAINS[0], WAYS)
-        self.start(self.host, SERVER, 4)
+    def lose_everything(self) -> None:
+        self.simulator.restart(keep_database=False)
 
-        self.host.refresh()
-
-        self.assertEqual(before, find_inventory(self.host, DOMAINS[0], WAYS))
-        self.assert_agreement(self.host)
-        self.host.release(SERVER)
-        self.host.refresh()
-        self.assertEqual(before, find_inventory(self.host, DOMAINS[0], WAYS))
-
-    def test_two_servers_get_ways_of_their_own(self) -> None:
-        self.start(self.host, SERVER, 4)
-        self.start(self.host, OTHER, 2, cpus=frozenset({3}))
-
-        self.assert_agreement(self.host)
-
-    def test_ways_that_rmd_gave_in_another_order_are_known_exactly(
-        self,
-    ) -> None:
-        # RMD gives from one end to whom is applied first.
-        for uuid, cpu in ((SERVER, 1), (OTHER, 2), (THIRD, 3)):
-            self.host.claim(
-                with_host.make_claim(uuid, 2, cpus=frozenset({cpu}))
-            )
-        for uuid in (OTHER, THIRD):
-            self.host.apply(uuid)
-            self.assert_consistent(self.host)
-
-        self.host.apply(SERVER)
-
-        self.assert_agreement(self.host)
-        self.host.release(OTHER)
-        self.assert_agreement(self.host)
-
-    def test_ways_of_other_software_are_reserved(self) -> None:
-        before = find_inventory(self.host, DOMAINS[0], WAYS)
-        self.simulator.add_foreign_group('db', {0: 0b110, 1: 0b1110000000})
-
-        self.host.refresh()
-
-        after = find_inventory(self.host, DOMAINS[0], WAYS)
-        self.assertEqual(before.total, after.total)
-        self.assertEqual(before.reserved + 2, after.reserved)
-        self.simulator.remove_foreign_group('db')
-        self.host.refresh()
-        self.assertEqual(before, find_inventory(self.host, DOMAINS[0], WAYS))
+    def count_changes(self) -> int:
+        return sum(one != 'GET' for one, _path in self.simulator.requests)
 
     def test_a_class_of_service_of_others_is_reserved(self) -> None:
         self.simulator.add_workload(
@@ -124,32 +66,9 @@ class RmdHostTest(with_host.RmdHostTestCase):
 
         self.host.refresh()
 
-        self.assertEqual(3, find_inventory(self.host, RDT, CLOS).reserved)
-
-    def test_a_foreign_use_that_nobody_has_seen_yet_refuses_the_claim(
-        self,
-    ) -> None:
-        self.simulator.add_foreign_group('db', {0: 0b1111110})
-
-        err = self.assertRaises(
-            exception.CapacityExceeded, self.start, self.host, SERVER, 4
+        self.assertEqual(
+            3, backend.find_inventory(self.host, RDT, CLOS).reserved
         )
-
-        self.assertIn('something else on the host uses it', str(err))
-        self.assertEqual({}, self.list_in_force())
-        self.assert_agreement(self.host)
-
-    def test_a_failed_look_keeps_the_last_inventory(self) -> None:
-        before = self.host.providers()
-        view = self.host.view
-        self.simulator.refuse_connections()
-
-        self.host.refresh()
-
-        self.assertEqual(before, self.host.providers())
-        self.assertEqual(view, self.host.view)
-        self.assertIn('rmd', self.host.found.failures)
-        self.assertTrue(self.host.found.is_complete)
 
     def test_a_failure_is_logged_once_until_it_changes(self) -> None:
         self.simulator.refuse_connections()
@@ -170,21 +89,6 @@ class RmdHostTest(with_host.RmdHostTestCase):
             self.host.refresh()
         self.assertEqual(1, self.log.output.count('works again'))
         self.assertEqual({}, self.host.found.failures)
-
-    def test_nothing_leaks_when_rmd_is_down_at_apply(self) -> None:
-        self.host.claim(with_host.make_claim(SERVER))
-        self.simulator.refuse_connections()
-
-        self.assertRaises(exception.EnforcementFailed, self.host.apply, SERVER)
-        self.assertEqual({SERVER: 'releasing'}, self.read_rows())
-        self.host.heal()
-        self.assertTrue(self.host.problems)
-
-        self.simulator.accept_connections()
-        self.host.heal()
-        self.assertEqual((), self.host.problems)
-        self.assertEqual({}, self.read_rows())
-        self.assert_agreement(self.host)
 
     def test_nothing_leaks_whenever_a_request_of_a_start_fails(self) -> None:
         for number in range(1, 12):
@@ -231,159 +135,6 @@ class RmdHostTest(with_host.RmdHostTestCase):
         self.assert_agreement(self.host)
         self.assertEqual({}, self.read_rows())
 
-    def test_a_release_that_failed_is_finished_later(self) -> None:
-        self.start(self.host, SERVER)
-        self.simulator.refuse_connections()
-        self.assertRaises(
-            exception.EnforcementFailed, self.host.release, SERVER
-        )
-        self.assert_consistent(self.host)
-        self.simulator.accept_connections()
-
-        self.host.heal()
-
-        self.assertEqual({}, self.read_rows())
-        self.assert_agreement(self.host)
-
-    def test_a_release_that_failed_is_finished_after_a_restart(self) -> None:
-        self.start(self.host, SERVER)
-        self.simulator.refuse_connections()
-        self.assertRaises(
-            exception.EnforcementFailed, self.host.release, SERVER
-        )
-        self.simulator.accept_connections()
-        again = self.reopen()
-
-        again.reconcile([SERVER])
-
-        self.assertEqual({}, self.read_rows())
-        self.assert_agreement(again)
-
-    def test_what_rmd_lost_in_a_reboot_is_restored_for_everybody(
-        self,
-    ) -> None:
-        entries = [
-            self.start(self.host, uuid, ways, cpus=frozenset({cpu}))
-            for uuid, ways, cpu in ((SERVER, 2, 1), (OTHER, 1, 2))
-        ]
-        self.simulator.restart(keep_database=False)
-        self.assertEqual({}, self.list_in_force())
-
-        self.host.refresh()
-        self.host.heal()
-
-        self.assertEqual(
-            entries, [self.host.entries[u] for u in (SERVER, OTHER)]
-        )
-        self.assert_agreement(self.host)
-
-    def test_the_ledger_follows_the_ways_that_rmd_then_chooses(self) -> None:
-        for uuid, cpu in ((SERVER, 1), (OTHER, 2)):
-            self.start(self.host, uuid, 2, cpus=frozenset({cpu}))
-        before = with_host.masks_of(self.host.entries)
-        self.simulator.restart(keep_database=False)
-        low = min(before[DOMAINS[0]])
-        self.simulator.add_foreign_group('db', {0: low})
-
-        self.host.heal()
-
-        self.assertNotEqual(before, with_host.masks_of(self.host.entries))
-        self.assert_agreement(self.host)
-
-    def test_who_cannot_be_restored_stays_on_record_and_is_reported(
-        self,
-    ) -> None:
-        for uuid, cpu in ((SERVER, 1), (OTHER, 2)):
-            self.start(self.host, uuid, 3, cpus=frozenset({cpu}))
-        self.simulator.restart(keep_database=False)
-        self.simulator.add_foreign_group('db', {0: 0b1110})
-
-        for _ in range(2):
-            self.host.heal()
-
-        self.assertEqual(
-            {SERVER: 'applied', OTHER: 'applied'}, self.read_rows()
-        )
-        (problem,) = self.host.problems
-        self.assertEqual(1, self.log.output.count(problem))
-        self.simulator.remove_foreign_group('db')
-        self.host.heal()
-        self.assertEqual((), self.host.problems)
-        self.assert_agreement(self.host)
-
-    def test_strangers_are_reported_once_and_left_alone(self) -> None:
-        self.start(self.host, SERVER)
-        self.host.close()
-        self.ledger_path += '.new'
-        again = self.make_rmd_host()
-
-        for _ in range(2):
-            again.reconcile([])
-
-        (problem,) = again.problems
-        self.assertIn(SERVER, problem)
-        self.assertEqual(1, self.log.output.count(problem))
-        self.assertIn(SERVER, self.list_in_force())
-        self.assertEqual({}, again.entries)
-
-    def test_servers_that_are_gone_are_released_at_the_start(self) -> None:
-        for uuid, cpu in ((SERVER, 1), (OTHER, 2)):
-            self.start(self.host, uuid, 2, cpus=frozenset({cpu}))
-        again = self.reopen()
-
-        again.reconcile([OTHER])
-
-        self.assertEqual({OTHER: 'applied'}, self.read_rows())
-        self.assert_agreement(again)
-
-    def test_a_start_while_rmd_is_down_is_mended_later(self) -> None:
-        self.start(self.host, SERVER)
-        self.start(self.host, OTHER, cpus=frozenset({3}))
-        self.simulator.refuse_connections()
-        again = self.reopen()
-
-        again.reconcile([OTHER])
-        self.assertTrue(again.problems)
-
-        self.simulator.accept_connections()
-        again.refresh()
-        again.heal()
-        self.assertEqual({OTHER: 'applied'}, self.read_rows())
-        self.assert_agreement(again)
-
-    def test_what_is_in_force_is_not_touched_by_healing(self) -> None:
-        self.start(self.host, SERVER)
-        before = len(self.simulator.requests)
-
-        self.host.heal()
-        self.host.apply(SERVER)
-
-        methods = {one for one, _ in self.simulator.requests[before:]}
-        self.assertEqual({'GET'}, methods)
-
-    def test_a_crash_between_rmd_and_the_ledger_is_made_good(self) -> None:
-        self.host.claim(with_host.make_claim(SERVER, 2))
-        entry = self.host.entries[SERVER]
-        # RMD has it, and the process ends before it is written down.
-        self.host._enforcement.apply(entry)
-        again = self.reopen()
-
-        again.reconcile([SERVER])
-
-        self.assertEqual({SERVER: 'applied'}, self.read_rows())
-        self.assert_agreement(again)
-
-    def test_a_crash_between_release_and_ledger_is_made_good(self) -> None:
-        entry = self.start(self.host, SERVER)
-        self.host._ledger.set_state([SERVER], assignment.State.RELEASING)
-        self.host._enforcement.release_all([entry])
-        again = self.reopen()
-
-        again.reconcile([SERVER])
-
-        self.assertEqual({}, self.read_rows())
-        self.assert_agreement(again)
-
 
 class MeanwhileTest(with_host.RmdHostTestCase):
     """Something happens while the host is being looked at."""
@@ -418,7 +169,7 @@ class MeanwhileTest(with_host.RmdHostTestCase):
         return plugin
 
     def reserved(self) -> int:
-        return find_inventory(self.host, RDT, CLOS).reserved
+        return backend.find_inventory(self.host, RDT, CLOS).reserved
 
     def test_a_claim_that_is_not_in_force_hides_nobody_elses_use(
         self,

@@ -82,7 +82,7 @@ def load_pure() -> tuple[
 
 
 @functools.cache
-def _load_class(namespace: str, name: str) -> Any:
+def load_class(namespace: str, name: str) -> Any:
     return loader.load_classes(namespace, [name])[name]
 
 
@@ -90,7 +90,7 @@ def load(
     conf: cfg.ConfigOpts, namespace: str, name: str, **options: Any
 ) -> dict[str, Any]:
     """Make a plugin as a service does, with these options."""
-    cls = _load_class(namespace, name)
+    cls = load_class(namespace, name)
     group = loader.register_opts(conf, name, cls.OPTIONS)
     for option, value in options.items():
         conf.set_override(option, value, f'{loader.GROUP_PREFIX}{name}')
@@ -193,7 +193,42 @@ class HostTestCase(base.TestCase):
         )
 
 
-class RmdHostTestCase(HostTestCase):
+class BackendTestCase(HostTestCase):
+    """Has something that puts ways into force, and can look at it."""
+
+    def list_in_force(self) -> dict[str, dict[int, int]]:
+        """Give server -> masks that are in force, whoever made it."""
+        raise NotImplementedError
+
+    def start(
+        self,
+        host: host_mod.HostResources,
+        consumer_uuid: str,
+        ways: int = 2,
+        **fields: Any,
+    ) -> assignment.Entry:
+        """Claim and apply, as the build of a server does."""
+        host.claim(make_claim(consumer_uuid, ways, **fields))
+        host.apply(consumer_uuid)
+        entry = host.find_entry(consumer_uuid)
+        assert entry is not None
+        return entry
+
+    def assert_agreement(self, host: host_mod.HostResources) -> None:
+        """Ledger, view and host say the same."""
+        self.assert_consistent(host)
+        in_force = self.list_in_force()
+        self.assertEqual(set(host.entries), set(in_force))
+        for uuid, entry in host.entries.items():
+            for one in entry.assignments:
+                if one.resource_class == WAYS:
+                    cache_id = int(one.rp_key.removeprefix('L3_'))
+                    self.assertEqual(
+                        f'{in_force[uuid][cache_id]:x}', one.units['mask']
+                    )
+
+
+class RmdHostTestCase(BackendTestCase):
     """Has a simulated RMD and makes hosts that use it."""
 
     #: Fields of the simulator's settings, for all tests of a class.
@@ -223,20 +258,6 @@ class RmdHostTestCase(HostTestCase):
         host.refresh()
         return host
 
-    def start(
-        self,
-        host: host_mod.HostResources,
-        consumer_uuid: str,
-        ways: int = 2,
-        **fields: Any,
-    ) -> assignment.Entry:
-        """Claim and apply, as the build of a server does."""
-        host.claim(make_claim(consumer_uuid, ways, **fields))
-        host.apply(consumer_uuid)
-        entry = host.find_entry(consumer_uuid)
-        assert entry is not None
-        return entry
-
     def list_in_force(self) -> dict[str, dict[int, int]]:
         """Give server -> masks that are in force in RMD, whoever made it."""
         return {
@@ -244,16 +265,3 @@ class RmdHostTestCase(HostTestCase):
             for group in self.simulator.list_groups()
             for uuid in group['workloads']
         }
-
-    def assert_agreement(self, host: host_mod.HostResources) -> None:
-        """Ledger, view and RMD say the same."""
-        self.assert_consistent(host)
-        in_force = self.list_in_force()
-        self.assertEqual(set(host.entries), set(in_force))
-        for uuid, entry in host.entries.items():
-            for one in entry.assignments:
-                if one.resource_class == WAYS:
-                    cache_id = int(one.rp_key.removeprefix('L3_'))
-                    self.assertEqual(
-                        f'{in_force[uuid][cache_id]:x}', one.units['mask']
-                    )
