@@ -24,6 +24,7 @@ from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import view
 from nova_ext_resources.plugins import base
+from nova_ext_resources.trackers import bandwidth
 from nova_ext_resources.trackers import cache_ways
 from nova_ext_resources.trackers import count
 
@@ -44,6 +45,7 @@ DOMAINS = (L3_0, L3_1)
 
 def make_trackers() -> dict[str, base.Tracker]:
     return {
+        'bandwidth': bandwidth.BandwidthTracker(),
         'cache_ways': cache_ways.CacheWaysTracker(),
         'count': count.CountTracker(),
     }

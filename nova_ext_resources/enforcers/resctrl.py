@@ -1,0 +1,354 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Puts cache ways and memory bandwidth into force through the kernel."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+from typing import ClassVar, NoReturn
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.plugins import base
+from nova_ext_resources.resctrl import bandwidth
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import files as files_mod
+from nova_ext_resources.resctrl import groups
+from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import partition
+from nova_ext_resources.resctrl import schemata as schemata_mod
+from nova_ext_resources.trackers import cache_ways
+
+LOG = logging.getLogger(__name__)
+
+CLOS = 'CUSTOM_RDT_CLOS'
+WAYS = 'CUSTOM_LLC_WAYS'
+PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
+MBPS = 'CUSTOM_MEMORY_BANDWIDTH_MBPS'
+
+_BANDWIDTHS = frozenset({PERCENT, MBPS})
+
+_KEY_PREFIX = 'L3_'
+
+
+class ResctrlEnforcer(base.Enforcer):
+    """One control group per server, with the CPUs that it is pinned to.
+
+    The default group, and servers without ways of their own, leave out what
+    is sold. What cannot be had where the tracker wanted it (other software
+    came first) is taken elsewhere in the same domain.
+
+    :param files: in place of the mount that ``path`` names
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    RESOURCE_CLASSES = frozenset({CLOS, WAYS, *_BANDWIDTHS})
+    EXCLUDES = frozenset({'rmd'})
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        files: files_mod.FileSystem | None = None,
+    ) -> None:
+        super().__init__(options, host)
+        self._partition = partition.Partition(
+            files or files_mod.RealFileSystem(options.path),
+            options.cpu_path,
+            options.reserved_ways,
+        )
+        # What list_applied saw; never changed by a change under way.
+        self._seen: groups.Tree | None = None
+
+    # -- what the host asks for ----------------------------------------
+
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        with self._translated(entry), self._partition.changing() as tree:
+            cpus = self._find_cpus(entry)
+            self._check_cpus(tree, entry, cpus)
+            held = tuple(
+                self._choose(tree, entry, one) for one in entry.assignments
+            )
+            self._partition.put(
+                entry.consumer_uuid,
+                ways=_list_ways(held),
+                limits=_list_limits(tree, held),
+                cpus=cpus,
+            )
+            return held
+
+    def release(self, entry: assignment.Entry) -> None:
+        with (
+            self._translated(entry),
+            self._partition.changing(is_known=True),
+        ):
+            self._partition.remove(entry.consumer_uuid)
+
+    def list_applied(self) -> frozenset[str]:
+        with self._translated(None):
+            self._seen = self._partition.look()
+            return frozenset(self._seen.ours)
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        assert self._seen is not None, 'list_applied comes first'
+        reason = self._find_fault(self._seen, entry)
+        if reason:
+            LOG.warning(
+                'Host %(host)s: server %(uuid)s does not have what was '
+                'sold to it: %(reason)s',
+                {
+                    'host': self.host,
+                    'uuid': entry.consumer_uuid,
+                    'reason': reason,
+                },
+            )
+        return not reason
+
+    # -- what the server shall have ------------------------------------
+
+    def _find_cpus(self, entry: assignment.Entry) -> frozenset[int]:
+        if not entry.cpus:
+            self._refuse(
+                entry,
+                'its CPUs float, and only pinned CPUs are put into a group; '
+                'set hw:cpu_policy=dedicated on the flavor',
+            )
+        cpus = entry.cpus & self._partition.host.online
+        if not cpus:
+            self._refuse(
+                entry,
+                f'its CPUs {bitmask.format_list(entry.cpus)} are all offline',
+            )
+        return cpus
+
+    def _check_cpus(
+        self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]
+    ) -> None:
+        own = groups.make_name(entry.consumer_uuid)
+        for name, group in sorted(tree.groups.items()):
+            common = cpus & group.cpus
+            if name != own and common:
+                self._refuse_busy(
+                    entry,
+                    entry.assignments,
+                    f'its CPUs {bitmask.format_list(common)} are in the '
+                    f'control group {name}, which is left alone',
+                )
+
+    def _choose(
+        self,
+        tree: groups.Tree,
+        entry: assignment.Entry,
+        one: assignment.Assignment,
+    ) -> assignment.Assignment:
+        """Give an assignment with the units that it can have."""
+        if one.resource_class in _BANDWIDTHS:
+            return self._choose_limit(tree, entry, one)
+        if one.resource_class != WAYS:
+            return one
+        cache, number = tree.info.l3, _get_domain(one)
+        controls = schemata_mod.find_l3_controls(tree.default.schemata)
+        if (
+            cache is None
+            or not controls
+            or number not in tree.default.schemata[controls[0]]
+        ):
+            self._refuse_place(entry, one, 'ways')
+        domain = layout.make_domain(
+            tree, number, self._partition.host, ignored=entry.consumer_uuid
+        )
+        mask = bitmask.parse_mask(str(one.units['mask']))
+        if domain.allows(mask):
+            return one
+        tracker = cache_ways.CacheWaysTracker()
+        try:
+            _state, units = tracker.take(
+                cache_ways.CacheWaysState(domain.free), one.amount
+            )
+        except ValueError as err:
+            self._refuse_busy(
+                entry, (one,), f'something else on the host uses it: {err}'
+            )
+        return dataclasses.replace(one, units=units)
+
+    def _choose_limit(
+        self,
+        tree: groups.Tree,
+        entry: assignment.Entry,
+        one: assignment.Assignment,
+    ) -> assignment.Assignment:
+        unit = _find_unit(tree)
+        is_percent = one.resource_class == PERCENT
+        values = tree.default.schemata.get(schemata_mod.BANDWIDTH, {})
+        if (
+            unit is None
+            or is_percent != (unit is bandwidth.Unit.PERCENT)
+            or _get_domain(one) not in values
+        ):
+            self._refuse_place(entry, one, 'memory bandwidth in this unit')
+        info = tree.info.bandwidth
+        assert info is not None, 'it has a unit'
+        value = bandwidth.to_kernel(info, unit, _get_limit(one))
+        limit = bandwidth.to_amount(unit, value)
+        return dataclasses.replace(one, units={'limit': limit})
+
+    # -- looking closer ------------------------------------------------
+
+    def _find_fault(self, tree: groups.Tree, entry: assignment.Entry) -> str:
+        """Say in what a server's group is not what it should be, or ''."""
+        group = tree.ours.get(entry.consumer_uuid)
+        if group is None:
+            return 'its control group is not there'
+        cpus = (entry.cpus or frozenset()) & self._partition.host.online
+        if group.cpus != cpus:
+            return (
+                f'its group has the CPUs '
+                f'{bitmask.format_list(group.cpus) or "(none)"} and not '
+                f'{bitmask.format_list(cpus)}'
+            )
+        ways = _list_ways(entry.assignments)
+        plan = layout.plan(
+            tree, self._partition.host, wanted={entry.consumer_uuid: ways}
+        )
+        wanted = dict(plan[group.name])
+        limits = _list_limits(tree, entry.assignments)
+        if limits:
+            wanted[schemata_mod.BANDWIDTH] = limits
+        return schemata_mod.find_deviation(
+            wanted, group.schemata
+        ) or _find_intruder(tree, group, ways)
+
+    # -- refusing ------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _translated(self, entry: assignment.Entry | None) -> Iterator[None]:
+        try:
+            yield
+        except errors.NoFreeClosid as err:
+            assert entry is not None, 'nothing is made without a server'
+            classes = tuple(
+                one for one in entry.assignments if one.resource_class == CLOS
+            )
+            self._refuse_busy(
+                entry,
+                classes or entry.assignments,
+                f'something else on the host uses it: {err}',
+            )
+        except errors.ResctrlError as err:
+            raise exception.EnforcementFailed(
+                host=self.host,
+                enforcer='resctrl',
+                consumer_uuid=entry.consumer_uuid if entry else '',
+                reason=str(err),
+            ) from err
+
+    def _refuse_busy(
+        self,
+        entry: assignment.Entry,
+        held: tuple[assignment.Assignment, ...],
+        reason: str,
+    ) -> NoReturn:
+        raise exception.CapacityExceeded(
+            host=self.host,
+            consumer_uuid=entry.consumer_uuid,
+            shortfalls=[
+                exception.Shortfall(
+                    rp_uuid=one.rp_uuid,
+                    resource_class=one.resource_class,
+                    requested=one.amount,
+                    available=0,
+                    reason=reason,
+                )
+                for one in held
+            ],
+        )
+
+    def _refuse_place(
+        self,
+        entry: assignment.Entry,
+        one: assignment.Assignment,
+        what: str,
+    ) -> NoReturn:
+        self._refuse(
+            entry,
+            f'the kernel does not control {what} in {one.rp_key}; was '
+            'resctrl mounted anew with other options, or are all CPUs of it '
+            'offline?',
+        )
+
+    def _refuse(self, entry: assignment.Entry, reason: str) -> NoReturn:
+        raise exception.EnforcementFailed(
+            host=self.host,
+            enforcer='resctrl',
+            consumer_uuid=entry.consumer_uuid,
+            reason=reason,
+        )
+
+
+def _get_domain(one: assignment.Assignment) -> int:
+    return int(one.rp_key.removeprefix(_KEY_PREFIX))
+
+
+def _get_limit(one: assignment.Assignment) -> int:
+    return int(one.units.get('limit', one.amount))
+
+
+def _find_unit(tree: groups.Tree) -> bandwidth.Unit | None:
+    info = tree.info.bandwidth
+    values = tree.default.schemata.get(schemata_mod.BANDWIDTH)
+    if info is None or not values:
+        return None
+    return bandwidth.find_unit(info, max(values.values()))
+
+
+def _list_limits(
+    tree: groups.Tree, held: tuple[assignment.Assignment, ...]
+) -> dict[int, int]:
+    """Give domain -> bandwidth in the kernel's unit."""
+    info, unit = tree.info.bandwidth, _find_unit(tree)
+    if info is None or unit is None:
+        return {}
+    return {
+        _get_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
+        for one in held
+        if one.resource_class in _BANDWIDTHS
+    }
+
+
+def _list_ways(
+    held: tuple[assignment.Assignment, ...],
+) -> dict[int, int]:
+    """Give domain -> mask."""
+    return {
+        _get_domain(one): bitmask.parse_mask(str(one.units['mask']))
+        for one in held
+        if one.resource_class == WAYS
+    }
+
+
+def _find_intruder(
+    tree: groups.Tree, group: groups.Group, ways: dict[int, int]
+) -> str:
+    for domain, mask in ways.items():
+        for name in layout.find_intruders(tree, group.name, domain, mask):
+            return (
+                f'{name} may fill its ways {mask:x} of {_KEY_PREFIX}{domain}'
+            )
+    return ''

@@ -1,0 +1,201 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the kernel's resctrl lets this host give out.
+
+The providers and classes are those of the inventory provider ``rmd``, so that
+a host can go from one to the other and keep its place in placement.
+"""
+
+from collections.abc import Iterable, Mapping
+import os
+from typing import ClassVar, TypeAlias
+
+from oslo_config import cfg
+
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources import exception
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.plugins import base
+from nova_ext_resources.resctrl import bandwidth
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import files as files_mod
+from nova_ext_resources.resctrl import groups
+from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import schemata
+from nova_ext_resources.resctrl import topology
+
+CLOS = 'CUSTOM_RDT_CLOS'
+WAYS = 'CUSTOM_LLC_WAYS'
+PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
+MBPS = 'CUSTOM_MEMORY_BANDWIDTH_MBPS'
+
+#: os-traits has none for cache allocation.
+CAT_TRAIT = 'CUSTOM_RDT_L3_CAT'
+
+#: Resource class, inventory, tracker, facts for it.
+Offer: TypeAlias = tuple[
+    str, inventory_obj.Inventory, str, Mapping[str, str | int]
+]
+
+#: The default group's.
+KEPT_CLOSIDS = 1
+
+
+class ResctrlInventory(base.InventoryProvider):
+    """Classes of service, and each last-level cache with its memory.
+
+    :param files: in place of the mount that ``path`` names
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    EXCLUDES = frozenset({'rmd'})
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        files: files_mod.FileSystem | None = None,
+    ) -> None:
+        super().__init__(options, host)
+        self._files = files or files_mod.RealFileSystem(options.path)
+        self._groups = groups.Groups(self._files)
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=CLOS,
+                units='classes of service',
+                description='Classes of service of the CPU (RDT): every '
+                'server with cache ways of its own takes one.',
+            ),
+            resource.ResourceDefinition(
+                name=WAYS,
+                type='cache_ways',
+                units='ways',
+                description='Ways of one last-level cache, for this server '
+                'alone and side by side.',
+            ),
+            resource.ResourceDefinition(
+                name=PERCENT,
+                type='bandwidth',
+                units='percent',
+                description='Memory bandwidth of the CPUs of one last-level '
+                'cache, in percent of what they could use.',
+            ),
+            resource.ResourceDefinition(
+                name=MBPS,
+                type='bandwidth',
+                units='MB/s',
+                description='Memory bandwidth of the CPUs of one last-level '
+                'cache.',
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        try:
+            with files_mod.locked(self._files, exclusive=False):
+                tree = self._groups.look()
+            host = layout.Host(
+                cpus=topology.read_domains(self.options.cpu_path),
+                reserved_ways=self.options.reserved_ways,
+            )
+        except errors.ResctrlError as err:
+            raise exception.DiscoveryFailed(
+                plugin='resctrl', reason=str(err)
+            ) from err
+        domains = [
+            one for one in layout.list_domains(tree) if one in host.cpus
+        ]
+        if not domains:
+            raise exception.DiscoveryFailed(
+                plugin='resctrl',
+                reason='the kernel controls neither a last-level cache nor '
+                'memory bandwidth here that belongs to CPUs of '
+                f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
+                'out of [ext_resources] inventory_providers on this host',
+            )
+        return (_make_rdt(tree), *self._make_caches(tree, host, domains))
+
+    def _make_caches(
+        self, tree: groups.Tree, host: layout.Host, domains: Iterable[int]
+    ) -> Iterable[provider.HostProvider]:
+        for domain in domains:
+            offers = [
+                one
+                for one in (
+                    _offer_ways(tree, host, domain),
+                    self._offer_bandwidth(tree, domain),
+                )
+                if one is not None
+            ]
+            yield provider.HostProvider(
+                key=f'L3_{domain}',
+                parent_key='RDT',
+                inventories={name: given for name, given, _, _ in offers},
+                trackers={name: kind for name, _, kind, _ in offers},
+                units={name: units for name, _, _, units in offers},
+                implied={name: CLOS for name, *_ in offers},
+                cpus=bitmask.format_list(host.cpus[domain]),
+                traits=frozenset(
+                    CAT_TRAIT for name, *_ in offers if name == WAYS
+                ),
+            )
+
+    def _offer_bandwidth(self, tree: groups.Tree, domain: int) -> Offer | None:
+        info = tree.info.bandwidth
+        values = tree.default.schemata.get(schemata.BANDWIDTH, {})
+        if info is None or domain not in values:
+            return None
+        unit = bandwidth.find_unit(info, max(values.values()))
+        if unit is bandwidth.Unit.PERCENT:
+            total, name = bandwidth.MAX_PERCENT, PERCENT
+        else:
+            total, name = self.options.memory_bandwidth, MBPS
+        step = bandwidth.find_step(info, unit)
+        least = bandwidth.round_up(
+            max(bandwidth.to_amount(unit, info.minimum), 1), step
+        )
+        if total < least:
+            return None
+        given = inventory_obj.Inventory(
+            total=total, min_unit=least, step_size=step
+        )
+        return name, given, 'bandwidth', {'step': step}
+
+
+def _offer_ways(
+    tree: groups.Tree, host: layout.Host, domain: int
+) -> Offer | None:
+    cache = tree.info.l3
+    controls = schemata.find_l3_controls(tree.default.schemata)
+    if cache is None or not controls:
+        return None
+    free = layout.make_domain(tree, domain, host).free
+    given = inventory_obj.Inventory(total=cache.ways, min_unit=cache.min_bits)
+    return WAYS, given, 'cache_ways', {'free': bitmask.format_mask(free)}
+
+
+def _make_rdt(tree: groups.Tree) -> provider.HostProvider:
+    total = tree.info.num_closids
+    return provider.HostProvider(
+        key='RDT',
+        inventories={
+            CLOS: inventory_obj.Inventory(
+                total=total, reserved=KEPT_CLOSIDS, max_unit=1
+            )
+        },
+        units={CLOS: {'free': max(total - tree.used_closids, 0)}},
+    )

@@ -1,0 +1,99 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Memory bandwidth of one cache domain, in percent or in MB/s.
+
+The amounts of all servers together stay within the capacity. What a server
+is limited to is rounded upwards to what the hardware can do, never below what
+was sold.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import operator
+from typing import Any, Self
+
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.plugins import base
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BandwidthState:
+    """``used`` of ``capacity``; the hardware knows multiples of ``step``."""
+
+    capacity: int
+    used: int = 0
+    step: int = 1
+
+    @property
+    def free(self) -> int:
+        return max(self.capacity - self.used, 0)
+
+    @property
+    def available(self) -> int:
+        return self.free
+
+    def to_dict(self) -> Mapping[str, str | int]:
+        return {'c': self.capacity, 'u': self.used, 's': self.step}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read it.
+
+        :raises ValueError: the step is not a positive number
+        """
+        step = operator.index(data['s'])
+        if step < 1:
+            raise ValueError(f'a step of {step} is no step')
+        return cls(operator.index(data['c']), operator.index(data['u']), step)
+
+
+class BandwidthTracker(base.Tracker):
+    """Gives each server a limit, in the units of its resource class.
+
+    Inventory providers may report ``{'step': N}``, in which the hardware
+    counts.
+    """
+
+    STATE = BandwidthState
+    NEEDS_ENFORCER = True
+    IS_CPU_LOCAL = True
+
+    def initial(
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+    ) -> BandwidthState:
+        step = max(int(units.get('step', 1)), 1)
+        return BandwidthState(inventory.capacity, 0, step)
+
+    def fits(self, state: BandwidthState, amount: int) -> bool:
+        return 0 < amount <= state.capacity - state.used
+
+    def take(
+        self,
+        state: BandwidthState,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
+    ) -> tuple[BandwidthState, Mapping[str, Any]]:
+        if units is None:
+            if not self.fits(state, amount):
+                raise ValueError(f'{amount} of {state.free} free units')
+            units = {'limit': -(-amount // state.step) * state.step}
+        return _add(state, amount), units
+
+    def give(
+        self, state: BandwidthState, amount: int, units: Mapping[str, Any]
+    ) -> BandwidthState:
+        return _add(state, -amount)
+
+
+def _add(state: BandwidthState, amount: int) -> BandwidthState:
+    return dataclasses.replace(state, used=state.used + amount)

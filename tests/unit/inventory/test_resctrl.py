@@ -1,0 +1,221 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.inventory import resctrl
+from nova_ext_resources.inventory import rmd
+from nova_ext_resources.objects import provider
+from nova_ext_resources.plugins import base as plugin_base
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.testing import resctrl as machines
+from tests import base
+from tests.unit.inventory import contract
+
+CLOS = resctrl.CLOS
+WAYS = resctrl.WAYS
+PERCENT = resctrl.PERCENT
+MBPS = resctrl.MBPS
+
+
+class ResctrlTestCase(contract.InventoryProviderContract):
+    name = 'resctrl'
+    plugin_class = resctrl.ResctrlInventory
+
+    SHAPE = 'skylake2'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine = self.useFixture(machines.ResctrlFixture(self.SHAPE))
+        self.kernel = self.machine.kernel
+
+    def make_plugin(self, **values: Any) -> plugin_base.InventoryProvider:
+        options = self.make_options(cpu_path=self.machine.cpu_path, **values)
+        return self.make_with(options)
+
+    def make_with(self, options: Any) -> resctrl.ResctrlInventory:
+        return resctrl.ResctrlInventory(
+            options, 'host-1', self.machine.file_system
+        )
+
+    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+        self.kernel.fail(error='EIO', count=None)
+
+    def find(self, **values: Any) -> dict[str, provider.HostProvider]:
+        found = self.make_plugin(**values).discover()
+        return {one.key: one for one in found}
+
+    def test_a_restart_finds_the_same(self) -> None:
+        plugin = self.make_plugin()
+        again = self.make_with(plugin.options)
+
+        self.assertEqual(plugin.discover(), again.discover())
+
+
+class SkylakeTest(ResctrlTestCase):
+    def test_classes_are_those_of_the_scarcer_control(self) -> None:
+        found = self.find()['RDT']
+
+        given = found.inventories[CLOS]
+        self.assertEqual(
+            (8, 1, 1), (given.total, given.reserved, given.max_unit)
+        )
+        self.assertEqual({CLOS: {'free': 7}}, found.units)
+
+    def test_each_cache_has_its_ways_and_cpus(self) -> None:
+        found = self.find()
+
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, set(found))
+        self.assertEqual('0-11,24-35', found['L3_0'].cpus)
+        self.assertEqual(11, found['L3_1'].inventories[WAYS].total)
+        self.assertEqual({'free': '1ff'}, found['L3_1'].units[WAYS])
+
+    def test_the_host_keeps_what_it_is_told_to_keep(self) -> None:
+        found = self.find(reserved_ways=4)
+
+        self.assertEqual({'free': '7f'}, found['L3_0'].units[WAYS])
+
+    def test_what_others_hold_is_not_free(self) -> None:
+        self.kernel.add_group('db', 'L3:0=3;1=600\n')
+
+        found = self.find()
+
+        self.assertEqual({'free': '1fc'}, found['L3_0'].units[WAYS])
+        self.assertEqual({'free': 6}, found['RDT'].units[CLOS])
+
+    def test_bandwidth_is_sold_in_steps_of_the_hardware(self) -> None:
+        given = self.find()['L3_0'].inventories[PERCENT]
+
+        self.assertEqual(
+            (100, 10, 10), (given.total, given.min_unit, given.step_size)
+        )
+
+    def test_the_providers_are_those_of_rmd(self) -> None:
+        # A host may change its backend without new uuids in placement.
+        found = self.find()
+
+        self.assertEqual(rmd.WAYS, WAYS)
+        self.assertEqual(rmd.CLOS, CLOS)
+        self.assertEqual(rmd.CAT_TRAIT, resctrl.CAT_TRAIT)
+        self.assertEqual('RDT', found['L3_0'].parent_key)
+        self.assertEqual(CLOS, found['L3_0'].implied[WAYS])
+
+    def test_cpus_that_are_offline_serve_nobody(self) -> None:
+        self.kernel.set_offline('0,24')
+
+        self.assertEqual('1-11,25-35', self.find()['L3_0'].cpus)
+
+    def test_it_is_told_when_resctrl_is_not_mounted(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.unmount()
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('mount -t resctrl', str(err))
+
+    def test_half_a_file_is_not_believed(self) -> None:
+        plugin = self.make_plugin()
+        read = self.machine.file_system.read
+        self.machine.file_system.read = lambda path: read(path)[:-3]
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('understand', str(err))
+
+    def test_a_folder_that_is_not_there_is_told(self) -> None:
+        options = self.make_options(path='/nowhere/resctrl')
+        plugin = resctrl.ResctrlInventory(options, 'host-1')
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('/nowhere/resctrl', str(err))
+
+
+class EpycTest(ResctrlTestCase):
+    SHAPE = 'epyc16'
+
+    def test_each_complex_is_a_domain(self) -> None:
+        found = self.find()
+
+        self.assertEqual(17, len(found))
+        self.assertEqual({'free': '7fff'}, found['L3_15'].units[WAYS])
+
+    def test_bandwidth_is_sold_when_its_size_is_known(self) -> None:
+        self.assertNotIn(MBPS, self.find()['L3_0'].inventories)
+
+    def test_bandwidth_is_sold_in_eighths_of_gb(self) -> None:
+        given = self.find(memory_bandwidth=40000)['L3_0'].inventories[MBPS]
+
+        self.assertEqual(
+            (40000, 125, 125), (given.total, given.min_unit, given.step_size)
+        )
+
+
+class CdpTest(ResctrlTestCase):
+    SHAPE = 'cdp'
+
+    def test_ways_are_free_for_code_and_data_together(self) -> None:
+        before = int(self.find()['L3_0'].units[WAYS]['free'], 16)
+        self.kernel.add_group(
+            'db', 'L3CODE:0=1\nL3DATA:0=6\nL3CODE:1=600\nL3DATA:1=600\n'
+        )
+
+        after = int(self.find()['L3_0'].units[WAYS]['free'], 16)
+
+        self.assertEqual(before & ~0x7, after)
+
+    def test_classes_are_half_as_many(self) -> None:
+        self.assertEqual(8, self.find()['RDT'].inventories[CLOS].total)
+
+
+class MegabytesTest(ResctrlTestCase):
+    SHAPE = 'mbps'
+
+    def test_bandwidth_is_sold_in_megabytes(self) -> None:
+        found = self.find(memory_bandwidth=60000)['L3_0']
+
+        given = found.inventories[MBPS]
+        self.assertEqual((60000, 1), (given.total, given.step_size))
+        self.assertNotIn(PERCENT, found.inventories)
+
+
+class NoBandwidthTest(ResctrlTestCase):
+    SHAPE = 'no_mba'
+
+    def test_ways_are_sold_without_bandwidth(self) -> None:
+        self.assertEqual({WAYS}, set(self.find()['L3_0'].inventories))
+
+
+class ClustersTest(ResctrlTestCase):
+    SHAPE = 'icelake_snc'
+
+    def test_clusters_share_the_cache_of_their_socket(self) -> None:
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, set(self.find()))
+
+
+class OnlyL2Test(base.TestCase):
+    def test_a_host_without_both_says_so(self) -> None:
+        machine = self.useFixture(machines.ResctrlFixture('atom_l2'))
+        options = loader.register_opts(
+            self.conf, 'resctrl', resctrl.ResctrlInventory.OPTIONS
+        )
+        self.conf.set_override(
+            'cpu_path', machine.cpu_path, 'ext_resources_resctrl'
+        )
+        plugin = resctrl.ResctrlInventory(
+            options, 'host-1', machine.file_system
+        )
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('neither', str(err))

@@ -1,0 +1,435 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources import host as host_mod
+from nova_ext_resources.objects import assignment
+from tests.unit import backend
+from tests.unit import builders
+from tests.unit import with_host
+from tests.unit import with_resctrl
+
+WAYS = with_host.WAYS
+CLOS = with_host.CLOS
+DOMAINS = with_host.DOMAINS
+RDT = with_host.RDT
+PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+THIRD = uuidsentinel.third
+
+_CHANGES = ('write', 'mkdir', 'rmdir')
+
+
+def make_allocations(**resources: int) -> dict[str, dict[str, int]]:
+    return {DOMAINS[0]: dict(resources)}
+
+
+class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
+    """Six of eleven ways can be sold, as with the other backends."""
+
+    BACKEND = 'resctrl'
+
+    def make_backend_host(self) -> host_mod.HostResources:
+        return self.make_resctrl_host(reserved_ways=5)
+
+    def add_foreign(self, name: str, masks: dict[int, int]) -> None:
+        values = {0: 0x400, 1: 0x400, **masks}
+        text = ';'.join(f'{n}={mask:x}' for n, mask in values.items())
+        self.kernel.add_group(name, f'L3:{text}\n')
+
+    def remove_foreign(self, name: str) -> None:
+        self.kernel.remove_group(name)
+
+    def break_backend(self) -> None:
+        self.kernel.fail(error='EIO', count=None)
+
+    def mend_backend(self) -> None:
+        self.kernel.stop_failing()
+
+    def lose_everything(self) -> None:
+        self.kernel.remount()
+
+    def count_changes(self) -> int:
+        return sum(
+            one in _CHANGES for one, _path in self.kernel.list_operations()
+        )
+
+    def test_nothing_leaks_whichever_operation_of_a_start_fails(
+        self,
+    ) -> None:
+        for error in ('EIO', 'ENOSPC', 'EBUSY', 'EINVAL', 'ENOENT'):
+            for number in range(16):
+                with self.subTest(number=number, error=error):
+                    self.check_failure_at(number, error)
+
+    def check_failure_at(self, number: int, error: str) -> None:
+        self.kernel.fail(skip=number, error=error)
+        try:
+            self.start(self.host, SERVER)
+        except exception.ExtResourcesError:
+            self.kernel.stop_failing()
+            self.host.heal()
+            self.assertEqual({}, self.read_rows())
+            self.assertEqual({}, self.list_ours())
+        self.kernel.stop_failing()
+        self.assert_agreement(self.host)
+        self.host.release(SERVER)
+        self.assert_agreement(self.host)
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+
+    def test_half_a_write_of_schemata_is_noticed_and_undone(self) -> None:
+        self.kernel.fail(operation='write', path='nova-*/schemata', half=True)
+
+        self.assertRaises(
+            exception.EnforcementFailed, self.start, self.host, SERVER
+        )
+
+        self.assertEqual({}, self.list_ours())
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+        self.assert_agreement(self.host)
+
+    def test_a_write_of_which_the_kernel_forgets_half_is_noticed(
+        self,
+    ) -> None:
+        self.kernel.fail(
+            operation='write', path='nova-*/schemata', half=True, error=None
+        )
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.start, self.host, SERVER
+        )
+
+        self.assertIn('is wanted and', str(err))
+        self.assertEqual({}, self.list_ours())
+
+    def test_running_out_of_classes_is_a_lack_of_capacity(self) -> None:
+        for number in range(7):
+            self.kernel.add_group(f'db{number}', 'L3:0=400;1=400\n')
+
+        err = self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, SERVER
+        )
+
+        self.assertIn('Out of CLOSIDs', str(err))
+        self.assert_agreement(self.host)
+
+    def test_a_class_of_others_is_reserved(self) -> None:
+        before = backend.find_inventory(self.host, RDT, CLOS)
+        self.kernel.add_group('db', 'L3:0=400;1=400\n')
+
+        self.host.refresh()
+
+        after = backend.find_inventory(self.host, RDT, CLOS)
+        self.assertEqual((8, 1), (before.total, before.reserved))
+        self.assertEqual((8, 2), (after.total, after.reserved))
+
+
+class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.make_resctrl_host()
+
+    def heal(self) -> tuple[str, ...]:
+        self.host.refresh()
+        self.host.heal()
+        return self.host.problems
+
+    def test_the_default_group_gives_up_what_is_sold_and_gets_it_back(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+
+        self.assertEqual({0: 0x7F0, 1: 0x7FF}, self.get_masks(''))
+        self.host.release(SERVER)
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+        self.assertEqual({}, self.list_ours())
+
+    def test_ways_that_were_cut_off_come_back_with_the_last_server(
+        self,
+    ) -> None:
+        for uuid, ways, cpu in ((SERVER, 4, 1), (OTHER, 2, 2)):
+            self.start(self.host, uuid, ways, cpus=frozenset({cpu}))
+
+        self.host.release(SERVER)
+        self.assertEqual({0: 0x7C0, 1: 0x7FF}, self.get_masks(''))
+        self.assert_agreement(self.host)
+        self.host.release(OTHER)
+
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+
+    def test_a_server_cannot_fill_the_ways_of_others_elsewhere(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.start(self.host, OTHER, 3, domain=1, cpus=frozenset({13}))
+
+        self.assertEqual({0: 0x600, 1: 0x7}, self.get_masks(f'nova-{OTHER}'))
+        self.assertEqual({0: 0xF, 1: 0x600}, self.get_masks(f'nova-{SERVER}'))
+        self.assert_agreement(self.host)
+
+    def test_all_the_ways_that_can_be_sold_can_be_had(self) -> None:
+        self.start(self.host, SERVER, 9)
+
+        self.assertEqual({0: 0x600, 1: 0x7FF}, self.get_masks(''))
+        self.assert_agreement(self.host)
+
+    def test_groups_of_others_are_not_touched(self) -> None:
+        self.kernel.add_group('db', 'L3:0=3;1=7ff\nMB:0=50\n', cpus='5')
+        before = self.kernel.list_groups()['db']
+        self.host.refresh()
+
+        self.start(self.host, SERVER, 4)
+        self.host.release(SERVER)
+        self.heal()
+
+        self.assertEqual(before, self.kernel.list_groups()['db'])
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+
+    def test_cpus_of_others_are_not_taken_away(self) -> None:
+        self.kernel.add_group('db', 'L3:0=400;1=400\n', cpus='2')
+
+        err = self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, SERVER
+        )
+
+        self.assertIn('group db', str(err))
+        self.assertEqual([2], self.kernel.list_groups()['db']['cpus'])
+        self.assertEqual({}, self.list_ours())
+
+    def test_the_default_group_does_not_grow_into_others(self) -> None:
+        self.kernel.write('schemata', 'L3:0=7f0\n')
+        self.kernel.add_group('db', 'L3:0=f;1=0\n'.replace('1=0', '1=400'))
+        self.host.refresh()
+
+        self.start(self.host, SERVER, 2)
+        self.host.release(SERVER)
+
+        self.assertEqual(0x7F0, self.get_masks('')[0])
+
+    def test_a_group_that_was_removed_is_made_again(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.remove_group(f'nova-{SERVER}')
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+
+    def test_ways_that_the_default_group_got_back_are_taken_again(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.start(self.host, OTHER, 3, cpus=frozenset({3}))
+        self.kernel.write('schemata', 'L3:0=7ff\n')
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+
+    def test_a_server_that_leaves_then_takes_nothing_from_the_rest(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.start(self.host, OTHER, 3, cpus=frozenset({3}))
+        self.kernel.write('schemata', 'L3:0=7ff\n')
+
+        self.host.release(OTHER)
+
+        self.assert_agreement(self.host)
+
+    def test_changed_schemata_are_put_right(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.write(f'nova-{SERVER}/schemata', 'L3:0=3\n')
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+
+    def test_cpus_that_were_taken_away_are_put_back(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.write(f'nova-{SERVER}/cpus_list', '1\n')
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+
+    def test_others_that_come_into_sold_ways_are_evaded(self) -> None:
+        entry = self.start(self.host, SERVER, 4)
+        self.kernel.add_group('db', 'L3:0=f;1=400\n')
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+        self.assertNotEqual(entry, self.host.entries[SERVER])
+
+    def test_others_that_cannot_be_evaded_are_an_alarm(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.add_group('db', 'L3:0=7ff;1=7ff\n')
+
+        (problem,) = self.heal()
+
+        self.assertIn(SERVER, problem)
+        self.kernel.remove_group('db')
+        self.assertEqual((), self.heal())
+        self.assert_agreement(self.host)
+
+    def test_a_mount_that_is_gone_is_an_alarm_and_keeps_the_inventory(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        before = self.host.providers()
+        self.kernel.unmount()
+
+        (problem,) = self.heal()
+
+        self.assertIn('mount -t resctrl', problem)
+        self.assertEqual(before, self.host.providers())
+        self.kernel.remount()
+        self.assertEqual((), self.heal())
+        self.assert_agreement(self.host)
+
+    def test_mounted_anew_with_cdp_all_is_restored_for_code_and_data(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.remount(['cdp'])
+
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+        masks = [
+            self.get_masks(f'nova-{SERVER}', control)[0]
+            for control in ('L3CODE', 'L3DATA')
+        ]
+        self.assertEqual([0xF, 0xF], masks)
+
+    def test_a_claim_between_a_remount_and_its_discovery_works(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.remount(['cdp'])
+
+        self.start(self.host, OTHER, 3, cpus=frozenset({3}))
+
+        self.heal()
+        self.assert_agreement(self.host)
+
+    def test_cpus_that_go_offline_and_come_back_are_followed(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.set_offline('2')
+
+        self.assertEqual((), self.heal())
+        self.assertEqual([1], self.list_ours()[SERVER]['cpus'])
+        self.kernel.set_online('2')
+        self.assertEqual((), self.heal())
+
+        self.assert_agreement(self.host)
+
+    def test_a_floating_server_is_refused(self) -> None:
+        err = self.assertRaises(
+            exception.ConstraintsViolated,
+            self.start,
+            self.host,
+            SERVER,
+            cpus=None,
+        )
+
+        self.assertIn('hw:cpu_policy=dedicated', str(err))
+
+    def test_a_restart_checks_what_is_in_force(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.close()
+        self.kernel.write(f'nova-{SERVER}/schemata', 'L3:0=7ff\n')
+        self.host = self.make_resctrl_host()
+
+        self.host.reconcile([SERVER])
+
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_few_file_operations_are_needed(self) -> None:
+        self.start(self.host, SERVER)
+        self.kernel.forget_operations()
+
+        self.start(self.host, OTHER, 3, cpus=frozenset({3}))
+        self.host.release(OTHER)
+
+        operations = [
+            one for one in self.kernel.list_operations() if one[0] != 'lock'
+        ]
+        self.assertLessEqual(len(operations), 12, operations)
+
+    def start_limited(self, **resources: int) -> assignment.Entry:
+        fields: dict[str, Any] = {
+            'allocations': make_allocations(**resources),
+            'requirement': builders.make_requirement(_=resources),
+        }
+        return self.start(self.host, SERVER, **fields)
+
+    def test_bandwidth_alone_takes_a_class_and_no_ways(self) -> None:
+        self.start(self.host, OTHER, 4, cpus=frozenset({3}))
+
+        self.start_limited(**{PERCENT: 30})
+
+        group = f'nova-{SERVER}'
+        self.assertEqual({0: 30, 1: 100}, self.get_masks(group, 'MB'))
+        self.assertEqual(self.get_masks('')[0], self.get_masks(group)[0])
+        self.assertEqual(2, self.host.view.tracked[RDT, CLOS].state.used)
+        self.assert_exclusive(self.host)
+
+    def test_who_has_no_ways_shares_what_is_left_at_all_times(self) -> None:
+        self.start_limited(**{PERCENT: 30})
+        group = f'nova-{SERVER}'
+
+        self.start(self.host, OTHER, 4, cpus=frozenset({3}))
+        self.assertEqual(0x7F0, self.get_masks(group)[0])
+        self.assert_exclusive(self.host)
+        self.host.release(OTHER)
+
+        self.assertEqual(0x7FF, self.get_masks(group)[0])
+
+    def test_ways_and_bandwidth_come_together(self) -> None:
+        entry = self.start_limited(**{WAYS: 4, PERCENT: 30})
+
+        group = f'nova-{SERVER}'
+        self.assertEqual(30, self.get_masks(group, 'MB')[0])
+        self.assertEqual(0xF, self.get_masks(group)[0])
+        self.assertEqual(3, len(entry.assignments))
+        self.assert_agreement(self.host)
+
+    def test_a_limit_that_was_lifted_is_set_again(self) -> None:
+        self.start_limited(**{PERCENT: 30})
+        self.kernel.write(f'nova-{SERVER}/schemata', 'MB:0=100\n')
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual(30, self.get_masks(f'nova-{SERVER}', 'MB')[0])
+
+    def test_bandwidth_is_sold_once(self) -> None:
+        self.start_limited(**{PERCENT: 80})
+
+        resources = {PERCENT: 30}
+        self.assertRaises(
+            exception.CapacityExceeded,
+            self.start,
+            self.host,
+            OTHER,
+            cpus=frozenset({3}),
+            allocations=make_allocations(**resources),
+            requirement=builders.make_requirement(_=resources),
+        )
+
+    def test_a_percentage_that_the_hardware_lacks_is_refused(self) -> None:
+        self.assertRaises(
+            exception.ConstraintsViolated, self.start_limited, **{PERCENT: 15}
+        )

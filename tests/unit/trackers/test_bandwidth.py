@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the tracker of memory bandwidth."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.trackers import bandwidth
+from tests.unit import builders
+from tests.unit.trackers import contract
+
+
+class TestBandwidthTracker(contract.TrackerContract):
+    tracker = bandwidth.BandwidthTracker()
+    fresh = st.builds(
+        bandwidth.BandwidthState, st.integers(min_value=1, max_value=1000)
+    )
+
+    def make_inventory(self, fresh: Any) -> inventory.Inventory:
+        return builders.make_inventory(fresh.capacity)
+
+    def report(self, state: Any) -> dict[str, Any]:
+        return {}
+
+    def test_what_others_use_is_reserved(self) -> None:
+        self.skipTest('the limits of others take nothing away')
+
+    def test_a_limit_is_rounded_up_to_what_the_hardware_can(self) -> None:
+        state = self.tracker.initial(
+            builders.make_inventory(100), {'step': 10}
+        )
+
+        after, units = self.tracker.take(state, 15)
+
+        self.assertEqual({'limit': 20}, units)
+        self.assertEqual(15, after.used)
+
+    def test_a_limit_that_the_hardware_has_is_kept(self) -> None:
+        state = bandwidth.BandwidthState(100, 0, 10)
+
+        _after, units = self.tracker.take(state, 30)
+
+        self.assertEqual({'limit': 30}, units)
+
+    def test_what_a_server_holds_is_booked_as_it_is(self) -> None:
+        state = bandwidth.BandwidthState(100, 90)
+
+        after, units = self.tracker.take(state, 30, {'limit': 40})
+
+        self.assertEqual((120, {'limit': 40}), (after.used, units))
+        self.assertEqual(0, after.free)
+
+    def test_a_published_step_that_is_none_is_refused(self) -> None:
+        self.assertRaises(
+            ValueError, self.tracker.from_dict, {'c': 100, 'u': 0, 's': 0}
+        )
+
+    def test_it_is_worth_nothing_without_an_enforcer(self) -> None:
+        self.assertTrue(self.tracker.NEEDS_ENFORCER)
+        self.assertTrue(self.tracker.IS_CPU_LOCAL)

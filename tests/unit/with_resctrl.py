@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A base for tests of a host whose kernel has resctrl."""
+
+from typing import Any
+
+from nova_ext_resources import host as host_mod
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.testing import resctrl
+from tests.unit import with_host
+
+PREFIX = 'nova-'
+
+
+class ResctrlHostTestCase(with_host.BackendTestCase):
+    """Has a kernel that answers back, and makes hosts that use it."""
+
+    SHAPE = 'skylake2'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine = self.useFixture(resctrl.ResctrlFixture(self.SHAPE))
+        self.kernel = self.machine.kernel
+
+    def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
+        cls = with_host.load_class(namespace, 'resctrl')
+        group = loader.register_opts(self.conf, 'resctrl', cls.OPTIONS)
+        given = {'cpu_path': self.machine.cpu_path, **options}
+        for option, value in given.items():
+            self.conf.set_override(option, value, 'ext_resources_resctrl')
+        return {'resctrl': cls(group, 'host1', self.machine.file_system)}
+
+    def make_resctrl_host(self, **options: Any) -> host_mod.HostResources:
+        """Make a host that has looked at its kernel."""
+        host = with_host.make_host(
+            self.load_resctrl(loader.INVENTORY_PROVIDERS, **options),
+            self.load_resctrl(loader.ENFORCERS, **options),
+            self.open_ledger(),
+        )
+        host.refresh()
+        return host
+
+    def list_ours(self) -> dict[str, dict[str, Any]]:
+        """Give server -> its group, as the kernel has it."""
+        return {
+            name.removeprefix(PREFIX): group
+            for name, group in self.kernel.list_groups().items()
+            if name.startswith(PREFIX)
+        }
+
+    def get_masks(self, group: str, control: str = 'L3') -> dict[int, int]:
+        values = self.kernel.get_values(group, control)
+        return {int(domain): value for domain, value in values.items()}
+
+    def list_in_force(self) -> dict[str, dict[int, int]]:
+        control = 'L3' if 'L3' in self.list_controls() else 'L3DATA'
+        return {
+            uuid: self.get_masks(f'{PREFIX}{uuid}', control)
+            for uuid in self.list_ours()
+        }
+
+    def list_controls(self) -> set[str]:
+        return set(self.kernel.list_groups()['']['values'])
+
+    def assert_agreement(self, host: host_mod.HostResources) -> None:
+        """And what is sold is for one server alone."""
+        super().assert_agreement(host)
+        for uuid, entry in host.entries.items():
+            self.assertEqual(
+                bitmask.format_list(entry.cpus or ()),
+                bitmask.format_list(self.list_ours()[uuid]['cpus']),
+            )
+        self.assert_exclusive(host)
+
+    def assert_exclusive(self, host: host_mod.HostResources) -> None:
+        groups = self.kernel.list_groups()
+        controls = self.list_controls() & {'L3', 'L3CODE', 'L3DATA'}
+        for uuid, entry in host.entries.items():
+            for one in entry.assignments:
+                if one.resource_class != with_host.WAYS:
+                    continue
+                mask = bitmask.parse_mask(one.units['mask'])
+                domain = one.rp_key.removeprefix('L3_')
+                for name, group in groups.items():
+                    for control in controls:
+                        other = group['values'][control][domain]
+                        if name == f'{PREFIX}{uuid}':
+                            self.assertEqual(f'{mask:x}', f'{other:x}')
+                        else:
+                            self.assertEqual(0, mask & other, name)
