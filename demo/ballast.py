@@ -30,16 +30,22 @@ FLAVOR = 'ballast'
 
 @contextlib.contextmanager
 def prefer(scene: scenes.Scene, host: str) -> Iterator[None]:
-    """Keep every other host loaded inside the context."""
+    """Keep every other host loaded inside the context.
+
+    After an error nothing is cleaned up: the cloud ends anyway, and may be
+    what is broken.
+    """
     others = [one for one in scene.hosts if one != host]
-    with contextlib.ExitStack() as stack:
-        with scene.stage.step(
-            f'Load {", ".join(others)} with memory, so that the scheduler '
-            f'prefers {host}'
-        ):
-            for other in others:
-                name = f'ballast-{other}'
-                made = scene.boot(name, FLAVOR, host=other)
-                stack.callback(scene.delete, name)
-                servers.check_active(made)
-        yield
+    with scene.stage.step(
+        f'Load {", ".join(others)} with memory, so that the scheduler '
+        f'prefers {host}'
+    ):
+        for other in others:
+            servers.check_active(scene.boot(_name(other), FLAVOR, host=other))
+    yield
+    for other in others:
+        scene.delete(_name(other))
+
+
+def _name(host: str) -> str:
+    return f'ballast-{host}'

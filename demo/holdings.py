@@ -12,7 +12,7 @@
 
 """Who holds what on a host: its ledger, placement and RMD side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import contextlib
 import dataclasses
 import json
@@ -87,10 +87,22 @@ def list_assigned(scene: scenes.Scene, host: str) -> tuple[Assigned, ...]:
     return read_ledger(scenes.ledger_path(scene.cloud.folder, host))
 
 
-def compare(scene: scenes.Scene, host: str) -> tuple[Holding, ...]:
-    """Give every server of which any of the three knows."""
+def compare(scene: scenes.Scene) -> tuple[Holding, ...]:
+    """Give every server of which any of the three knows, on every host."""
+    ours = tree.list_ours(scene.cloud.placement)
+    return tuple(
+        holding
+        for host in scene.hosts
+        for holding in _compare(scene, host, ours)
+    )
+
+
+def _compare(
+    scene: scenes.Scene, host: str, ours: tuple[tree.Provider, ...]
+) -> tuple[Holding, ...]:
     ledger = _ways_in_ledger(scene, host)
-    placement = _ways_in_placement(scene, host)
+    mine = [one.uuid for one in ours if one.host == host]
+    placement = _ways_in_placement(scene, mine)
     rmd = _ways_in_rmd(scene, host)
     return tuple(
         Holding(
@@ -113,13 +125,12 @@ def _ways_in_ledger(scene: scenes.Scene, host: str) -> dict[str, int]:
     return ways
 
 
-def _ways_in_placement(scene: scenes.Scene, host: str) -> dict[str, int]:
-    placement = scene.cloud.placement
+def _ways_in_placement(
+    scene: scenes.Scene, rp_uuids: Iterable[str]
+) -> dict[str, int]:
     ways: dict[str, int] = {}
-    for provider in tree.list_ours(placement):
-        if provider.host != host:
-            continue
-        found = tree.list_consumers(placement, provider.uuid)
+    for rp_uuid in rp_uuids:
+        found = tree.list_consumers(scene.cloud.placement, rp_uuid)
         for consumer_uuid, resources in found.items():
             amount = resources.get(tree.WAYS, 0)
             ways[consumer_uuid] = ways.get(consumer_uuid, 0) + amount

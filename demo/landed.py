@@ -37,7 +37,7 @@ def show(scene: scenes.Scene, names: Sequence[str]) -> None:
     Nova says host and CPUs, placement provider and ways, the ledger the
     mask, and RMD the class of service of the workload and what is in force.
     """
-    rps = {one.uuid: one.name for one in tree.list_ours(scene.cloud.placement)}
+    rps = tree.list_names(scene.cloud.placement)
     rows = [_row(scene, name, rps) for name in names]
     scene.stage.table('Where they landed', _COLUMNS, rows)
 

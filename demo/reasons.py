@@ -64,5 +64,4 @@ def _clean(message: str) -> str:
 
 
 def _list_names(scene: scenes.Scene) -> dict[str, str]:
-    ours = tree.list_ours(scene.cloud.placement)
-    return {**scene.names, **{one.uuid: one.name for one in ours}}
+    return {**scene.names, **tree.list_names(scene.cloud.placement)}

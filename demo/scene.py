@@ -171,6 +171,10 @@ _NOVA: cloud_settings.Options = {
     'DEFAULT': {
         'compute_driver': 'ext_resources.FakeDriver',
         'update_resources_interval': str(REFRESH_SECONDS),
+        # The resource tracker says when it begins and ends, see
+        # demo.hearing; the others would only fill the log.
+        'default_log_levels': 'nova.compute.resource_tracker=DEBUG,'
+        'neutronclient=ERROR,sqlalchemy=WARN,stevedore=WARN',
     },
     'ext_resources': {
         'inventory_providers': 'rmd',

@@ -12,7 +12,7 @@
 
 """One simulated RMD for each compute host, in a process of its own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 import dataclasses
 import re
 from typing import Any
@@ -148,6 +148,17 @@ class Simulator:
         so_far: list[list[str]] = self.get('/-/requests')
         return so_far.count(['GET', '/v1/cache/l3'])
 
+    def wait_for_discovery(self) -> None:
+        """Wait until the host has looked at its caches again.
+
+        :raises NotAsTold: it does not look
+        """
+        seen = self.count_discoveries()
+        waiting.until(
+            lambda: self.count_discoveries() > seen,
+            f'{self.host} looks at its caches now and then',
+        )
+
     def add_foreign_group(self, name: str, ways: Mapping[str, str]) -> None:
         """Let other software take ways, behind RMD's back.
 
@@ -203,18 +214,3 @@ class Simulator:
             ).ok
         except requests.RequestException:
             return False
-
-
-def wait_for_discoveries(
-    simulators: Iterable[Simulator], *, times: int = 1
-) -> None:
-    """Wait until each of the hosts has looked at its caches again.
-
-    :param times: how often it has to look
-    :raises NotAsTold: one does not look
-    """
-    enough = {one: one.count_discoveries() + times for one in simulators}
-    waiting.until(
-        lambda: all(n <= one.count_discoveries() for one, n in enough.items()),
-        'every host looks at its caches now and then',
-    )

@@ -55,28 +55,30 @@ class Provider:
     name: str
     parent_uuid: str | None
     host: str
-    traits: tuple[str, ...]
     amounts: Mapping[str, Amount]
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this package published it."""
-        return OWNER_TRAIT in self.traits
 
 
 def list_providers(placement: adapter.Adapter) -> tuple[Provider, ...]:
     """Give all providers, parents before their children."""
-    found = get(placement, '/resource_providers')['resource_providers']
-    names = {one['uuid']: one['name'] for one in found}
-    made = [_provider(placement, one, names) for one in found]
-    return tuple(
-        sorted(made, key=lambda p: (p.host, p.parent_uuid or '', p.name))
-    )
+    return _read(placement, '')
 
 
 def list_ours(placement: adapter.Adapter) -> tuple[Provider, ...]:
     """Give the providers that this package published."""
-    return tuple(p for p in list_providers(placement) if p.is_ours)
+    return _read(placement, f'?required={OWNER_TRAIT}')
+
+
+def list_names(placement: adapter.Adapter) -> dict[str, str]:
+    """Give rp_uuid -> name of the providers that this package published."""
+    path = f'/resource_providers?required={OWNER_TRAIT}'
+    found = get(placement, path)['resource_providers']
+    return {one['uuid']: one['name'] for one in found}
+
+
+def list_traits(placement: adapter.Adapter, rp_uuid: str) -> tuple[str, ...]:
+    """Give the traits of one provider."""
+    found = get(placement, f'/resource_providers/{rp_uuid}/traits')
+    return tuple(found['traits'])
 
 
 def list_allocations(
@@ -110,9 +112,23 @@ def get(placement: adapter.Adapter, path: str) -> Any:
     return answer.json()
 
 
-def _provider(
-    placement: adapter.Adapter, one: Any, names: Mapping[str, str]
-) -> Provider:
+def _read(placement: adapter.Adapter, query: str) -> tuple[Provider, ...]:
+    path = '/resource_providers'
+    everyone = get(placement, path)['resource_providers']
+    roots = {one['uuid']: one['name'] for one in everyone}
+    found = everyone
+    if query:
+        found = get(placement, path + query)['resource_providers']
+    made = [
+        _provider(placement, one, roots[one['root_provider_uuid']])
+        for one in found
+    ]
+    return tuple(
+        sorted(made, key=lambda p: (p.host, p.parent_uuid or '', p.name))
+    )
+
+
+def _provider(placement: adapter.Adapter, one: Any, host: str) -> Provider:
     base = f'/resource_providers/{one["uuid"]}'
     inventories = get(placement, f'{base}/inventories')['inventories']
     usages = get(placement, f'{base}/usages')['usages']
@@ -120,8 +136,7 @@ def _provider(
         uuid=one['uuid'],
         name=one['name'],
         parent_uuid=one['parent_provider_uuid'],
-        host=names[one['root_provider_uuid']],
-        traits=tuple(get(placement, f'{base}/traits')['traits']),
+        host=host,
         amounts={
             resource_class: Amount(
                 total=inventory['total'],

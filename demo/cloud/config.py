@@ -82,7 +82,8 @@ def _merge(
 
 
 def _sqlite(folder: folders.Folder, name: str) -> str:
-    return f'sqlite:///{folder.lib}/{name}.db?timeout=30'
+    # The plugin is in demo.cloud.sqlite.
+    return f'sqlite:///{folder.lib}/{name}.db?plugin=demo_sqlite&timeout=30'
 
 
 def _placement(folder: folders.Folder) -> cloud_settings.Options:

@@ -27,6 +27,10 @@ COMPUTE_MICROVERSION = '2.96'
 #: Placement's microversion: codes in errors, consumer generations and types.
 PLACEMENT_MICROVERSION = '1.39'
 
+#: A service that hangs must not hang its client too. Nova's slowest answer
+#: here takes two seconds on a busy machine.
+_TIMEOUT_SECONDS = 30
+
 
 def connect(folder: folders.Folder) -> connection.Connection:
     """Give an openstacksdk connection as the administrator."""
@@ -36,7 +40,9 @@ def connect(folder: folders.Folder) -> connection.Connection:
         vendor_files=[],
         load_envvars=False,
     )
-    made = connection.Connection(config=loader.get_one(config.CLOUD))
+    made = connection.Connection(
+        config=loader.get_one(config.CLOUD, api_timeout=_TIMEOUT_SECONDS)
+    )
     made.compute.default_microversion = COMPUTE_MICROVERSION
     return made
 

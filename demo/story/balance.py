@@ -25,9 +25,7 @@ def play(scene: scenes.Scene) -> None:
     """
     scene.stage.act('Ledger = placement = RMD')
     names = {server_id: name for name, server_id in scene.servers.items()}
-    found = [
-        one for host in scene.hosts for one in holdings.compare(scene, host)
-    ]
+    found = holdings.compare(scene)
     scene.stage.table(
         'Cache ways of each server, from three sources',
         ('host', 'server', 'ledger', 'placement', 'RMD', ''),

@@ -39,14 +39,13 @@ def play(scene: scenes.Scene) -> None:
     for name in names:
         boot(scene, name, 'gold' if name.startswith('db') else 'silver')
     landed.show(scene, names)
-    for host in scene.hosts:
-        for one in holdings.compare(scene, host):
-            stages.expect(
-                one.is_agreed,
-                f'ledger, placement and RMD of {host} agree on '
-                f'{one.consumer_uuid}',
-                one,
-            )
+    for one in holdings.compare(scene):
+        stages.expect(
+            one.is_agreed,
+            f'ledger, placement and RMD of {one.host} agree on '
+            f'{one.consumer_uuid}',
+            one,
+        )
 
 
 def boot(

@@ -12,6 +12,8 @@
 
 """What each host found, and what of it placement now knows."""
 
+from collections.abc import Mapping
+
 from rich import text
 from rich import tree as rich_tree
 
@@ -36,8 +38,21 @@ def play(scene: scenes.Scene) -> None:
             lambda: _all_published(scene),
             'every host has a provider with CUSTOM_LLC_WAYS',
         )
+    names = tree.list_names(scene.cloud.placement)
+    traits = {
+        rp_uuid: tree.list_traits(scene.cloud.placement, rp_uuid)
+        for rp_uuid in names
+    }
     for host in scene.hosts:
-        scene.stage.tree(_branch(host, found))
+        mine = [one for one in found if one.host == host]
+        stages.expect(
+            any(one.uuid in names for one in mine),
+            f'{host} has providers of ours',
+        )
+        root = next(one for one in mine if one.parent_uuid is None)
+        branch = rich_tree.Tree(_label(root, ()))
+        _grow(branch, root, mine, traits)
+        scene.stage.tree(branch)
 
 
 def _all_published(scene: scenes.Scene) -> tuple[tree.Provider, ...] | None:
@@ -46,26 +61,19 @@ def _all_published(scene: scenes.Scene) -> tuple[tree.Provider, ...] | None:
     return found if hosts == set(scene.hosts) else None
 
 
-def _branch(host: str, found: tuple[tree.Provider, ...]) -> rich_tree.Tree:
-    mine = [one for one in found if one.host == host]
-    root = next(one for one in mine if one.parent_uuid is None)
-    stages.expect(
-        any(one.is_ours for one in mine), f'{host} has providers of ours'
-    )
-    made = rich_tree.Tree(_label(root))
-    _grow(made, root, mine)
-    return made
-
-
 def _grow(
-    branch: rich_tree.Tree, parent: tree.Provider, found: list[tree.Provider]
+    branch: rich_tree.Tree,
+    parent: tree.Provider,
+    found: list[tree.Provider],
+    traits: Mapping[str, tuple[str, ...]],
 ) -> None:
     for one in found:
         if one.parent_uuid == parent.uuid:
-            _grow(branch.add(_label(one)), one, found)
+            label = _label(one, traits.get(one.uuid, ()))
+            _grow(branch.add(label), one, found, traits)
 
 
-def _label(provider: tree.Provider) -> text.Text:
+def _label(provider: tree.Provider, traits: tuple[str, ...]) -> text.Text:
     label = text.Text(provider.name, style='bold')
     for resource_class, amount in provider.amounts.items():
         label.append(f'\n{resource_class}', style='cyan')
@@ -74,6 +82,6 @@ def _label(provider: tree.Provider) -> text.Text:
             f'used {amount.used}, at most {amount.max_unit} at once',
             style='not bold',
         )
-    if provider.is_ours:
-        label.append(f'\n{", ".join(provider.traits)}', style='dim not bold')
+    if traits:
+        label.append(f'\n{", ".join(traits)}', style='dim not bold')
     return label

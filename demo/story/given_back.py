@@ -44,18 +44,21 @@ def delete_all(scene: scenes.Scene) -> None:
             lambda: _is_whole(scene),
             'no way and no class is used or reserved for servers',
         )
+    ours = tree.list_ours(scene.cloud.placement)
     scene.stage.table(
         'What is still held',
         ('host', 'ledger rows', 'placement consumers', 'RMD workloads'),
-        [_count(scene, host) for host in scene.hosts],
+        [_count(scene, host, ours) for host in scene.hosts],
     )
 
 
-def _count(scene: scenes.Scene, host: str) -> tuple[str, int, int, int]:
+def _count(
+    scene: scenes.Scene, host: str, ours: tuple[tree.Provider, ...]
+) -> tuple[str, int, int, int]:
     ledger = len(holdings.list_assigned(scene, host))
     consumers = {
         consumer
-        for one in tree.list_ours(scene.cloud.placement)
+        for one in ours
         if one.host == host
         for consumer in tree.list_consumers(scene.cloud.placement, one.uuid)
     }
@@ -71,10 +74,11 @@ def _count(scene: scenes.Scene, host: str) -> tuple[str, int, int, int]:
 
 def _is_whole(scene: scenes.Scene) -> bool:
     """Say whether all hosts, which are alike, offer the same again."""
+    ours = tree.list_ours(scene.cloud.placement)
     offers = {
         tuple(
             (one.name.removeprefix(host), name, amount.available)
-            for one in tree.list_ours(scene.cloud.placement)
+            for one in ours
             if one.host == host
             for name, amount in one.amounts.items()
         )

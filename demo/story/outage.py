@@ -15,6 +15,7 @@
 from openstack.compute.v2 import server as sdk_server
 
 from demo import ballast
+from demo import hearing
 from demo import landed
 from demo import reasons
 from demo import scene as scenes
@@ -41,6 +42,7 @@ def play(scene: scenes.Scene) -> None:
         'what it asked for.',
     )
     host = scene.hosts[0]
+    hearing.wait(scene, [host])
     boot.boot(scene, _STAYS, 'gold', host=host)
     before = _totals(scene, host)
     with ballast.prefer(scene, host):

@@ -17,7 +17,6 @@ from demo import landed
 from demo import reasons
 from demo import scene as scenes
 from demo import servers
-from demo import simulator as simulators
 from demo import stage as stages
 from demo.story import boot
 
@@ -68,12 +67,10 @@ def _boot_behind_its_back(scene: scenes.Scene, host: str) -> list[str]:
     """Give the hosts that were asked, the last of which built the server."""
     simulator = scene.simulators[host]
     with scene.stage.step(f'Wait until {host} has looked at its cache'):
-        simulators.wait_for_discoveries([simulator])
+        simulator.wait_for_discovery()
     with scene.stage.step(f'Other software takes the free cache of {host}'):
         simulator.add_foreign_group(_FOREIGN, simulator.free_ways())
-    try:
-        boot.boot(scene, _SERVER, 'silver')
-    finally:
-        simulator.remove_foreign_group(_FOREIGN)
+    boot.boot(scene, _SERVER, 'silver')
+    simulator.remove_foreign_group(_FOREIGN)
     attempts = servers.list_attempts(scene.sdk, scene.servers[_SERVER])
     return [one.host for one in attempts]

@@ -12,9 +12,9 @@
 
 """More than fits: who says no, and why, for each host."""
 
+from demo import hearing
 from demo import reasons
 from demo import scene as scenes
-from demo import simulator as simulators
 from demo.story import boot
 from demo import tree
 
@@ -64,8 +64,7 @@ def _run_out_of_classes(scene: scenes.Scene) -> None:
     for number in range(1, _free_classes(scene) + 1):
         names.append(f'small-{number}')
         boot.boot(scene, names[-1], 'bronze')
-    with scene.stage.step('Wait until the scheduler has heard of it'):
-        simulators.wait_for_discoveries(scene.simulators.values(), times=2)
+    hearing.wait(scene, scene.hosts)
     mark = scene.journal.mark()
     offered = _offered(scene)
     boot.boot_in_vain(scene, 'small-too-many', 'bronze')
@@ -93,13 +92,9 @@ def _offered(scene: scenes.Scene) -> int:
         scene.cloud.placement,
         f'/allocation_candidates?resources={tree.WAYS}:1',
     )
-    by_uuid = {
-        one.uuid: one.host for one in tree.list_ours(scene.cloud.placement)
-    }
     return len(
         {
-            by_uuid[rp_uuid]
-            for request in found['allocation_requests']
-            for rp_uuid in request['allocations']
+            provider['root_provider_uuid']
+            for provider in found['provider_summaries'].values()
         }
     )

@@ -27,12 +27,11 @@ _SECONDS = 20.0
 
 #: A parent that starts a child, says its process id, and waits.
 _PARENT = """
-from demo.cloud import child
-from demo.cloud import folder
-import pathlib, sys, time
-made = child.Child('it', 'timeit', ['-n1', 'import time; time.sleep(60)'],
+import pathlib, sys, time; from demo.cloud import child, folder
+made = child.Child('it', 'timeit', ['-n1', sys.argv[2]],
                    folder=folder.Folder(pathlib.Path(sys.argv[1])))
 made.start()
+made.wait_until(lambda: 'up' in made.tail(), seconds=20)
 print(made.pid, flush=True)
 time.sleep(60)
 """
@@ -136,9 +135,10 @@ class ChildTest(base.TestCase):
 
         self.assertTrue(self.folder.root.exists())
 
-    def test_it_ends_with_its_parent_and_takes_the_folder_along(self) -> None:
+    def kill_parent_of(self, statement: str) -> None:
+        """Start a parent with a child, kill it, and expect nothing left."""
         parent = subprocess.Popen(
-            [sys.executable, '-c', _PARENT, str(self.folder.root)],
+            [sys.executable, '-c', _PARENT, str(self.folder.root), statement],
             stdout=subprocess.PIPE,
         )
         assert parent.stdout is not None
@@ -148,6 +148,28 @@ class ChildTest(base.TestCase):
         parent.kill()
         parent.wait()
 
-        _wait_until(lambda: not _is_alive(pid))
+        _wait_until(
+            lambda: not _is_alive(pid) and not self.folder.root.exists()
+        )
         self.assertFalse(_is_alive(pid))
         self.assertFalse(self.folder.root.exists())
+
+    def test_it_ends_with_its_parent_and_takes_the_folder_along(self) -> None:
+        self.kill_parent_of(
+            'import time; print("up", flush=True); time.sleep(60)'
+        )
+
+    def test_it_ends_with_its_parent_even_if_it_hangs(self) -> None:
+        # No other thread of the child can run while this one sleeps.
+        self.kill_parent_of(
+            'import ctypes; print("up", flush=True);'
+            'ctypes.PyDLL(None).sleep(60)'
+        )
+
+    def test_one_that_is_killed_leaves_the_folder(self) -> None:
+        made = self.make_sleeper()
+
+        made.kill()
+
+        time.sleep(0.2)
+        self.assertTrue(self.folder.root.exists())

@@ -1,0 +1,52 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Know when the scheduler has heard what hosts have to say.
+
+Hosts tell the scheduler how they are through Nova's periodic task, which
+says in the log when it begins and ends.
+"""
+
+from collections.abc import Iterable
+
+from demo import scene as scenes
+from demo import waiting
+
+_LOGGER = 'nova.compute.resource_tracker'
+_BEGINS = 'Auditing locally available compute resources for '
+_ENDS = 'Final resource view: '
+
+
+def wait(scene: scenes.Scene, hosts: Iterable[str]) -> None:
+    """Wait until each of the hosts has told all that it knows by now.
+
+    :raises NotAsTold: one never tells
+    """
+    mark = scene.journal.mark()
+    with scene.stage.step('Wait until the scheduler has heard of it'):
+        waiting.until(
+            lambda: all(_has_told(scene, mark, host) for host in hosts),
+            'every host tells the scheduler about itself',
+        )
+
+
+def _has_told(scene: scenes.Scene, mark: int, host: str) -> bool:
+    said = [line.message for line in scene.journal.since(mark, _LOGGER)]
+    begun = [
+        number
+        for number, message in enumerate(said)
+        if message.startswith(f'{_BEGINS}{host} ')
+    ]
+    return bool(begun) and any(
+        message.startswith(_ENDS) and f'name={host} ' in message
+        for message in said[begun[0] :]
+    )
