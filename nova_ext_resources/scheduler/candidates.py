@@ -259,7 +259,7 @@ def take(
         view, taken = claims.take(
             view, make_claim_request(candidate), trackers
         )
-    except ValueError:
+    except exception.ClaimError:
         return document
     changed = {rp: dict(records) for rp, records in document.items()}
     for one in taken:
