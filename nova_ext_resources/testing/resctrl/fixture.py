@@ -38,7 +38,6 @@ class ResctrlFixture(fixtures.Fixture):
     :ivar kernel: to look behind the scenes and to interfere; has what
         :class:`.interference.Interference` has
     :ivar path: of the mount, None when it is not mounted
-    :ivar cpu_path: of a folder like ``/sys/devices/system/cpu``
     """
 
     def __init__(
@@ -58,7 +57,8 @@ class ResctrlFixture(fixtures.Fixture):
 
     def _setUp(self) -> None:
         self._folder = self.useFixture(fixtures.TempDir()).path
-        self.cpu_path = sysfs.write(self.shape, self._folder)
+        self._online = set(range(self.shape.num_cpus))
+        self._cpu_path: str | None = None
         if self._fuse:
             self._mount()
             return
@@ -80,8 +80,19 @@ class ResctrlFixture(fixtures.Fixture):
         )
         self.addCleanup(process.stop)
         process.start()
+        self._cpu_path = os.path.join(self._folder, 'cpu')
         self.kernel = process.kernel
         self.file_system = files.RealFileSystem(self.path)
 
+    @property
+    def cpu_path(self) -> str:
+        """Give the folder; it is hundreds of files, made when asked for."""
+        if self._cpu_path is None:
+            self._cpu_path = sysfs.write(self.shape, self._folder)
+            self._follow_cpus(self._online)
+        return self._cpu_path
+
     def _follow_cpus(self, online: set[int]) -> None:
-        sysfs.write_online(self.shape, self._folder, online)
+        self._online = online
+        if self._cpu_path is not None:
+            sysfs.write_online(self.shape, self._folder, online)

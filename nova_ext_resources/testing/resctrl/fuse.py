@@ -28,19 +28,22 @@ from typing import Any
 from nova_ext_resources.testing.resctrl import kernel as kernel_mod
 
 
+DEVICE = '/dev/fuse'
+
+
 class Unavailable(RuntimeError):
     """FUSE cannot be used here; the text says what to do."""
 
 
-def load() -> Any:
+def load(device: str = DEVICE, module: str = 'mfusepy') -> Any:
     """Give mfusepy.
 
     :raises Unavailable: it or what it needs is not there
     """
-    if not os.path.exists('/dev/fuse'):
-        raise Unavailable('there is no /dev/fuse: modprobe fuse')
+    if not os.path.exists(device):
+        raise Unavailable(f'there is no {device}: modprobe fuse')
     try:
-        return importlib.import_module('mfusepy')
+        return importlib.import_module(module)
     except ImportError as err:
         raise Unavailable(
             'mfusepy cannot be loaded: pip install '

@@ -57,6 +57,10 @@ class Interference:
             raise FileNotFoundError(errno.ENOENT, 'no such group', group)
         return found
 
+    def reset(self) -> None:
+        """Make the machine as it was at first."""
+        self._kernel.reset()
+
     # The mount
 
     def remount(self, options: Iterable[str] | None = None) -> None:

@@ -56,7 +56,7 @@ class Kernel:
         tasks: tasks_mod.Tasks | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.shape = shape
+        self.shape = self._first_shape = shape
         self.tasks = tasks or tasks_mod.MadeUpTasks()
         self.faults = faults_mod.Faults()
         self.mutex = threading.RLock()
@@ -68,9 +68,7 @@ class Kernel:
         self._clock = clock
         self._online = set(range(shape.num_cpus))
         self.mount: mount_mod.Mount | None = None
-        self.remount(shape.options)
-        for found in shape.groups:
-            self._restore(found)
+        self.reset()
 
     @property
     def mounted(self) -> mount_mod.Mount:
@@ -81,6 +79,17 @@ class Kernel:
         if self.mount is None:
             raise FileNotFoundError(errno.ENOENT, 'resctrl is not mounted')
         return self.mount
+
+    def reset(self) -> None:
+        """Make it as it was at first: nothing is remembered."""
+        with self.mutex:
+            self.faults.clear()
+            self.tasks.reset()
+            self.set_online(set(range(self.shape.num_cpus)))
+            self.remount(self._first_shape.options)
+            for found in self.shape.groups:
+                self._restore(found)
+            self.operations.clear()
 
     # Mounting
 
@@ -105,13 +114,9 @@ class Kernel:
         mount = self.mounted
         if found.name:
             mount.make_group(found.name)
-        group = mount.groups[found.name]
-        if found.schemata.strip():
-            mount.write_schemata(group, found.schemata.rstrip('\n'))
+        mount.restore(mount.groups[found.name], found.schemata, found.mode)
         if found.name and found.cpus.strip():
             self.write_unseen(f'{found.name}/cpus_list', found.cpus.encode())
-        if found.mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
-            mount.write_mode(group, found.mode)
 
     def set_offline(self, cpus: set[int]) -> None:
         with self.mutex:

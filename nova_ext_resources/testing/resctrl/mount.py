@@ -186,6 +186,12 @@ class Mount:
         group.mode = groups_mod.LOCKED
         self._give_closid(group.closid)
 
+    def restore(self, group: Group, text: str, mode: str) -> None:
+        """Set what a group was captured with, whatever the rules say."""
+        self.schemata.restore(text, group.closid)
+        if mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
+            self._note_mode(group, mode)
+
     def write_mode(self, group: Group, mode: str) -> None:
         if mode == group.mode:
             return

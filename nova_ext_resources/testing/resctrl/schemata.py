@@ -185,6 +185,19 @@ class Schemata:
             self._parse_line(self.controls[name], rest, group, staged)
         return staged
 
+    def restore(self, text: str, closid: int) -> None:
+        """Set what a schemata file said, unchecked and unrounded."""
+        for line in text.splitlines():
+            name, _colon, rest = line.partition(':')
+            control = self.controls.get(name.strip())
+            if control is None:
+                continue
+            base = 16 if isinstance(control, CacheControl) else 10
+            for part in filter(None, rest.split(';')):
+                domain, value = _split(part)
+                if domain in control.values:
+                    control.values[domain][closid] = int(value, base)
+
     def _parse_line(
         self,
         control: Control,

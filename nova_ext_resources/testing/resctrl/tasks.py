@@ -40,11 +40,17 @@ class Tasks(Protocol):
     def list_changes(self, watched: Collection[int]) -> list[Change]:
         """Give what happened since the last call, in that order."""
 
+    def reset(self) -> None:
+        """Forget what was made up, and what was seen."""
+
 
 class MadeUpTasks:
     """Threads that are numbers only: exact, and under the test's control."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
         self._processes: dict[int, int] = {1: 1}
         self._changes: list[Change] = []
         self._next = itertools.count(1000)
@@ -100,6 +106,9 @@ class ProcTasks:
 
     def __init__(self, proc: str = '/proc') -> None:
         self._proc = proc
+        self.reset()
+
+    def reset(self) -> None:
         self._seen: dict[int, set[int]] = {}
         self._owners: dict[int, tuple[int, str]] = {}
 

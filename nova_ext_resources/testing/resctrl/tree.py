@@ -27,9 +27,13 @@ DEADLOCK = 30.0
 
 
 class Lock:
-    """flock(2) on the mount point, for the threads of one process."""
+    """flock(2) on the mount point, for the threads of one process.
 
-    def __init__(self) -> None:
+    :param patience: seconds after which it will not come any more
+    """
+
+    def __init__(self, patience: float = DEADLOCK) -> None:
+        self._patience = patience
         self._changed = threading.Condition()
         self._readers = 0
         self._has_writer = False
@@ -42,9 +46,11 @@ class Lock:
         """
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self._is_free(exclusive), DEADLOCK
+                lambda: self._is_free(exclusive), self._patience
             ):
-                raise OSError(errno.EDEADLK, f'no lock in {DEADLOCK:g} s')
+                raise OSError(
+                    errno.EDEADLK, f'no lock in {self._patience:g} s'
+                )
             self._add(exclusive, 1)
         try:
             yield

@@ -1,0 +1,47 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The model of resctrl, inside the process."""
+
+from tests.unit.testing import resctrl_cases
+
+
+class SchemataTest(resctrl_cases.SchemataCases):
+    pass
+
+
+class GroupTest(resctrl_cases.GroupCases):
+    pass
+
+
+class ModeTest(resctrl_cases.ModeCases):
+    pass
+
+
+class CpuTest(resctrl_cases.CpuCases):
+    pass
+
+
+class TaskTest(resctrl_cases.TaskCases):
+    pass
+
+
+class MonitorTest(resctrl_cases.MonitorCases):
+    pass
+
+
+class FileTest(resctrl_cases.FileCases):
+    pass
+
+
+class InterferenceTest(resctrl_cases.InterferenceCases):
+    pass
