@@ -17,7 +17,7 @@ The host runs them on its own view and has the final say; the scheduler
 runs the very same ones on the view that the host has published.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import TypeAlias
 
@@ -76,6 +76,33 @@ def find_shortfalls(
     return tuple(sorted(found))
 
 
+def list_gone(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    published: Collection[str],
+) -> Iterable[exception.Shortfall]:
+    """Report what is allocated on providers of ours and not tracked.
+
+    A plugin was taken out of the configuration, or has not found it again,
+    and placement does not know yet: such a server would boot without.
+
+    :param published: uuids of all providers that this host ever published
+    """
+    for rp_uuid, resources in sorted(request.allocations.items()):
+        for resource_class, amount in sorted(resources.items()):
+            place = rp_uuid, resource_class
+            if rp_uuid in published and place not in view.tracked:
+                yield exception.Shortfall(
+                    rp_uuid=rp_uuid,
+                    resource_class=resource_class,
+                    requested=amount,
+                    available=0,
+                    reason='this host does not offer it any more; enable '
+                    'its plugin in [ext_resources] inventory_providers, or '
+                    'mend what keeps the plugin from finding it',
+                )
+
+
 def take(
     view: view_obj.HostView,
     request: assignment.ClaimRequest,
@@ -129,7 +156,9 @@ def give(
 def list_moves(
     view: view_obj.HostView, allocations: Amounts
 ) -> Iterable[dict[str, dict[str, int]]]:
-    """Give the same amounts on sibling providers, one exchange each.
+    """Give the same amounts on sibling providers.
+
+    One class of one provider each, then all that is on one provider.
 
     Nova claims quantities before it pins CPUs, so placement's choice among
     a host's cache domains may not be the one that the CPUs are in.
@@ -139,6 +168,7 @@ def list_moves(
         for other in _list_siblings(view, rp_uuid, resource_class):
             if resource_class not in allocations.get(other, {}):
                 yield _exchange(allocations, rp_uuid, other, resource_class)
+    yield from _list_joint_moves(view, allocations)
 
 
 def find_place(
@@ -256,6 +286,26 @@ def _list_siblings(
             and own.implied
         ):
             yield other
+
+
+def _list_joint_moves(
+    view: view_obj.HostView, allocations: Amounts
+) -> Iterable[dict[str, dict[str, int]]]:
+    """Ways and bandwidth of a domain are no use apart from each other."""
+    together: dict[str, list[str]] = {}
+    for rp_uuid, resource_class in list_places(view, allocations):
+        together.setdefault(rp_uuid, []).append(resource_class)
+    for rp_uuid, classes in together.items():
+        if len(classes) < 2:
+            continue
+        others = [set(_list_siblings(view, rp_uuid, c)) for c in classes]
+        for other in sorted(set.intersection(*others)):
+            if any(c in allocations.get(other, {}) for c in classes):
+                continue
+            moved: Amounts = allocations
+            for resource_class in classes:
+                moved = _exchange(moved, rp_uuid, other, resource_class)
+            yield {rp: dict(amounts) for rp, amounts in moved.items()}
 
 
 def _exchange(

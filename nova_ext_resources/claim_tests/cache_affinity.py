@@ -30,15 +30,22 @@ class CacheAffinityTest(base.ClaimTest):
     """Reports floating servers, and CPUs without a guarantee.
 
     Every CPU of the server must be in a domain where it holds ways, and
-    every domain where it holds ways must have a CPU of it.
+    every domain where it holds ways must have a CPU of it. So it is with
+    memory bandwidth; either is looked at by itself.
     """
 
     def shortfalls(
         self, view: view_obj.HostView, request: assignment.ClaimRequest
     ) -> Iterable[exception.Shortfall]:
         domains = _list_domains(view, request)
-        covered = frozenset[int]().union(*domains.values())
         for (rp_uuid, resource_class), cpus in domains.items():
+            covered = frozenset[int]().union(
+                *(
+                    one
+                    for (_, c), one in domains.items()
+                    if c == resource_class
+                )
+            )
             reason = _find_reason(request.cpus, cpus, covered)
             if reason:
                 yield exception.Shortfall(

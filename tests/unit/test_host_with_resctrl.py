@@ -35,10 +35,6 @@ THIRD = uuidsentinel.third
 _CHANGES = ('write', 'mkdir', 'rmdir')
 
 
-def make_allocations(**resources: int) -> dict[str, dict[str, int]]:
-    return {DOMAINS[0]: dict(resources)}
-
-
 class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
     """Six of eleven ways can be sold, as with the other backends."""
 
@@ -369,9 +365,15 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         ]
         self.assertLessEqual(len(operations), 12, operations)
 
-    def start_limited(self, **resources: int) -> assignment.Entry:
+    def start_limited(
+        self,
+        resources: dict[str, int],
+        *,
+        cpus: frozenset[int] = frozenset({1, 2}),
+    ) -> assignment.Entry:
         fields: dict[str, Any] = {
-            'allocations': make_allocations(**resources),
+            'cpus': cpus,
+            'allocations': {DOMAINS[0]: resources},
             'requirement': builders.make_requirement(_=resources),
         }
         return self.start(self.host, SERVER, **fields)
@@ -379,7 +381,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
     def test_bandwidth_alone_takes_a_class_and_no_ways(self) -> None:
         self.start(self.host, OTHER, 4, cpus=frozenset({3}))
 
-        self.start_limited(**{PERCENT: 30})
+        self.start_limited({PERCENT: 30})
 
         group = f'nova-{SERVER}'
         self.assertEqual({0: 30, 1: 100}, self.get_masks(group, 'MB'))
@@ -388,7 +390,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assert_exclusive(self.host)
 
     def test_who_has_no_ways_shares_what_is_left_at_all_times(self) -> None:
-        self.start_limited(**{PERCENT: 30})
+        self.start_limited({PERCENT: 30})
         group = f'nova-{SERVER}'
 
         self.start(self.host, OTHER, 4, cpus=frozenset({3}))
@@ -399,7 +401,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(0x7FF, self.get_masks(group)[0])
 
     def test_ways_and_bandwidth_come_together(self) -> None:
-        entry = self.start_limited(**{WAYS: 4, PERCENT: 30})
+        entry = self.start_limited({WAYS: 4, PERCENT: 30})
 
         group = f'nova-{SERVER}'
         self.assertEqual(30, self.get_masks(group, 'MB')[0])
@@ -407,8 +409,33 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(3, len(entry.assignments))
         self.assert_agreement(self.host)
 
+    def test_ways_and_bandwidth_go_together_to_the_domain_of_the_cpus(
+        self,
+    ) -> None:
+        entry = self.start_limited(
+            {WAYS: 4, PERCENT: 30}, cpus=frozenset({13})
+        )
+
+        self.assertEqual(
+            {DOMAINS[1], RDT}, {one.rp_uuid for one in entry.assignments}
+        )
+        self.assert_agreement(self.host)
+
+    def test_bandwidth_of_another_domain_is_no_use(self) -> None:
+        resources = {WAYS: 4, PERCENT: 30}
+
+        self.assertRaises(
+            exception.CapacityExceeded,
+            self.start,
+            self.host,
+            SERVER,
+            cpus=frozenset({1, 13}),
+            allocations={DOMAINS[0]: {WAYS: 4}, DOMAINS[1]: {PERCENT: 30}},
+            requirement=builders.make_requirement(_=resources),
+        )
+
     def test_a_limit_that_was_lifted_is_set_again(self) -> None:
-        self.start_limited(**{PERCENT: 30})
+        self.start_limited({PERCENT: 30})
         self.kernel.write(f'nova-{SERVER}/schemata', 'MB:0=100\n')
 
         self.assertEqual((), self.heal())
@@ -416,7 +443,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(30, self.get_masks(f'nova-{SERVER}', 'MB')[0])
 
     def test_bandwidth_is_sold_once(self) -> None:
-        self.start_limited(**{PERCENT: 80})
+        self.start_limited({PERCENT: 80})
 
         resources = {PERCENT: 30}
         self.assertRaises(
@@ -425,11 +452,11 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
             self.host,
             OTHER,
             cpus=frozenset({3}),
-            allocations=make_allocations(**resources),
+            allocations={DOMAINS[0]: resources},
             requirement=builders.make_requirement(_=resources),
         )
 
     def test_a_percentage_that_the_hardware_lacks_is_refused(self) -> None:
         self.assertRaises(
-            exception.ConstraintsViolated, self.start_limited, **{PERCENT: 15}
+            exception.ConstraintsViolated, self.start_limited, {PERCENT: 15}
         )
