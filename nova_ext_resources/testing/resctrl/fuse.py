@@ -59,6 +59,7 @@ def load(device: str = DEVICE, module: str = 'mfusepy') -> Any:
 class Front:
     """The operations that libfuse asks for. Paths start with a slash.
 
+    :ivar has_started: it was mounted
     :param on_mounted: called when others can see it
     :param get_caller: gives the thread that asks
     """
@@ -74,10 +75,12 @@ class Front:
         self._kernel = kernel
         self._on_mounted = on_mounted
         self._get_caller = get_caller
+        self.has_started = False
         self._handles = itertools.count(1)
         self._read: dict[int, bytes] = {}
 
     def init(self, _path: str) -> None:
+        self.has_started = True
         self._on_mounted()
 
     def destroy(self, _path: str) -> None:
@@ -178,6 +181,9 @@ def serve(
             allow_other=os.getuid() == 0,
         )
     except RuntimeError as err:
+        # Being ended by a signal is an error to libfuse.
+        if front.has_started:
+            return
         raise Unavailable(
             f'{path} cannot be mounted: mounting takes root, or fusermount3 '
             'of the package fuse3; in a container, CAP_SYS_ADMIN and '

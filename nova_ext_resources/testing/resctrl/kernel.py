@@ -120,20 +120,22 @@ class Kernel:
 
     def set_offline(self, cpus: set[int]) -> None:
         with self.mutex:
-            self._online -= cpus
+            gone = cpus & self._online
+            self._online -= gone
             if self.mount:
-                self.mount.set_offline(cpus)
-        self._tell()
+                self.mount.set_offline(gone)
+        self._tell(gone)
 
     def set_online(self, cpus: set[int]) -> None:
         with self.mutex:
-            self._online |= cpus
+            back = cpus - self._online
+            self._online |= back
             if self.mount:
-                self.mount.set_online(cpus)
-        self._tell()
+                self.mount.set_online(back)
+        self._tell(back)
 
-    def _tell(self) -> None:
-        for listener in self.on_cpus:
+    def _tell(self, changed: set[int]) -> None:
+        for listener in self.on_cpus if changed else ():
             listener(set(self._online))
 
     # File operations

@@ -1,0 +1,138 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command line that mounts the model, as a deployer's tests use it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from nova_ext_resources.testing.resctrl import fuse
+from nova_ext_resources.testing.resctrl import mounted
+from nova_ext_resources.testing.resctrl import shapes
+from tests import base
+
+#: Seconds for a process to end.
+PATIENCE = 30
+
+
+class CommandLineTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        try:
+            fuse.load()
+        except fuse.Unavailable as err:
+            self.skipTest(str(err))
+        self.path = os.path.join(self.make_folder(), 'resctrl')
+        os.mkdir(self.path)
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                '-m',
+                'nova_ext_resources.testing.resctrl',
+                '--mount',
+                self.path,
+                *options,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(self._end, process)
+        return process
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+    def read(self, name: str) -> str:
+        with open(os.path.join(self.path, name)) as stream:
+            return stream.read()
+
+    def test_it_tells_when_it_is_there_and_unmounts_when_told(self) -> None:
+        process = self.start('--shape', 'epyc16')
+        assert process.stdout
+        told = process.stdout.readline()
+        schemata = self.read('schemata')
+
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+
+        self.assertEqual(f'{self.path}\n', told)
+        self.assertIn('L3:0=ffff;1=ffff;', schemata)
+        self.assertEqual([], os.listdir(self.path))
+
+    def test_it_can_be_interfered_with_from_outside(self) -> None:
+        process = self.start('--shape', 'skylake2', '--control')
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+
+        process.stdin.write(
+            json.dumps({'do': 'set_offline', 'arguments': ['1-3']}) + '\n'
+        )
+        process.stdin.flush()
+        answered = process.stdout.readline()
+
+        self.assertEqual({'result': None}, json.loads(answered))
+        self.assertEqual('0,4-47\n', self.read('cpus_list'))
+
+    def test_with_control_it_ends_with_its_input(self) -> None:
+        process = self.start('--control')
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+
+        process.stdin.close()
+        process.stdin = None
+
+        self.assertEqual(0, process.wait(PATIENCE))
+        self.assertEqual([], os.listdir(self.path))
+
+    def test_a_captured_tree_is_mounted(self) -> None:
+        process = self.start('--shape', 'haswell', '--tasks', 'made-up')
+        assert process.stdout
+        process.stdout.readline()
+        captured = os.path.join(self.make_folder(), 'host')
+        subprocess.run(['cp', '-r', self.path, captured], check=True)
+        process.send_signal(signal.SIGTERM)
+        process.wait(PATIENCE)
+
+        again = self.start('--tree', captured)
+        assert again.stdout
+        again.stdout.readline()
+
+        self.assertEqual('L3:0=fffff\n', self.read('schemata'))
+        self.assertEqual('2\n', self.read('info/L3/min_cbm_bits'))
+
+    def test_a_mount_whose_process_was_killed_is_cleared_away(self) -> None:
+        process = mounted.Process(shapes.SHAPES['haswell'], self.path)
+        process.start()
+        assert process._process is not None
+        process._process.kill()
+        process._process.wait(PATIENCE)
+        self.assertRaises(OSError, os.listdir, self.path)
+
+        process.stop()
+
+        self.assertEqual([], os.listdir(self.path))
+
+    def test_a_place_that_cannot_be_mounted_on_is_told(self) -> None:
+        process = mounted.Process(shapes.SHAPES['haswell'], '/dev/null')
+
+        error = self.assertRaises(fuse.Unavailable, process.start)
+
+        self.assertIn('/dev/null is no folder to mount on', str(error))
+        process.stop()
