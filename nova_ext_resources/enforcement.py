@@ -12,7 +12,7 @@
 
 """Runs the enforcers of a host in two phases, undone on failure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import threading
@@ -22,6 +22,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.plugins import base
+from nova_ext_resources.plugins import loader
 
 LOG = logging.getLogger(__name__)
 
@@ -85,16 +86,18 @@ class Enforcement:
         :raises EnforcementFailed, ClaimError: nothing is in force, or what
             could not be undone is in the log
         """
-        done: list[base.Enforcer] = []
+        done: list[str] = []
         real = entry.assignments
-        for enforcer in self._list_serving(entry):
+        for name in self._list_serving(entry):
             try:
                 current = dataclasses.replace(entry, assignments=real)
-                real = enforcer.apply(current)
+                with self._translated(name, entry.consumer_uuid):
+                    real = self._enforcers[name].apply(current)
+                    _check_answer(real, current)
             except exception.ExtResourcesError:
                 self._undo(done, entry)
                 raise
-            done.append(enforcer)
+            done.append(name)
         return real
 
     def release_all(
@@ -114,9 +117,10 @@ class Enforcement:
     def _release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""
         failures = []
-        for enforcer in reversed(self._list_serving(entry)):
+        for name in reversed(self._list_serving(entry)):
             try:
-                enforcer.release(entry)
+                with self._translated(name, entry.consumer_uuid):
+                    self._enforcers[name].release(entry)
             except exception.ExtResourcesError as err:
                 failures.append(err)
         if failures:
@@ -131,12 +135,12 @@ class Enforcement:
         applied, problems = {}, []
         for name, enforcer in self._enforcers.items():
             try:
-                uuids = enforcer.list_applied()
+                with self._translated(name):
+                    uuids = enforcer.list_applied()
+                    if uuids is not None:
+                        applied[name] = frozenset(uuids)
             except exception.ExtResourcesError as err:
                 problems.append(str(err))
-            else:
-                if uuids is not None:
-                    applied[name] = uuids
         return applied, problems
 
     def plan_healing(
@@ -168,22 +172,57 @@ class Enforcement:
     ) -> bool:
         return any(
             entry.consumer_uuid not in applied[name]
-            or not enforcer.is_in_force(entry)
-            for name, enforcer in self._enforcers.items()
-            if name in applied and _serves_any(enforcer, entry)
+            or not self._is_in_force(name, entry)
+            for name in self._list_serving(entry)
+            if name in applied
         )
 
-    def _list_serving(self, entry: assignment.Entry) -> list[base.Enforcer]:
+    def _is_in_force(self, name: str, entry: assignment.Entry) -> bool:
+        """Let an enforcer look closer; what it cannot see is applied again.
+
+        Then its trouble shows where problems are reported.
+        """
+        try:
+            with self._translated(name, entry.consumer_uuid):
+                return self._enforcers[name].is_in_force(entry)
+        except exception.ExtResourcesError as err:
+            LOG.warning('%(err)s', {'err': err})
+            return False
+
+    def _list_serving(self, entry: assignment.Entry) -> list[str]:
         return [
-            one for one in self._enforcers.values() if _serves_any(one, entry)
+            name
+            for name, one in self._enforcers.items()
+            if _serves_any(one, entry)
         ]
 
-    def _undo(
-        self, done: list[base.Enforcer], entry: assignment.Entry
-    ) -> None:
-        for enforcer in reversed(done):
+    @contextlib.contextmanager
+    def _translated(
+        self, name: str, consumer_uuid: str = ''
+    ) -> Iterator[None]:
+        """Give whatever an enforcer raises as an error of ours.
+
+        A third party's plugin may raise anything. It must not keep healing
+        from the other servers, nor what it raises from being reported.
+        """
+        try:
+            yield
+        except exception.ExtResourcesError:
+            raise
+        except Exception as err:
+            LOG.debug('Enforcer %(name)s', {'name': name}, exc_info=True)
+            raise exception.EnforcementFailed(
+                host=self._host,
+                enforcer=name,
+                consumer_uuid=consumer_uuid,
+                reason=loader.describe(err),
+            ) from err
+
+    def _undo(self, done: list[str], entry: assignment.Entry) -> None:
+        for name in reversed(done):
             try:
-                enforcer.release(entry)
+                with self._translated(name, entry.consumer_uuid):
+                    self._enforcers[name].release(entry)
             except exception.ExtResourcesError as err:
                 LOG.error(
                     'Host %(host)s: could not undo: %(err)s',
@@ -206,6 +245,20 @@ def list_strangers(
         for name, uuids in sorted(applied.items())
         for uuid in sorted(uuids - servers)
     ]
+
+
+def _check_answer(
+    real: Sequence[assignment.Assignment], entry: assignment.Entry
+) -> None:
+    """Make sure that what goes into the ledger are assignments.
+
+    :raises (AttributeError, TypeError): an enforcer gave something else
+    :raises ValueError: it gave more or fewer than it got, or of others
+    """
+    given = [(one.rp_uuid, one.resource_class) for one in real]
+    held = [(one.rp_uuid, one.resource_class) for one in entry.assignments]
+    if given != held:
+        raise ValueError(f'it has put {given} into force instead of {held}')
 
 
 def _serves(enforcer: base.Enforcer, resource_class: str) -> bool:

@@ -16,7 +16,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import os
 import re
 
@@ -136,6 +136,7 @@ class HostService:
         except BaseException:
             ledger.close()
             raise
+        self._failure = ''
         self.publisher = publisher.Publisher(
             self._placement,
             node,
@@ -151,7 +152,7 @@ class HostService:
         :param live: uuids of the servers that Nova has on this host
         """
         self.host.refresh()
-        self.host.reconcile(live)
+        self._survive(lambda: self.host.reconcile(live))
         self.publisher.start()
 
     def stop(self) -> None:
@@ -190,7 +191,23 @@ class HostService:
 
     def _refresh(self) -> None:
         self.host.refresh()
-        self.host.heal()
+        self._survive(self.host.heal)
+
+    def _survive(self, heal: Callable[[], None]) -> None:
+        """Heal; whatever happens, publishing and Nova go on without."""
+        try:
+            heal()
+        except Exception as err:
+            failure = loader.describe(err)
+            if failure != self._failure:
+                LOG.exception(
+                    'Host %(host)s: healing broke off and is tried again, '
+                    'what is in force stays; report this',
+                    {'host': self.host.host},
+                )
+            self._failure = failure
+        else:
+            self._failure = ''
 
     def _move_allocations(
         self, request: assignment.ClaimRequest, entry: assignment.Entry

@@ -54,7 +54,7 @@ class Answer:
         """
         try:
             return json.loads(self.text)
-        except ValueError as err:
+        except (ValueError, RecursionError) as err:
             self.raise_malformed(f'it is no JSON: {self.reason!r}', err)
 
     def raise_malformed(

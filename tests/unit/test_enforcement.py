@@ -11,7 +11,7 @@
 # under the License.
 
 import threading
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import fixtures
 from oslo_config import cfg
@@ -43,10 +43,14 @@ class Recorder(plugins_base.Enforcer):
         super().__init__(options, 'host1')
         self.calls = calls
         self.failing: set[str] = set()
+        self.bug: Exception | None = None
+        self.answer: Any = 'as asked'
         self.applied: frozenset[str] | None = frozenset()
 
     def act(self, what: str, entry: assignment.Entry | None = None) -> None:
         self.calls.append(f'{self.NAME} {what}')
+        if self.bug is not None:
+            raise self.bug
         if what in self.failing:
             raise exception.EnforcementFailed(
                 host=self.host,
@@ -59,7 +63,10 @@ class Recorder(plugins_base.Enforcer):
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
         self.act('apply', entry)
-        return entry.assignments
+        answer = (
+            entry.assignments if self.answer == 'as asked' else self.answer
+        )
+        return cast(tuple[assignment.Assignment, ...], answer)
 
     def release(self, entry: assignment.Entry) -> None:
         self.act('release', entry)
@@ -67,6 +74,10 @@ class Recorder(plugins_base.Enforcer):
     def list_applied(self) -> frozenset[str] | None:
         self.act('list')
         return self.applied
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        self.act('look', entry)
+        return True
 
 
 class Ways(Recorder):
@@ -191,6 +202,60 @@ class ApplyTest(EnforcementTestCase):
 
         self.assertEqual(real, chain.apply(self.entry))
         self.assertEqual(['True'], self.calls)
+
+
+class BugTest(EnforcementTestCase):
+    """An enforcer raises what no enforcer should."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.all.bug = KeyError('L3_7')
+
+    def test_it_is_named_with_what_it_raised(self) -> None:
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.apply, self.entry
+        )
+
+        for words in ('Enforcer all', 'host1', 'server', "KeyError: 'L3_7'"):
+            self.assertIn(words, str(err))
+        self.assertEqual('ways release', self.calls[-1])
+
+    def test_a_release_goes_on_with_the_others(self) -> None:
+        done, (failure,) = self.enforcement.release_all([self.entry])
+
+        self.assertEqual([], done)
+        self.assertIn('KeyError', str(failure))
+        self.assertEqual('ways release', self.calls[-1])
+
+    def test_it_cannot_tell_what_is_in_force(self) -> None:
+        applied, (problem,) = self.enforcement.list_applied()
+
+        self.assertEqual({'ways', 'seats'}, set(applied))
+        self.assertIn('KeyError', problem)
+
+    def test_an_answer_that_is_none_never_reaches_the_ledger(self) -> None:
+        self.all.bug = None
+        for answer in (None, (), ('f',)):
+            with self.subTest(answer=answer):
+                self.all.answer = answer
+
+                err = self.assertRaises(
+                    exception.EnforcementFailed,
+                    self.enforcement.apply,
+                    self.entry,
+                )
+
+                self.assertIn('all', str(err))
+
+    def test_what_cannot_be_looked_at_closer_is_applied_again(self) -> None:
+        plan = self.enforcement.plan_healing(
+            {'server': self.entry},
+            {'all': frozenset({'server'})},
+            is_start=False,
+        )
+
+        self.assertEqual(['server'], plan)
+        self.assertIn("KeyError: 'L3_7'", self.log.output)
 
 
 class HealingTest(EnforcementTestCase):

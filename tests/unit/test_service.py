@@ -342,6 +342,38 @@ class LifeTest(HostServiceTestCase):
         self.assertEqual({}, again.host.entries)
 
 
+class BrokenHealingTest(HostServiceTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.made = self.make()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.HostResources.heal', self.fail_to_heal
+            )
+        )
+
+    @staticmethod
+    def fail_to_heal(*args: object, **fields: object) -> None:
+        raise RuntimeError('a bug')
+
+    def test_nova_compute_starts_and_publishing_goes_on(self) -> None:
+        self.made.start([])
+        self.addCleanup(self.made.publisher.stop)
+
+        self.assertIn('RuntimeError: a bug', self.log.output)
+        self.assertNotEqual((), self.made.host.providers())
+
+    def test_it_is_logged_once_and_each_round_goes_on_to_placement(
+        self,
+    ) -> None:
+        for _ in range(3):
+            self.made.publisher.run_round()
+
+        self.assertEqual(1, self.log.output.count('healing broke off'))
+        self.assertIn('Placement', self.made.publisher.status.failure)
+
+
 class MovedTest(base.TestCase):
     def make_entry(self, *held: tuple[str, str, bool]) -> assignment.Entry:
         return assignment.Entry(

@@ -230,3 +230,8 @@ class GoodAnswerTest(base.TestCase):
 
     def test_a_long_text_is_cut(self) -> None:
         self.assertEqual(300, len(make_answer(500, 'x' * 9999).reason))
+
+    def test_json_without_a_bottom_makes_no_sense(self) -> None:
+        self.assertRaises(
+            errors.MalformedAnswer, make_answer(200, '[' * 200_000).json
+        )
