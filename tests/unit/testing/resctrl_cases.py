@@ -752,6 +752,23 @@ class MonitorCases(WithTree):
         self.assertEqual(free, self.kernel.count_free_classes())
         self.assertNotIn('web', self.fs.listdir(''))
 
+    def test_no_id_is_lost_where_no_way_is_left(self) -> None:
+        self.use('granite')
+        self.fs.mkdir('all')
+        for group, mask in (('', '1'), ('all', 'fffe'), ('', '1')):
+            path = f'{group}/schemata'.lstrip('/')
+            for resource, count in (('L3', 2), ('L2', 32)):
+                ways = ';'.join(f'{n}={mask}' for n in range(count))
+                self.fs.write(path, f'{resource}:{ways}\n')
+        self.fs.write('mode', 'exclusive\n')
+        self.fs.write('all/mode', 'exclusive\n')
+        ids = sum(self.kernel.count_ids().values())
+
+        with self.refused(errno.ENOSPC, 'No space on L2:0\n'):
+            self.fs.mkdir('web')
+
+        self.assertEqual(ids, sum(self.kernel.count_ids().values()))
+
     def test_clusters_are_summed_up_and_told_apart(self) -> None:
         self.use('icelake_snc')
         self.kernel.set_occupancy('', 2, 1 << 20)
@@ -850,6 +867,22 @@ class FileCases(WithTree):
         reader.join(10)
 
         self.assertEqual(['writer', 'reader'], order)
+
+    def test_the_lock_keeps_readers_from_a_writer(self) -> None:
+        order = []
+
+        def write() -> None:
+            with self.fs.lock(exclusive=True):
+                order.append('writer')
+
+        with self.fs.lock(exclusive=False):
+            writer = threading.Thread(target=write)
+            writer.start()
+            writer.join(0.05)
+            order.append('reader')
+        writer.join(10)
+
+        self.assertEqual(['reader', 'writer'], order)
 
     def test_readers_hold_the_lock_together(self) -> None:
         with self.fs.lock(exclusive=False), self.fs.lock(exclusive=False):

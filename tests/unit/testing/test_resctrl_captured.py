@@ -148,3 +148,15 @@ class RoundTripTest(base.TestCase):
                     one.pop('info/L3_MON/max_threshold_occupancy', None)
                     one.pop('info/MB/thread_throttle_mode', None)
                 self.assertEqual(files, again)
+
+    def test_the_cpus_of_a_cache_are_those_that_sysfs_tells(self) -> None:
+        for name, known in resctrl.SHAPES.items():
+            with self.subTest(name):
+                folder, _files = self.capture(name)
+
+                shape = resctrl.Shape.from_tree(folder)
+
+                self.assertEqual(
+                    {c.level: c.domains for c in known.caches},
+                    {c.level: c.domains for c in shape.caches},
+                )
