@@ -12,7 +12,7 @@
 
 """Runs the enforcers of a host in two phases, undone on failure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 import threading
@@ -25,6 +25,11 @@ from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
 
 LOG = logging.getLogger(__name__)
+
+
+#: How many of the last released servers are remembered. Far more than can be
+#: released in the time that a host may be late.
+_MAX_REMEMBERED = 1024
 
 
 class ServerLocks:
@@ -61,6 +66,8 @@ class Enforcement:
     ) -> None:
         self._host = host
         self._enforcers = enforcers
+        # A dict for its order: the oldest is forgotten first.
+        self._released: dict[str, None] = {}
 
     def check_served(self, resource_class: str) -> None:
         """Make sure that something puts a resource into force.
@@ -112,7 +119,40 @@ class Enforcement:
                 failures.append(err)
             else:
                 done.append(entry)
+                self._remember(entry.consumer_uuid)
         return done, failures
+
+    def _remember(self, consumer_uuid: str) -> None:
+        self._released.pop(consumer_uuid, None)
+        self._released[consumer_uuid] = None
+        # Others may be at it: nobody minds when one is gone already.
+        for oldest in list(self._released)[:-_MAX_REMEMBERED]:
+            self._released.pop(oldest, None)
+
+    def list_leftovers(
+        self,
+        applied: Mapping[str, frozenset[str]],
+        known: Collection[str],
+        live: Collection[str] | None,
+    ) -> list[str]:
+        """Give strangers that can only be left from servers of this host.
+
+        They were released by this process, and the host has carried out
+        something late; or they are in force at the start, and no such
+        server runs here.
+
+        :param live: uuids of the servers that Nova has on this host; None
+            when that is not known
+        """
+        return sorted(
+            uuid
+            for uuid in frozenset[str]().union(*applied.values())
+            if uuid not in known
+            and (
+                uuid in self._released
+                or (live is not None and uuid not in live)
+            )
+        )
 
     def _release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""
@@ -125,6 +165,32 @@ class Enforcement:
                 failures.append(err)
         if failures:
             raise failures[0]
+
+    def release_leftover(
+        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Take out of force what the ledger does not know.
+
+        :raises EnforcementFailed: it may still be in force
+        """
+        entry = assignment.Entry(
+            consumer_uuid=consumer_uuid,
+            state=assignment.State.RELEASING,
+            assignments=(),
+        )
+        for name, uuids in applied.items():
+            if consumer_uuid in uuids:
+                LOG.warning(
+                    'Host %(host)s: enforcer %(name)s has server %(uuid)s in '
+                    'force, which is gone; releasing it',
+                    {
+                        'host': self._host,
+                        'name': name,
+                        'uuid': consumer_uuid,
+                    },
+                )
+                with self._translated(name, consumer_uuid):
+                    self._enforcers[name].release(entry)
 
     def list_applied(self) -> tuple[dict[str, frozenset[str]], list[str]]:
         """Ask each enforcer what is in force.

@@ -307,7 +307,8 @@ class HostResources:
 
         :param live: uuids of the servers that Nova has on this host
         """
-        gone = sorted(set(self.entries) - set(live))
+        live = frozenset(live)
+        gone = sorted(set(self.entries) - live)
         if gone:
             LOG.warning(
                 'Host %(host)s: releasing what %(count)d servers hold that '
@@ -325,28 +326,44 @@ class HostResources:
                     'Host %(host)s: not all could be released: %(err)s',
                     {'host': self.host, 'err': err},
                 )
-        self.heal(is_start=True)
+        self.heal(live=live)
 
-    def heal(self, *, is_start: bool = False) -> None:
+    def heal(self, *, live: Collection[str] | None = None) -> None:
         """Finish releases, and restore what the host has lost.
 
-        :param is_start: no claim is under way, so what is claimed and not
-            applied was left by a crash
+        :param live: at the start, uuids of the servers that Nova has here.
+            No claim is under way then, so what is claimed and not applied
+            was left by a crash
         """
         before = self.entries
         applied, problems = self._enforcement.list_applied()
         after = self.entries
+        known = before.keys() | after.keys()
+        for uuid in self._enforcement.list_leftovers(applied, known, live):
+            try:
+                self._clear(uuid, applied)
+                known.add(uuid)
+            except exception.ExtResourcesError as err:
+                problems.append(str(err))
         stable = {u: e for u, e in after.items() if before.get(u) == e}
         plan = self._enforcement.plan_healing(
-            stable, applied, is_start=is_start
+            stable, applied, is_start=live is not None
         )
         for consumer_uuid in plan:
             try:
                 self._mend(consumer_uuid)
             except exception.ExtResourcesError as err:
                 problems.append(str(err))
-        problems += enforcement.list_strangers(applied, {**before, **after})
+        problems += enforcement.list_strangers(applied, known)
         self._report(problems)
+
+    def _clear(
+        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
+    ) -> None:
+        with self._servers.hold(consumer_uuid):
+            # It may have come back meanwhile.
+            if self.find_entry(consumer_uuid) is None:
+                self._enforcement.release_leftover(consumer_uuid, applied)
 
     def _mend(self, consumer_uuid: str) -> None:
         with self._servers.hold(consumer_uuid):

@@ -63,8 +63,9 @@ class RmdEnforcer(base.Enforcer):
         with self._translated(entry, ways):
             self._check_policy(entry, ways)
             found = self._client.find_workload(entry.consumer_uuid)
-            if found is not None:
-                if _is_in_force(entry, ways, found):
+            is_uncertain = self._client.may_change(entry.consumer_uuid)
+            if found is not None or is_uncertain:
+                if not is_uncertain and _is_in_force(entry, ways, found):
                     return entry.assignments
                 self._client.delete_workload(entry.consumer_uuid)
             masks = self._client.place_workload(
@@ -77,7 +78,9 @@ class RmdEnforcer(base.Enforcer):
         return tuple(_take_over(one, masks) for one in entry.assignments)
 
     def release(self, entry: assignment.Entry) -> None:
-        if not any(one.resource_class == WAYS for one in entry.assignments):
+        if entry.assignments and not any(
+            one.resource_class == WAYS for one in entry.assignments
+        ):
             return
         with self._translated(entry, 0):
             self._client.delete_workload(entry.consumer_uuid)
@@ -93,6 +96,10 @@ class RmdEnforcer(base.Enforcer):
                 reason=str(err),
             ) from err
         return frozenset(one.uuid for one in workloads if _is_ours(one))
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        # What came late may have other ways than those of before.
+        return not self._client.may_change(entry.consumer_uuid)
 
     def _find_ways(self, entry: assignment.Entry) -> int | None:
         """Give how many ways the server has on each of its domains."""
@@ -200,12 +207,13 @@ class RmdEnforcer(base.Enforcer):
 
 
 def _is_in_force(
-    entry: assignment.Entry, ways: int, found: values.Workload
+    entry: assignment.Entry, ways: int, found: values.Workload | None
 ) -> bool:
     # Until the ledger says so, nobody knows which ways a workload of RMD
     # has got: it is made anew.
     return (
-        entry.state is assignment.State.APPLIED
+        found is not None
+        and entry.state is assignment.State.APPLIED
         and found.core_ids == entry.cpus
         and found.max_ways == found.min_ways == ways
     )

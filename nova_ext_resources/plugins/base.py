@@ -183,7 +183,11 @@ class Enforcer(abc.ABC):
     def release(self, entry: assignment.Entry) -> None:
         """Take it out of force; what is not in force is a success.
 
-        :raises EnforcementFailed: it may still be in force
+        An entry without assignments stands for a server of which nothing
+        but the uuid is known any more.
+
+        :raises EnforcementFailed: it may still be in force, or may come
+            into force later
         """
 
     @abc.abstractmethod

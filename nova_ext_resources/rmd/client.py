@@ -28,6 +28,7 @@ from nova_ext_resources.rmd import bodies
 from nova_ext_resources.rmd import checks
 from nova_ext_resources.rmd import decode
 from nova_ext_resources.rmd import errors
+from nova_ext_resources.rmd import late
 from nova_ext_resources.rmd import placing
 from nova_ext_resources.rmd import tls
 from nova_ext_resources.rmd import transport as transport_mod
@@ -60,6 +61,7 @@ class RmdClient:
         allow_shared: bool = False,
     ) -> None:
         self._transport = transport
+        self._late = late.LateChanges(transport.timeout)
         self._allow_shared = allow_shared
         self._known_cpus: frozenset[int] = frozenset()
         self._known_ways = 0
@@ -111,6 +113,14 @@ class RmdClient:
             if uuid in (workload.uuid, workload.workload_id):
                 return workload
         return None
+
+    def may_change(self, uuid: str) -> bool:
+        """Tell whether RMD may still carry out a change given up here.
+
+        Then what it has on record says nothing about the ways in force;
+        :meth:`delete_workload` tells when it is over.
+        """
+        return self._late.is_expected(uuid)
 
     def hospitality(
         self, *, max_ways: int, min_ways: int, cache_id: int | None = None
@@ -212,7 +222,9 @@ class RmdClient:
         except (errors.RmdUnavailable, errors.MalformedAnswer) as err:
             found = self._look_after(err, uuid, 'POST')
             if found is None:
+                self._late.see_absent(uuid)
                 raise
+            self._late.forget(uuid)
             if not bodies.is_as_asked(found, body):
                 raise errors.WorkloadExists(
                     url=self.url,
@@ -231,6 +243,8 @@ class RmdClient:
         """
         if isinstance(err, errors.RmdUnavailable) and not err.was_sent:
             raise err
+        if late.may_be_late(err):
+            self._late.expect(uuid)
         LOG.warning(
             'Asking whether the change took effect, after: %(err)s',
             {'err': err},
@@ -249,7 +263,8 @@ class RmdClient:
         """Remove the workload of a server; none is a success.
 
         :raises ForeignWorkload: RMD's own Nova listener made it
-        :raises OutcomeUnknown: it may or may not exist
+        :raises OutcomeUnknown: it may or may not exist, or may appear
+            later; try again after the timeout
         """
         checks.uuid(self.url, uuid)
         with self.writing():
@@ -259,8 +274,18 @@ class RmdClient:
             if other is not None:
                 checks.path_id(self.url, other.workload_id)
                 self._delete(other.workload_id, uuid)
+            if not self._late.see_absent(uuid):
+                raise errors.OutcomeUnknown(
+                    url=self.url,
+                    action='DELETE',
+                    uuid=uuid,
+                    reason='it is not there, but RMD gave no answer to an '
+                    'earlier request in time and may still carry that out; '
+                    f'this is certain in {self._late.timeout:g} seconds',
+                )
 
     def _delete(self, workload_id: str, uuid: str) -> None:
+        was_late = self.may_change(uuid)
         try:
             answer = self._transport.send(
                 'DELETE', f'/v1/workloads/{workload_id}'
@@ -272,6 +297,8 @@ class RmdClient:
         except (errors.RmdUnavailable, errors.MalformedAnswer) as err:
             if self._look_after(err, uuid, 'DELETE') is not None:
                 raise
+            if not was_late:
+                self._late.forget(uuid)
 
     def replace_workload(
         self,

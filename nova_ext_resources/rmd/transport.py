@@ -61,7 +61,7 @@ class Transport:
     ) -> None:
         self.url = url.rstrip('/')
         self._session = session
-        self._timeout = timeout
+        self.timeout = timeout
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(exception.Retriable),
             stop=tenacity.stop_after_attempt(retries + 1)
@@ -107,7 +107,7 @@ class Transport:
         body: Mapping[str, Any] | None,
         facts: dict[str, Any],
     ) -> answers.Answer:
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         with self._session.request(
             method,
             self.url + path,
@@ -116,7 +116,7 @@ class Transport:
             headers=None
             if body is None
             else {'Content-Type': 'application/json'},
-            timeout=(min(CONNECT_TIMEOUT, self._timeout), self._timeout),
+            timeout=(min(CONNECT_TIMEOUT, self.timeout), self.timeout),
             # RMD never redirects, and credentials go nowhere else.
             allow_redirects=False,
             stream=True,

@@ -280,20 +280,33 @@ class BackendSuite(with_host.BackendTestCase):
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
 
-    def test_strangers_are_reported_once_and_left_alone(self) -> None:
+    def test_strangers_that_nova_has_are_reported_and_left_alone(self) -> None:
         self.start(self.host, SERVER)
         self.host.close()
         self.ledger_path += '.new'
         again = self.make_backend_host()
 
         for _ in range(2):
-            again.reconcile([])
+            again.reconcile([SERVER])
+            again.heal()
 
         (problem,) = again.problems
         self.assertIn(SERVER, problem)
         self.assertEqual(1, self.log.output.count(problem))
         self.assertIn(SERVER, self.list_in_force())
         self.assertEqual({}, again.entries)
+
+    def test_strangers_that_nova_does_not_have_go_at_the_start(self) -> None:
+        self.start(self.host, SERVER)
+        self.host.close()
+        self.ledger_path += '.new'
+        again = self.make_backend_host()
+
+        again.reconcile([OTHER])
+
+        self.assertEqual((), again.problems)
+        self.assertEqual({}, self.list_in_force())
+        self.assertIn(f'{SERVER} in force, which is gone', self.log.output)
 
     def test_servers_that_are_gone_are_released_at_the_start(self) -> None:
         for uuid, cpu in ((SERVER, 1), (OTHER, 2)):

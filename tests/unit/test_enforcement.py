@@ -346,6 +346,51 @@ class HealingTest(EnforcementTestCase):
         self.enforcement.check_served('CUSTOM_ANYTHING')
 
 
+class LeftoversTest(EnforcementTestCase):
+    def list_leftovers(
+        self, *uuids: str, live: list[str] | None = None
+    ) -> list[str]:
+        return self.enforcement.list_leftovers(
+            {'ways': frozenset(uuids), 'all': frozenset()}, ['known'], live
+        )
+
+    def test_a_stranger_may_belong_to_somebody(self) -> None:
+        self.assertEqual([], self.list_leftovers('stranger', 'known'))
+
+    def test_one_that_was_released_here_belongs_to_nobody(self) -> None:
+        self.enforcement.release_all([self.entry])
+
+        self.assertEqual(['server'], self.list_leftovers('server', 'stranger'))
+
+    def test_one_whose_release_failed_is_not_counted_among_them(self) -> None:
+        self.ways.failing = {'release'}
+        self.enforcement.release_all([self.entry])
+
+        self.assertEqual([], self.list_leftovers('server'))
+
+    def test_at_the_start_all_but_what_nova_has_are_left_over(self) -> None:
+        self.assertEqual(
+            ['stranger'],
+            self.list_leftovers('stranger', 'known', 'live', live=['live']),
+        )
+
+    def test_only_the_last_ones_are_remembered(self) -> None:
+        many = [make_entry(f'{number}') for number in range(1030)]
+        self.enforcement.release_all(many)
+        self.enforcement.release_all(many[6:7])
+
+        self.assertEqual([], self.list_leftovers('0', '5'))
+        self.assertEqual(['1029', '6'], self.list_leftovers('6', '1029'))
+
+    def test_only_who_has_it_is_asked_to_release_it(self) -> None:
+        self.enforcement.release_leftover(
+            'x', {'ways': frozenset('x'), 'seats': frozenset('y')}
+        )
+
+        self.assertEqual(['ways release'], self.calls)
+        self.assertIn('server x in force, which is gone', self.log.output)
+
+
 class ServerLocksTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()

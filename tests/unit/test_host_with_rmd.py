@@ -11,8 +11,10 @@
 # under the License.
 
 from collections.abc import Callable
+import time
 from typing import Any
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
@@ -30,6 +32,9 @@ RDT = with_host.RDT
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 THIRD = uuidsentinel.third
+
+#: Of RMD, in seconds; short, because tests wait for it.
+TIMEOUT = 0.3
 
 
 class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
@@ -120,7 +125,7 @@ class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
 
     def test_a_hung_rmd_is_given_up_and_nothing_leaks(self) -> None:
         self.host.close()
-        self.host = self.make_rmd_host(timeout=0.2)
+        self.host = self.make_rmd_host(timeout=TIMEOUT)
         self.simulator.faults.add(
             faults.Fault(kind='hang', methods=('POST',), count=1)
         )
@@ -131,9 +136,115 @@ class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
 
         self.assertIn(SERVER, str(err))
         self.simulator.faults.clear()
+        time.sleep(TIMEOUT)
         self.host.heal()
         self.assert_agreement(self.host)
         self.assertEqual({}, self.read_rows())
+
+
+class LateTest(with_host.RmdHostTestCase):
+    """RMD carries out a request long after the client has given up."""
+
+    #: Until RMD does it, in seconds.
+    DELAY = 5 * TIMEOUT
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_rmd_host(timeout=TIMEOUT)
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='slow',
+                seconds=self.DELAY,
+                methods=('POST',),
+                path='/v1/workloads',
+                count=1,
+            )
+        )
+        self.assertRaises(
+            exception.EnforcementFailed, self.start, self.host, SERVER
+        )
+
+    def wait_for_rmd(self) -> None:
+        deadline = time.monotonic() + 20 * self.DELAY
+        while SERVER not in self.list_in_force():
+            self.assertLess(time.monotonic(), deadline, 'RMD never did it')
+            time.sleep(TIMEOUT / 4)
+
+    def test_what_may_still_come_counts_as_held(self) -> None:
+        self.assertEqual({SERVER: 'releasing'}, self.read_rows())
+
+        self.host.heal()
+
+        (problem,) = self.host.problems
+        self.assertIn(SERVER, problem)
+        self.assertIn('may still carry that out', problem)
+        self.assertEqual({SERVER: 'releasing'}, self.read_rows())
+
+    def test_it_is_deleted_when_it_has_come(self) -> None:
+        self.wait_for_rmd()
+
+        self.host.heal()
+
+        self.assertEqual({}, self.read_rows())
+        self.assert_agreement(self.host)
+        self.start(self.host, OTHER)
+
+    def test_it_is_deleted_when_it_comes_after_everything(self) -> None:
+        time.sleep(TIMEOUT)
+        self.host.heal()
+        self.assertEqual({}, self.read_rows())
+
+        self.wait_for_rmd()
+        self.host.heal()
+
+        self.assertEqual({}, self.list_in_force())
+        self.assertEqual((), self.host.problems)
+        self.start(self.host, OTHER)
+
+    def test_one_that_is_there_at_the_start_goes_unless_nova_has_it(
+        self,
+    ) -> None:
+        time.sleep(TIMEOUT)
+        self.host.heal()
+        self.wait_for_rmd()
+        self.host.close()
+
+        again = self.make_rmd_host()
+        again.reconcile([SERVER])
+        self.assertEqual({SERVER}, set(self.list_in_force()))
+        (problem,) = again.problems
+        self.assertIn('by hand', problem)
+        again.heal()
+        self.assertEqual({SERVER}, set(self.list_in_force()))
+
+        again.reconcile([OTHER])
+        self.assertEqual({}, self.list_in_force())
+        self.assertEqual((), again.problems)
+
+
+class LateRestoreTest(with_host.RmdHostTestCase):
+    def test_ways_of_a_late_workload_are_not_taken_for_those_of_before(
+        self,
+    ) -> None:
+        host = self.make_rmd_host(timeout=TIMEOUT)
+        self.start(host, OTHER, 3, cpus=frozenset({5}))
+        self.start(host, SERVER, 2)
+        host.release(OTHER)
+        self.simulator.restart(keep_database=False)
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='slow', seconds=3 * TIMEOUT, methods=('POST',), count=1
+            )
+        )
+        host.heal()
+        self.assertIn(SERVER, host.problems[0])
+
+        time.sleep(4 * TIMEOUT)
+        host.heal()
+
+        self.assert_agreement(host)
+        self.assertEqual({SERVER}, set(self.list_in_force()))
 
 
 class MeanwhileTest(with_host.RmdHostTestCase):
