@@ -88,6 +88,7 @@ class HostResources:
         self._servers = enforcement.ServerLocks()
         self._refreshing = threading.Lock()
         self._entries = ledger.list_entries()
+        self._published = ledger.list_published()
         self._problems: tuple[str, ...] = ()
         self._found = discovery.Found(missing=frozenset(providers))
         self._view = view_obj.HostView(resource_classes=self._classes)
@@ -107,6 +108,13 @@ class HostResources:
         """What the last healing could not mend."""
         return self._problems
 
+    def holds(self, consumer_uuid: str) -> bool:
+        """Tell whether a server has a claim that is not being released."""
+        entry = self.find_entry(consumer_uuid)
+        return entry is not None and (
+            entry.state is not assignment.State.RELEASING
+        )
+
     def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
         with self._lock:
             return self._entries.get(consumer_uuid)
@@ -122,12 +130,21 @@ class HostResources:
         return stats_obj.encode(self._view)
 
     def providers(self) -> tuple[provider.Provider, ...]:
-        """Give the tree that placement shall see."""
+        """Give the tree that placement shall see. May write the ledger.
+
+        :raises LedgerError: it cannot be remembered, so it must not be
+            published
+        """
         with self._lock:
             held = _list_held(self._entries.values())
-            return hostview.make_providers(
+            made = hostview.make_providers(
                 self._found.providers, self._view, node=self.node, held=held
             )
+        new = {one.rp_uuid for one in made} - self._published
+        if new:
+            self._ledger.add_published(new)
+            self._published |= new
+        return made
 
     # -- looking at the host -------------------------------------------
 
@@ -195,7 +212,9 @@ class HostResources:
     def _take(self, request: assignment.ClaimRequest) -> assignment.Entry:
         with self._lock:
             view = self._view
+            gone = claims.list_gone(view, request, self._published)
             request, found = claims.find_place(view, request, self._tests)
+            found = (*found, *gone)
             if found:
                 raise claims.make_error(self.host, request, found)
             try:
@@ -223,18 +242,20 @@ class HostResources:
             self._rebook(drop=[entry.consumer_uuid])
             raise
 
-    def apply(self, consumer_uuid: str) -> None:
+    def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Put a server's claim into force; again is once.
 
         A claim that fails is released. What had been in force before stays
         in the ledger, and healing tries again.
 
+        :param must_hold: whether it is an error to hold nothing
         :raises EnforcementFailed, ClaimError, LedgerError: it is not in
             force
         """
         with self._servers.hold(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
-            if entry is None:
+            if entry is None or not self.holds(consumer_uuid):
+                self._check_empty(consumer_uuid, must_hold)
                 return
             try:
                 self._apply(entry)
@@ -242,6 +263,16 @@ class HostResources:
                 if entry.state is assignment.State.CLAIMED:
                     self._undo(consumer_uuid)
                 raise
+
+    def _check_empty(self, consumer_uuid: str, must_hold: bool) -> None:
+        if must_hold:
+            raise exception.EnforcementFailed(
+                host=self.host,
+                enforcer='(any)',
+                consumer_uuid=consumer_uuid,
+                reason='what it held has been given back meanwhile; start '
+                'it again',
+            )
 
     def _apply(self, entry: assignment.Entry) -> None:
         real = self._enforcement.apply(entry)

@@ -52,6 +52,7 @@ CREATE TABLE assignment (
     is_allocated INTEGER NOT NULL,
     PRIMARY KEY (consumer_uuid, rp_uuid, resource_class)
 ) WITHOUT ROWID;
+CREATE TABLE published (rp_uuid TEXT PRIMARY KEY) WITHOUT ROWID;
 PRAGMA user_version = 1;
 """
 
@@ -130,6 +131,26 @@ class Ledger:
         """
         with self._transaction() as db:
             _delete(db, consumer_uuids)
+
+    def list_published(self) -> frozenset[str]:
+        """Give the uuids of all providers that were ever published.
+
+        :raises LedgerError: they cannot be read
+        """
+        with self._lock, self._translated('cannot be read'):
+            rows = self._db.execute('SELECT rp_uuid FROM published').fetchall()
+        return frozenset(row['rp_uuid'] for row in rows)
+
+    def add_published(self, rp_uuids: Iterable[str]) -> None:
+        """Remember providers before they are published, synced.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            db.executemany(
+                'INSERT OR IGNORE INTO published VALUES (?)',
+                [(one,) for one in rp_uuids],
+            )
 
     def close(self) -> None:
         with self._lock:

@@ -94,6 +94,7 @@ class HostService:
 
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
+    :param on_deleted: called after providers were deleted from placement
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -105,6 +106,7 @@ class HostService:
         host: str,
         node: provider.Node,
         state_path: str,
+        on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
         self.conf = conf
         options = conf.ext_resources
@@ -137,22 +139,33 @@ class HostService:
             ledger.close()
             raise
         self._failure = ''
+        self._is_node_noticed = False
         self.publisher = publisher.Publisher(
             self._placement,
             node,
             refresh=self._refresh,
             wanted=self.host.providers,
             is_complete=lambda: self.host.found.is_complete,
+            on_deleted=on_deleted,
             interval=options.refresh_interval,
         )
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether any inventory provider is enabled."""
+        return bool(self.conf.ext_resources.inventory_providers)
+
     def start(self, live: Iterable[str]) -> None:
-        """Look at the host, reconcile, then publish from a thread.
+        """Look at the host, reconcile, publish, and go on in a thread.
+
+        What has to leave placement does so before this returns, when Nova
+        has not read its provider tree yet.
 
         :param live: uuids of the servers that Nova has on this host
         """
         self.host.refresh()
         self._survive(lambda: self.host.reconcile(live))
+        self.publisher.run_round()
         self.publisher.start()
 
     def stop(self) -> None:
@@ -161,8 +174,14 @@ class HostService:
         self.host.close()
 
     def notice_node(self) -> None:
-        """Nova has just looked after its own provider: try to publish."""
-        self.publisher.wake()
+        """Nova has just read its provider tree, and is about to write.
+
+        At the first start of a host it creates its own provider now, for
+        which ours wait.
+        """
+        if not self._is_node_noticed or self.publisher.status.failure:
+            self._is_node_noticed = True
+            self.publisher.wake()
 
     def claim(self, request: assignment.ClaimRequest) -> None:
         """Claim, and let placement's allocation follow the host's choice.

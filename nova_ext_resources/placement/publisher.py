@@ -70,6 +70,7 @@ class Publisher:
     :param wanted: gives the tree as it shall be
     :param is_complete: whether ``wanted`` is all there is to say; while it
         is not, nothing is deleted
+    :param on_deleted: called after providers were deleted
     :param interval: seconds from one round to the next
     """
 
@@ -81,12 +82,14 @@ class Publisher:
         refresh: Callable[[], None],
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         is_complete: Callable[[], bool] = lambda: True,
+        on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
         self._node = node
         self._refresh = refresh
         self._wanted = wanted
         self._is_complete = is_complete
+        self._on_deleted = on_deleted
         self._interval = interval
         self._status = Status()
         self._logged = ''
@@ -139,6 +142,8 @@ class Publisher:
         try:
             self._refresh()
             published = self.publish_once(self._node, self._wanted())
+            if published.deleted:
+                self._on_deleted()
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
             self._note_failure(str(err), logging.INFO)

@@ -43,12 +43,14 @@ class Published:
     """What came of one publication.
 
     :ivar written: providers that were written
+    :ivar deleted: providers among them that are gone now
     :ivar held: what should go and cannot, see :class:`changes.Held`
     :ivar errors: one for each provider that could not be written; the
         others were
     """
 
     written: int = 0
+    deleted: int = 0
     held: tuple[changes.Held, ...] = ()
     errors: tuple[exception.PlacementError, ...] = ()
 
@@ -182,6 +184,7 @@ class TreeWriter:
 
     def _apply(self, plan: sync.Plan) -> Published:
         written = 0
+        deleted = 0
         failed: set[str] = set()
         failures: list[exception.PlacementError] = []
         for wave in plan.waves:
@@ -199,12 +202,16 @@ class TreeWriter:
                     self._names.clear()
                     continue
                 written += 1
+                deleted += result is None
                 self._remember(step.rp_uuid, result)
             for error in failures:
                 if isinstance(error, exception.PlacementUnavailable):
                     raise error
         return Published(
-            written=written, held=plan.held, errors=tuple(failures)
+            written=written,
+            deleted=deleted,
+            held=plan.held,
+            errors=tuple(failures),
         )
 
     def _remember(

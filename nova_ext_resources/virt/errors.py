@@ -37,13 +37,14 @@ class HostRefused(nova_exc.GroupAffinityViolation):
 def translated(instance_uuid: str) -> Iterator[None]:
     """Turn our errors into Nova's.
 
-    A refused claim goes to another host. A failure of this host goes to
-    another one, too, and counts against this one. A malformed flavor fails
-    everywhere, so it is not tried elsewhere.
+    A refused claim goes to another host, and so does one whose allocation
+    placement cannot move to the domain of its CPUs. A failure of this host
+    goes to another one, too, and counts against this one. A malformed flavor
+    fails everywhere, so it is not tried elsewhere.
     """
     try:
         yield
-    except exception.ClaimError as err:
+    except (exception.ClaimError, exception.AllocationRejected) as err:
         raise HostRefused(reason=str(err)) from err
     except exception.InvalidExtraSpec as err:
         raise nova_exc.BuildAbortException(
@@ -51,6 +52,18 @@ def translated(instance_uuid: str) -> Iterator[None]:
         ) from err
     except exception.ExtResourcesError as err:
         raise nova_exc.ComputeResourcesUnavailable(reason=str(err)) from err
+
+
+def is_in_place(instance: Any, host: str) -> bool:
+    """Tell a rebuild on the server's own host from anything else.
+
+    An evacuation has the same task states on another host.
+    """
+    return instance.host == host and instance.task_state in (
+        task_states.REBUILDING,
+        task_states.REBUILD_BLOCK_DEVICE_MAPPING,
+        task_states.REBUILD_SPAWNING,
+    )
 
 
 @contextlib.contextmanager
@@ -62,14 +75,10 @@ def rebuild_shown(instance: Any, host: str) -> Iterator[None]:
     ``rebuild_instance``). By now its guest and its disk are gone. It does
     hold for an evacuation.
     """
-    in_place = (
-        instance.task_state == task_states.REBUILD_SPAWNING
-        and instance.host == host
-    )
     try:
         yield
     except nova_exc.ComputeResourcesUnavailable as err:
-        if not in_place:
+        if not is_in_place(instance, host):
             raise
         raise nova_exc.BuildAbortException(
             instance_uuid=instance.uuid, reason=err.format_message()

@@ -65,7 +65,7 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
                 pause=True,
                 post_xml_callback=post_xml_callback,
             )
-            self._apply(context, instance)
+            self._apply(context, instance, must_hold=True)
             if not pause:
                 guest.resume()
         return guest
@@ -164,7 +164,7 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     # -- claims --------------------------------------------------------
 
     def _holds(self, instance: Any) -> bool:
-        return self._ext.host.find_entry(instance.uuid) is not None
+        return self._ext.host.holds(instance.uuid)
 
     def _put_into_force(self, context: Any, instance: Any) -> None:
         self._restore_claim(context, instance)
@@ -173,8 +173,8 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     def _restore_claim(self, context: Any, instance: Any) -> None:
         """Claim again for a server that should hold something, and does not.
 
-        A rebuild that failed gave it back, or the ledger was lost. Placement
-        still holds it.
+        The ledger was lost, or giving back was under way when Nova started
+        the server again.
 
         :raises HostRefused: not to be had any more
         """

@@ -23,10 +23,12 @@ import os
 import threading
 from typing import Any
 
+from nova.compute import resource_tracker
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
+from nova import utils
 from nova.virt import driver
 from oslo_log import log as logging
 
@@ -59,7 +61,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self._ext.start(live=_list_servers(host))
 
     def cleanup_host(self, host: str) -> None:
-        self._ext.stop()
+        # A host that could not even start has nothing to stop.
+        if hasattr(self, '_ext'):
+            self._ext.stop()
         super().cleanup_host(host)
 
     def _make_service(self, host: str) -> service.HostService:
@@ -72,7 +76,26 @@ class ExtResourcesMixin(driver.ComputeDriver):
             host=host,
             node=provider.Node(uuid=node_uuid, hypervisor_hostname=name),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
+            on_deleted=self._forget_providers,
         )
+
+    def _forget_providers(self) -> None:
+        """Have Nova read its provider tree anew.
+
+        Until its cache expires, up to five minutes later, every update of
+        the node and every build would fail over a provider that is gone.
+        """
+        tracker = self._find_tracker()
+        if tracker is None:
+            return
+        lock = utils.synchronized(
+            resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True
+        )
+        lock(tracker.reportclient.clear_provider_cache)()
+
+    def _find_tracker(self) -> Any:
+        """Give Nova's resource tracker; None where there is none (yet)."""
+        return getattr(getattr(self.virtapi, '_compute', None), 'rt', None)
 
     # -- what the host reports; called under Nova's semaphore ----------
 
@@ -122,8 +145,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     **kwargs,
                 )
             # Whatever it was: the server does not run, so it holds nothing.
+            # One that was rebuilt in place belongs to this host all the
+            # same, and may be rebuilt again.
             except BaseException:
-                self._release(instance)
+                if not self._is_rebuilt_here(instance):
+                    self._release(instance)
                 raise
 
     def _spawn_claimed(
@@ -135,8 +161,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         super().destroy(context, instance, *args, **kwargs)
-        if instance.uuid not in self._kept_uuids():
+        if not (
+            instance.uuid in self._kept_uuids()
+            or self._is_rebuilt_here(instance)
+        ):
             self._release(instance)
+
+    def _is_rebuilt_here(self, instance: Any) -> bool:
+        return errors.is_in_place(instance, self._ext.host.host)
 
     def _claim(
         self,
@@ -144,27 +176,36 @@ class ExtResourcesMixin(driver.ComputeDriver):
         instance: Any,
         allocations: Mapping[str, Any] | None,
     ) -> None:
-        if allocations is None and self._ext.host.find_entry(instance.uuid):
-            # Started again without Nova saying what it holds.
+        if self._ext.host.holds(instance.uuid) and (
+            allocations is None or self._is_rebuilt_here(instance)
+        ):
+            # Started again. Nova may not say what it holds, and has lost
+            # its allocation when a former rebuild in place had failed.
             return
         with errors.translated(instance.uuid):
             asked = request.make_request(
-                instance, allocations, self._ext_grammar
+                instance,
+                allocations,
+                self._ext_grammar if self._ext.is_enabled else None,
             )
         with (
-            self._reported(context, events.CLAIM, asked.requirement, instance),
+            self._reported(
+                context, events.CLAIM, request.find_keys(instance), instance
+            ),
             errors.translated(instance.uuid),
         ):
             self._ext.claim(asked)
         self._tell_scheduler()
 
-    def _apply(self, context: Any, instance: Any) -> None:
+    def _apply(
+        self, context: Any, instance: Any, *, must_hold: bool = False
+    ) -> None:
         entry = self._ext.host.find_entry(instance.uuid)
         with (
             self._reported(context, events.APPLY, entry, instance),
             errors.translated(instance.uuid),
         ):
-            self._ext.host.apply(instance.uuid)
+            self._ext.host.apply(instance.uuid, must_hold=must_hold)
         self._tell_scheduler()
 
     def _tell_scheduler(self) -> None:
@@ -173,7 +214,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ``get_available_resource`` is asked once in a periodic only. Without
         this, a boot right after a delete on a full host would be refused.
         """
-        tracker = getattr(getattr(self.virtapi, '_compute', None), 'rt', None)
+        tracker = self._find_tracker()
         nodename = self._ext.host.node.hypervisor_hostname
         if tracker is not None and nodename in tracker.stats:
             tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
@@ -258,10 +299,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def _asks(self, instance: Any, flavor: Any) -> bool:
         """Tell whether extended resources of this host are involved."""
-        with errors.translated(instance.uuid):
-            if self._ext.host.find_entry(instance.uuid):
-                return True
+        if self._ext.host.holds(instance.uuid):
+            return True
+        try:
             asked = request.make_requirement(flavor, self._ext_grammar)
+        except exception.InvalidExtraSpec:
+            # Refused where servers are built. One that runs already was
+            # built without it, and holds what the ledger says.
+            return False
         return bool(
             self._ext.host.view.resource_classes & asked.resources.keys()
         )

@@ -33,7 +33,7 @@ def make_requirement(
 def make_request(
     instance: Any,
     allocations: Mapping[str, Mapping[str, Any]] | None,
-    grammar: extra_specs.Grammar,
+    grammar: extra_specs.Grammar | None,
 ) -> assignment.ClaimRequest:
     """Read a ``nova.objects.Instance`` as ``spawn`` gets it.
 
@@ -41,6 +41,8 @@ def make_request(
     stays in force after the flavor was changed or deleted.
 
     :param allocations: ``{rp_uuid: {'resources': {class: amount}}}``
+    :param grammar: None where nothing is enabled: extra specs that look like
+        ours then mean nothing, as without this package
     :raises InvalidExtraSpec: an extra spec of ours is malformed
     """
     return assignment.ClaimRequest(
@@ -49,9 +51,19 @@ def make_request(
             rp_uuid: dict(held['resources'])
             for rp_uuid, held in (allocations or {}).items()
         },
-        requirement=make_requirement(instance.flavor, grammar),
+        requirement=(
+            requirement.Requirement()
+            if grammar is None
+            else make_requirement(instance.flavor, grammar)
+        ),
         cpus=find_cpus(instance),
     )
+
+
+def find_keys(instance: Any) -> list[str]:
+    """Give the extra specs of its flavor that look like ours."""
+    specs = instance.flavor.get('extra_specs') or {}
+    return [key for key in specs if extra_specs.is_ours(key)]
 
 
 def find_cpus(instance: Any) -> frozenset[int] | None:

@@ -83,6 +83,12 @@ class LedgerTestCase(base.TestCase):
 
 
 class LedgerTest(LedgerTestCase):
+    def test_published_providers_are_remembered(self) -> None:
+        self.ledger.add_published(['a', 'b'])
+        self.ledger.add_published(['b', 'c'])
+
+        self.assertEqual({'a', 'b', 'c'}, self.ledger.list_published())
+
     def test_every_kind_of_entry_comes_back_as_it_was_written(self) -> None:
         entries = {
             'of a state': [make_entry(state=one) for one in assignment.State],

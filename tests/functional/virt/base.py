@@ -180,3 +180,15 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def list_workloads(self, host: str) -> list[Any]:
         return list(self.rmds[host].simulator.daemon.list_records())
+
+    def list_reasons(self, server: Any, event: str) -> list[str]:
+        """Give what an operator reads in the events of the boot."""
+        path = f'/servers/{server["id"]}/os-instance-actions'
+        actions = self.admin_api.api_get(path).body['instanceActions']
+        request_id = actions[0]['request_id']
+        action = self.admin_api.api_get(f'{path}/{request_id}').body
+        return [
+            one['details']
+            for one in action['instanceAction']['events']
+            if one['event'].startswith(event)
+        ]

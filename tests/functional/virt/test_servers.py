@@ -15,6 +15,7 @@
 import json
 from typing import Any
 
+import fixtures
 from nova.tests.functional.api import client as api_client
 
 from nova_ext_resources.objects import assignment
@@ -28,6 +29,15 @@ resources:
     type: count
     units: servers
     description: At most one server of this kind on a host.
+    inventory: {total: 1}
+"""
+
+_OTHER_DEFINITIONS = """
+resources:
+  - name: CUSTOM_OTHER
+    provider: OTHER
+    units: servers
+    description: Something else, on a provider of its own.
     inventory: {total: 1}
 """
 
@@ -123,6 +133,24 @@ class OneHostTest(base.NovaTestCase):
         self.assert_in_force(server, 4)
         self._rebuild_server(server, '155d900f-4e14-4e4c-a73d-069cbf4541e6')
         self.assert_in_force(server, 4)
+
+    def test_a_server_whose_rebuild_failed_can_be_started_again(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        image = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+        simulator = self.rmds['host1'].simulator
+        simulator.refuse_connections()
+        self.api.post_server_action(
+            server['id'], {'rebuild': {'imageRef': image}}
+        )
+        self._wait_for_state_change(server, 'ERROR')
+        self.assertIsNotNone(self.host.find_entry(server['id']))
+
+        simulator.accept_connections()
+        self._reboot_server(server, hard=True)
+
+        self.assert_in_force(server, 4)
+        self._delete_server(server)
+        self.assertEqual({}, self.host.entries)
 
     def test_shelved_servers_give_back_and_unshelved_take(self) -> None:
         self.flags(shelved_offload_time=0)
@@ -254,6 +282,63 @@ class StaticTest(base.NovaTestCase):
         self.assertEqual(1, len(self.service.driver._ext.host.entries))
 
 
+class RemovedWhileRunningTest(StaticTest):
+    def test_only_one_server_of_this_kind_per_host(self) -> None:
+        """The next build does not stumble over a provider that is gone."""
+        path = self.folder / 'definitions.yaml'
+        path.write_text(_OTHER_DEFINITIONS)
+
+        self.service.driver._ext.publisher.run_round()
+
+        names = {p['name'] for p in self._get_all_providers()}
+        self.assertEqual(1, len(names - {'host1'}), names)
+        self.boot(self.make_flavor())
+
+
+class DisabledLaterTest(base.NovaTestCase):
+    """The plugin is taken out while a server still holds something."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+
+    def disable(self) -> None:
+        self.service.stop()
+        self.plugins = ''
+        self._write_conf()
+        self.service = self._start_compute('host1')
+        self.addCleanup(self.service.driver._ext.stop)
+        self._run_periodics()
+
+    def test_what_is_not_offered_any_more_is_not_booted_without(self) -> None:
+        flavor = self.make_pinned_flavor(4)
+        self.boot(flavor)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.publisher.Publisher.run_round',
+                lambda _: None,
+            )
+        )
+
+        self.disable()
+
+        server = self.boot(flavor, state='ERROR')
+
+        [reason] = self.list_reasons(server, 'ext_resources_claim:')
+        self.assertIn('does not offer it any more', reason)
+
+    def test_extra_specs_mean_nothing_where_nothing_is_enabled(self) -> None:
+        self.disable()
+        self.admin_api.microversion = '2.85'
+        flavor = self.make_flavor(resources__CUSTOM_FOO='0')
+        self.admin_api.microversion = 'latest'
+        self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
+        self.scheduler_service.stop()
+        self.scheduler_service = self.start_service('scheduler')
+
+        self.boot(flavor)
+
+
 class NothingEnabledTest(base.NovaTestCase):
     plugins = ''
     enforcers = ''
@@ -297,7 +382,7 @@ class TwoHostsTest(base.NovaTestCase):
 
         server = self.boot(self.make_pinned_flavor(4), state='ERROR')
 
-        reasons = self.list_reasons(server)
+        reasons = self.list_reasons(server, 'ext_resources_apply:')
         self.assertEqual(2, len(reasons))
         for reason in reasons:
             self.assertIn('is not available', reason)
@@ -326,18 +411,6 @@ class TwoHostsTest(base.NovaTestCase):
 
         entry = self.services[new].driver._ext.host.find_entry(server['id'])
         self.assertEqual(assignment.State.APPLIED, entry.state)
-
-    def list_reasons(self, server: Any) -> list[str]:
-        """Give what an operator reads in the events of the boot."""
-        path = f'/servers/{server["id"]}/os-instance-actions'
-        actions = self.admin_api.api_get(path).body['instanceActions']
-        request_id = actions[0]['request_id']
-        action = self.admin_api.api_get(f'{path}/{request_id}').body
-        return [
-            event['details']
-            for event in action['instanceAction']['events']
-            if event['event'].startswith('ext_resources_apply:')
-        ]
 
     def take_all_ways(self, host: str) -> Any:
         """Play other software that takes ways behind everybody's back."""
