@@ -241,23 +241,27 @@ class ResctrlEnforcer(base.Enforcer):
     def _translated(self, entry: assignment.Entry | None) -> Iterator[None]:
         try:
             yield
-        except errors.NoFreeClosid as err:
-            assert entry is not None, 'nothing is made without a server'
-            classes = tuple(
-                one for one in entry.assignments if one.resource_class == CLOS
-            )
-            self._refuse_busy(
-                entry,
-                classes or entry.assignments,
-                f'something else on the host uses it: {err}',
-            )
         except errors.ResctrlError as err:
+            if entry is not None and isinstance(err, errors.NoFreeClosid):
+                self._refuse_class(entry, err)
             raise exception.EnforcementFailed(
                 host=self.host,
                 enforcer='resctrl',
                 consumer_uuid=entry.consumer_uuid if entry else '',
                 reason=str(err),
             ) from err
+
+    def _refuse_class(
+        self, entry: assignment.Entry, err: errors.NoFreeClosid
+    ) -> NoReturn:
+        classes = tuple(
+            one for one in entry.assignments if one.resource_class == CLOS
+        )
+        self._refuse_busy(
+            entry,
+            classes or entry.assignments,
+            f'something else on the host uses it: {err}',
+        )
 
     def _refuse_busy(
         self,

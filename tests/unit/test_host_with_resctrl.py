@@ -245,6 +245,19 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
 
         self.assert_agreement(self.host)
 
+    def test_whatever_fails_while_looking_is_a_problem_and_no_crash(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        for error in ('EIO', 'ENOSPC', 'EBUSY', 'EINVAL', 'ENOENT', 'EPERM'):
+            with self.subTest(error=error):
+                self.kernel.fail(error=error, count=None)
+                self.assertEqual(1, len(self.heal()))
+                self.kernel.stop_failing()
+
+        self.assertEqual((), self.heal())
+        self.assert_agreement(self.host)
+
     def test_changed_schemata_are_put_right(self) -> None:
         self.start(self.host, SERVER, 4)
         self.kernel.write(f'nova-{SERVER}/schemata', 'L3:0=3\n')
