@@ -84,10 +84,13 @@ class LedgerTestCase(base.TestCase):
 
 class LedgerTest(LedgerTestCase):
     def test_published_providers_are_remembered(self) -> None:
-        self.ledger.add_published(['a', 'b'])
-        self.ledger.add_published(['b', 'c'])
+        ledger = self.open()
+        ledger.add_published(['a', 'b'])
+        ledger.add_published(['b', 'c'])
 
-        self.assertEqual({'a', 'b', 'c'}, self.ledger.list_published())
+        again = self.reopen(ledger)
+
+        self.assertEqual({'a', 'b', 'c'}, again.list_published())
 
     def test_every_kind_of_entry_comes_back_as_it_was_written(self) -> None:
         entries = {
