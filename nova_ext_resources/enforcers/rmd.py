@@ -15,7 +15,7 @@
 from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 import uuid
 
 from oslo_config import cfg
@@ -58,8 +58,6 @@ class RmdEnforcer(base.Enforcer):
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
         ways = self._find_ways(entry)
-        if ways is None:
-            return entry.assignments
         with self._translated(entry, ways):
             self._check_policy(entry, ways)
             found = self._client.find_workload(entry.consumer_uuid)
@@ -101,7 +99,7 @@ class RmdEnforcer(base.Enforcer):
         # What came late may have other ways than those of before.
         return not self._client.may_change(entry.consumer_uuid)
 
-    def _find_ways(self, entry: assignment.Entry) -> int | None:
+    def _find_ways(self, entry: assignment.Entry) -> int:
         """Give how many ways the server has on each of its domains."""
         held = {
             one.rp_key: one.amount
@@ -115,13 +113,15 @@ class RmdEnforcer(base.Enforcer):
                 f'but it asks for {held}; make the amounts of its request '
                 'groups equal',
             )
-        if held and not entry.cpus:
+        if not held:
+            self._refuse_bare_class(entry)
+        if not entry.cpus:
             self._refuse(
                 entry,
                 'its CPUs float, and RMD limits pinned CPUs only; set '
                 'hw:cpu_policy=dedicated on the flavor',
             )
-        return next(iter(held.values()), None)
+        return next(iter(held.values()))
 
     def _check_policy(self, entry: assignment.Entry, ways: int) -> None:
         """Hold the flavor's policy against the amount that was claimed."""
@@ -196,6 +196,27 @@ class RmdEnforcer(base.Enforcer):
                 consumer_uuid=entry.consumer_uuid,
                 reason=str(err),
             ) from err
+
+    def _refuse_bare_class(self, entry: assignment.Entry) -> NoReturn:
+        """RMD makes a class of service for ways, and for nothing else."""
+        raise exception.ConstraintsViolated(
+            host=self.host,
+            consumer_uuid=entry.consumer_uuid,
+            shortfalls=[
+                exception.Shortfall(
+                    rp_uuid=one.rp_uuid,
+                    resource_class=one.resource_class,
+                    requested=one.amount,
+                    available=0,
+                    reason='RMD gives a class of service together with '
+                    f'cache ways only; ask for resources:{WAYS} too (it '
+                    'brings the class by itself)',
+                    is_permanent=True,
+                )
+                for one in entry.assignments
+                if one.resource_class == CLOS
+            ],
+        )
 
     def _refuse(self, entry: assignment.Entry, reason: str) -> None:
         raise exception.EnforcementFailed(

@@ -107,14 +107,17 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
 
         self.assert_in_force(applied)
 
-    def test_a_class_of_service_alone_asks_nothing_of_rmd(self) -> None:
+    def test_a_class_of_service_alone_is_refused(self) -> None:
         entry = make_entry()
         entry = dataclasses.replace(entry, assignments=entry.assignments[1:])
         before = len(self.simulator.requests)
 
-        self.assertEqual(entry.assignments, self.enforcer.apply(entry))
-        self.enforcer.release(entry)
+        err = self.assertRaises(
+            exception.ConstraintsViolated, self.enforcer.apply, entry
+        )
 
+        self.assertIn('ask for resources:CUSTOM_LLC_WAYS too', str(err))
+        self.enforcer.release(entry)
         self.assertEqual(before, len(self.simulator.requests))
 
     def test_release_gives_everything_back_and_may_be_repeated(self) -> None:
