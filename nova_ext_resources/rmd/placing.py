@@ -33,8 +33,8 @@ LOG = logging.getLogger(__name__)
 #: a few milliseconds.
 WRONG_CACHE_ATTEMPTS = 12
 
-#: A failure of the hardware library does not pass by itself; once more, in
-#: case something else changed the host in the same moment.
+#: With one cache. A failure of the hardware library does not pass by itself;
+#: once more, in case something else changed the host in the same moment.
 NOTHING_TAKEN_ATTEMPTS = 2
 
 
@@ -176,7 +176,8 @@ def place_workload(
                 return {cache_id: taken[cache_id] for cache_id in wanted}
             client.delete_workload(uuid)
             misses += 1
-            _give_up(client.url, uuid, misses, fault, any(taken.values()))
+            may_be_elsewhere = any(taken.values()) or len(before) > 1
+            _give_up(client.url, uuid, misses, fault, may_be_elsewhere)
 
 
 def _look(
@@ -191,11 +192,15 @@ def _look(
 
 
 def _give_up(
-    url: str, uuid: str, misses: int, fault: str, was_taken: bool
+    url: str, uuid: str, misses: int, fault: str, may_be_elsewhere: bool
 ) -> None:
-    """Decide whether it is worth another try; raise if not."""
+    """Decide whether it is worth another try; raise if not.
+
+    :param may_be_elsewhere: whether RMD may have picked the wrong cache.
+        Nobody sees it there where those ways were taken already.
+    """
     if misses < (
-        WRONG_CACHE_ATTEMPTS if was_taken else NOTHING_TAKEN_ATTEMPTS
+        WRONG_CACHE_ATTEMPTS if may_be_elsewhere else NOTHING_TAKEN_ATTEMPTS
     ):
         LOG.debug(
             'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), '
@@ -204,12 +209,14 @@ def _give_up(
         )
         return
     advice = (
-        'RMD v0.3.1 mixes up the caches of hosts with several sockets; use '
-        'the resctrl enforcer there'
-        if was_taken
-        else 'Either libpqos failed, which is in the log of RMD, or shrink is '
-        'on in rmd.toml and it gave ways that another workload has'
+        'Either libpqos failed, which is in the log of RMD, or shrink is on '
+        'in rmd.toml and it gave ways that another workload has'
     )
+    if may_be_elsewhere:
+        advice += (
+            ', or RMD v0.3.1 has mixed up the caches, as it does on hosts '
+            'with several sockets; use the resctrl enforcer there'
+        )
     raise errors.NotEnforced(
         url=url,
         action='place workload',

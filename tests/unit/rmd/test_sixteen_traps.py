@@ -217,6 +217,11 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
         self.assertEqual([201, 500], statuses)
 
     def test_trap_07_a_lie_is_found_out_and_taken_back(self) -> None:
+        self.fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(sockets=1, cpus=24)
+        )
+        self.simulator = self.fixture.simulator
+        self.client = self.make_client()
         self.simulator.lie()
 
         err = self.assertRaises(
@@ -280,6 +285,22 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
                     truth = fixture.simulator.ways_of(uuid)
                     for cache_id, mask in truth.items():
                         self.assertEqual(masks.get(cache_id, 0x7FF), mask)
+
+    def test_trap_08_a_mask_is_missed_where_its_ways_were_taken(self) -> None:
+        for seed in range(6):
+            with self.subTest(seed=seed):
+                fixture = rmd_simulator.RmdSimulatorFixture(
+                    has_cache_mixup=True, seed=seed
+                )
+                self.useFixture(fixture)
+                fixture.simulator.add_foreign_group('db', {1: 0x7FE})
+                client = self.make_client(fixture.url)
+
+                placed = client.place_workload(
+                    uuid=self.uuid, core_ids=[1], max_ways=2, min_ways=2
+                )
+
+                self.assertEqual({0: 0x60}, placed)
 
     def test_trap_09_a_change_is_delete_and_post(self) -> None:
         self.create(self.uuid, 1, ways=2)
