@@ -22,12 +22,15 @@ import importlib.metadata
 from typing import Any, TypeVar
 
 from oslo_config import cfg
+from oslo_log import log as logging
 from stevedore import extension
 from stevedore import named
 
 from nova_ext_resources import exception
 from nova_ext_resources import extra_specs
 from nova_ext_resources.plugins import base
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar('T')
 
@@ -96,20 +99,33 @@ def load_grammar() -> extra_specs.Grammar:
     """Make the grammar of extra specs from all installed plugins.
 
     All, because the API and the scheduler do not know which of them each
-    host has enabled.
+    host has enabled. Whoever enables one that is broken is told where it is
+    loaded to be used; here it is left out.
     """
     attributes: dict[str, tuple[str, ...]] = {}
-    for cls in load_classes(TRACKERS).values():
-        for name, choices in cls.ATTRIBUTES.items():
+    for own in _read_all(TRACKERS, 'ATTRIBUTES').values():
+        for name, choices in own.items():
             known = attributes.get(name, ())
             attributes[name] = (*known, *(set(choices) - set(known)))
     return extra_specs.Grammar(
-        attributes=attributes,
-        enforcers={
-            name: cls.EXTRA_SPECS
-            for name, cls in load_classes(ENFORCERS).items()
-        },
+        attributes=attributes, enforcers=_read_all(ENFORCERS, 'EXTRA_SPECS')
     )
+
+
+def _read_all(namespace: str, attribute: str) -> dict[str, Any]:
+    """Read an attribute of all installed plugins, but of broken ones."""
+    found = {}
+    for name in sorted(set(list_names(namespace))):
+        try:
+            cls = load_classes(namespace, [name])[name]
+            found[name] = dict(make(namespace, name, getattr, cls, attribute))
+        except exception.PluginLoadFailed as err:
+            LOG.warning(
+                '%(err)s It is installed, so flavors could use its extra '
+                'specs: they are unknown here and refused.',
+                {'err': err},
+            )
+    return found
 
 
 def load_with_options(

@@ -15,6 +15,7 @@
 import os
 import textwrap
 
+import fixtures
 from oslo_config import cfg
 
 from nova_ext_resources import exception
@@ -86,6 +87,8 @@ MODULES = {
 
 
 class LoaderTestCase(base.TestCase):
+    NAMESPACE = loader.INVENTORY_PROVIDERS
+
     def setUp(self) -> None:
         super().setUp()
         folder = self.make_folder()
@@ -99,7 +102,7 @@ class LoaderTestCase(base.TestCase):
     def install(
         self, folder: str, package: str, points: dict[str, str]
     ) -> None:
-        installed.write_entry_points(folder, package, NAMESPACE, points)
+        installed.write_entry_points(folder, package, self.NAMESPACE, points)
         self.useFixture(installed.InstalledPackage(folder))
 
     def load(self, *names: str) -> list[str]:
@@ -237,6 +240,36 @@ class TestOptions(LoaderTestCase):
         for _kind in range(2):
             registered = loader.register_opts(self.conf, 'twin', options)
             self.assertEqual('u', registered.url)
+
+
+class TestGrammar(LoaderTestCase):
+    NAMESPACE = loader.ENFORCERS
+
+    def test_a_broken_plugin_that_nobody_named_is_left_out(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        grammar = loader.load_grammar()
+
+        self.assertIn('policy', grammar.enforcers['rmd'])
+        self.assertIn('guaranteed', grammar.attributes['pool'])
+        self.assertNotIn('raises_at_import', grammar.enforcers)
+        for words in (
+            "Plugin 'raises_at_import' of nova_ext_resources.enforcers",
+            'built for another kernel',
+            'they are unknown here and refused',
+            # It is no enforcer: it has no extra specs.
+            "Plugin 'good' of nova_ext_resources.enforcers",
+        ):
+            self.assertIn(words, log.output)
+        self.assertEqual(1, log.output.count("'raises_at_import'"))
+
+    def test_it_still_stops_the_start_where_it_is_named(self) -> None:
+        self.assertRaises(
+            exception.PluginLoadFailed,
+            loader.load_classes,
+            loader.ENFORCERS,
+            ['raises_at_import'],
+        )
 
 
 class TestInTheBox(base.TestCase):
