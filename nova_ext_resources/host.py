@@ -90,6 +90,7 @@ class HostResources:
         self._entries = ledger.list_entries()
         self._published = ledger.list_published()
         self._problems: tuple[str, ...] = ()
+        self._has_cut_stats = False
         self._found = discovery.Found(missing=frozenset(providers))
         self._view = view_obj.HostView(resource_classes=self._classes)
 
@@ -127,7 +128,18 @@ class HostResources:
 
     def stats(self) -> str:
         """Give the document for Nova's host state."""
-        return stats_obj.encode(self._view)
+        text = stats_obj.encode(self._view)
+        is_cut = stats_obj.is_cut(text)
+        if is_cut and not self._has_cut_stats:
+            LOG.warning(
+                'Host %(host)s: it has too many providers or resource '
+                'classes for Nova to carry their state to the scheduler '
+                '(%(limit)d bytes): only totals are published there, and '
+                'servers may be sent here that this host then refuses',
+                {'host': self.host, 'limit': stats_obj.MAX_BYTES},
+            )
+        self._has_cut_stats = is_cut
+        return text
 
     def providers(self) -> tuple[provider.Provider, ...]:
         """Give the tree that placement shall see. May write the ledger.

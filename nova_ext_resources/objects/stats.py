@@ -12,9 +12,10 @@
 
 """The stats document: a host's view as one string in Nova's host state.
 
-Nova carries ``get_available_resource()['stats']`` to the scheduler as
-strings of a TEXT column (64 KiB on MySQL), at most one periodic old. The
-document is JSON::
+Nova carries ``get_available_resource()['stats']`` to the scheduler as JSON
+in a TEXT column (64 KiB on MySQL), at most one periodic old. A document that
+would fill it comes without ``p``: MySQL would refuse the whole row of the
+host. The document is JSON, too::
 
     {
         "f": {CLASS: [FREE, USED]},
@@ -49,6 +50,9 @@ KEY = 'ext_resources'
 
 VERSION = 1
 
+#: What a document may take of the column; Nova has a few stats of its own.
+MAX_BYTES = 60 * 1024
+
 #: Between these two is what :func:`decode_totals` need not look at.
 _HEAD = '{"f":'
 _TAIL = f',"v":{VERSION}}}'
@@ -60,6 +64,7 @@ Document: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 def encode(view: view_obj.HostView) -> str:
+    """Write the document; as much of it as there is room for."""
     providers: dict[str, dict[str, Any]] = {}
     totals: dict[str, list[int]] = {}
     for (rp_uuid, resource_class), tracked in sorted(view.tracked.items()):
@@ -75,11 +80,25 @@ def encode(view: view_obj.HostView) -> str:
         total = totals.setdefault(resource_class, [0, 0])
         total[0] += tracked.state.free
         total[1] += tracked.state.used
-    return json.dumps(
-        {'f': totals, 'p': providers, 'v': VERSION},
-        separators=(',', ':'),
-        sort_keys=True,
-    )
+    whole = _dump({'f': totals, 'p': providers, 'v': VERSION})
+    if _fits(whole):
+        return whole
+    short = _dump({'f': totals, 'v': VERSION})
+    return short if _fits(short) else _dump({'f': {}, 'v': VERSION})
+
+
+def is_cut(text: str) -> bool:
+    """Tell whether ``encode`` had no room for all of it."""
+    return '"p":{' not in text
+
+
+def _dump(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(',', ':'), sort_keys=True)
+
+
+def _fits(text: str) -> bool:
+    # Nova writes all stats as JSON, in which each quote takes two bytes.
+    return len(json.dumps(text)) <= MAX_BYTES
 
 
 def decode(text: str | None) -> Document | None:

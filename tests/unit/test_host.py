@@ -423,6 +423,46 @@ class PublishedTest(with_host.HostTestCase):
         )
 
 
+class BigHostTest(with_host.HostTestCase):
+    class ManyLicences(Licences):
+        count = 700
+
+        def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+            return tuple(
+                builders.make_definition(name=f'CUSTOM_LICENCE_{number}')
+                for number in range(self.count)
+            )
+
+        def discover(self) -> tuple[provider.HostProvider, ...]:
+            return (
+                builders.make_host_provider(
+                    inventories={
+                        one.name: builders.make_inventory(4)
+                        for one in self.definitions()
+                    }
+                ),
+            )
+
+    def test_stats_without_room_are_cut_and_logged_once_per_change(
+        self,
+    ) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        plugins = load_licences(self.conf, self.ManyLicences)
+        host = with_host.make_host(
+            plugins, self.load_noop(), self.open_ledger()
+        )
+
+        for count, lines in ((700, 1), (10, 1), (700, 2)):
+            self.ManyLicences.count = count
+            host.refresh()
+            for _ in range(3):
+                text = host.stats()
+            with self.subTest(count=count):
+                self.assertEqual(count == 700, '"p"' not in text)
+                self.assertEqual(lines, log.output.count('too many'))
+        self.assertIn('host1', log.output)
+
+
 class DefinitionsTest(with_host.HostTestCase):
     def test_ways_that_nobody_puts_into_force_are_not_sold(self) -> None:
         ledger = self.open_ledger()

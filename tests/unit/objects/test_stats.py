@@ -186,6 +186,39 @@ class TestRoundTrip(base.TestCase):
 
         self.assertLess(len(text.encode()), 16 * 1024)
 
+    def make_big(self, count: int) -> view.HostView:
+        return view.HostView(
+            tracked={
+                (f'{number:036}', f'CUSTOM_LIC_{number}'): view.Tracked(
+                    tracker='count', state=builders.make_count(20, 1).state
+                )
+                for number in range(count)
+            }
+        )
+
+    def test_a_document_that_fills_the_column_has_totals_only(self) -> None:
+        text = stats.encode(self.make_big(650))
+
+        self.assertTrue(stats.is_cut(text))
+        self.assertIsNone(stats.decode(text))
+        totals = stats.decode_totals(text)
+        assert totals is not None
+        self.assertEqual([19, 1], totals['CUSTOM_LIC_7'])
+
+    def test_even_totals_may_be_too_many(self) -> None:
+        text = stats.encode(self.make_big(3000))
+
+        self.assertEqual({}, stats.decode_totals(text))
+
+    def test_whatever_a_host_has_the_column_of_nova_takes_it(self) -> None:
+        for size in (1, 300, 450, 500, 650, 1500, 2500, 3000):
+            text = stats.encode(self.make_big(size))
+            with self.subTest(size=size):
+                # As nova.objects.compute_node writes it.
+                written = json.dumps({stats.KEY: text})
+                self.assertLess(len(written), 61 * 1024)
+                self.assertEqual(size > 450, stats.is_cut(text))
+
 
 class TestDecode(base.TestCase):
     def test_no_document_is_none(self) -> None:
