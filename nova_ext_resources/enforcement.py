@@ -40,8 +40,18 @@ class ServerLocks:
     """
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._guard = threading.Condition()
         self._locks: dict[str, tuple[threading.Lock, int]] = {}
+
+    @property
+    def is_any_held(self) -> bool:
+        with self._guard:
+            return bool(self._locks)
+
+    def wait_until_free(self, timeout: float) -> None:
+        """Wait until nothing is under way, but only so long."""
+        with self._guard:
+            self._guard.wait_for(lambda: not self._locks, timeout)
 
     @contextlib.contextmanager
     def hold(self, consumer_uuid: str) -> Iterator[None]:
@@ -56,6 +66,7 @@ class ServerLocks:
                 _lock, users = self._locks.pop(consumer_uuid)
                 if users > 1:
                     self._locks[consumer_uuid] = lock, users - 1
+                self._guard.notify_all()
 
 
 class Enforcement:

@@ -39,6 +39,12 @@ from nova_ext_resources.plugins import base
 
 LOG = logging.getLogger(__name__)
 
+#: How often one refresh looks at the host, while servers come and go.
+_MAX_LOOKS = 3
+
+#: Seconds that it waits before another look for what is under way.
+_MAX_PAUSE = 2.0
+
 #: How many servers one line of the log names.
 _MAX_LISTED = 20
 
@@ -163,10 +169,22 @@ class HostResources:
     def refresh(self) -> None:
         """Look at the host and make the view anew. Does I/O."""
         with self._refreshing:
-            before = self.entries
-            found = self._discovery.look()
-            with self._lock:
-                self._rebuild(found, before)
+            for left in reversed(range(_MAX_LOOKS)):
+                before = self.entries
+                found = self._discovery.look()
+                with self._lock:
+                    if not left or not self._is_moving(before):
+                        self._rebuild(found, before)
+                        return
+                self._servers.wait_until_free(_MAX_PAUSE)
+
+    def _is_moving(self, before: Mapping[str, assignment.Entry]) -> bool:
+        """Tell whether a look may have seen half of a change.
+
+        What a server has just got would count as held and as foreign use,
+        and too little would be published until the next round.
+        """
+        return before != self._entries or self._servers.is_any_held
 
     def _rebuild(
         self,

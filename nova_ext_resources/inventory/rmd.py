@@ -66,8 +66,10 @@ class RmdInventory(base.InventoryProvider):
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         try:
-            caches = self._client.list_caches()
-            workloads = self._client.list_workloads()
+            # Between two changes: the two pages are to tell the same story.
+            with self._client.writing():
+                caches = self._client.list_caches()
+                workloads = self._client.list_workloads()
         except errors.RmdError as err:
             raise exception.DiscoveryFailed(
                 plugin='rmd', reason=str(err)

@@ -420,6 +420,30 @@ class ServerLocksTest(base.TestCase):
 
         self.assertTrue(same.wait(WAIT))
 
+    def test_whoever_waits_for_rest_is_woken_by_the_last_one(self) -> None:
+        done = threading.Event()
+
+        def wait() -> None:
+            self.locks.wait_until_free(WAIT)
+            done.set()
+
+        with self.locks.hold('a'):
+            self.assertTrue(self.locks.is_any_held)
+            with self.locks.hold('b'):
+                thread = threading.Thread(target=wait)
+                thread.start()
+                self.addCleanup(thread.join)
+            self.assertFalse(done.wait(0.05))
+
+        self.assertTrue(done.wait(WAIT / 2))
+        self.assertFalse(self.locks.is_any_held)
+
+    def test_nobody_waits_for_rest_for_ever(self) -> None:
+        with self.locks.hold('a'):
+            self.locks.wait_until_free(0.01)
+
+            self.assertTrue(self.locks.is_any_held)
+
     def test_no_lock_is_kept_when_nobody_wants_it(self) -> None:
         with self.locks.hold('a'):
             thread, _ = self.try_to_hold('a')

@@ -264,13 +264,16 @@ class MeanwhileTest(with_host.RmdHostTestCase):
             self.open_ledger(),
         )
         self.acts: list[Callable[[], object]] = []
+        self.before: list[Callable[[], object]] = []
         self.host.refresh()
 
     def interrupt(self, plugin: Any, method: str) -> Any:
-        """Let what waits happen after it has looked at the host."""
+        """Let what waits happen before or after it looks at the host."""
         look = getattr(plugin, method)
 
         def act() -> Any:
+            if self.before:
+                self.before.pop()()
             seen = look()
             while self.acts:
                 self.acts.pop()()
@@ -302,6 +305,33 @@ class MeanwhileTest(with_host.RmdHostTestCase):
         self.assert_consistent(self.host)
         self.host.refresh()
         self.assertEqual(5, self.reserved())
+
+    def test_a_start_that_ends_meanwhile_takes_nothing_twice(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER))
+        # RMD is asked for its caches first: half of it is seen.
+        self.before.append(lambda: self.host.apply(SERVER))
+
+        self.host.refresh()
+
+        published = self.host.providers()
+        self.host.refresh()
+        self.assertEqual(self.host.providers(), published)
+        self.assertEqual(5, self.reserved())
+
+    def test_a_host_that_never_rests_is_looked_at_three_times(self) -> None:
+        def move() -> None:
+            moves.append(SERVER)
+            self.host.release(SERVER)
+            self.start(self.host, SERVER, len(moves))
+            self.before.append(move)
+
+        moves: list[str] = []
+        self.before.append(move)
+
+        self.host.refresh()
+
+        self.assertEqual(3, len(moves))
+        self.assert_consistent(self.host)
 
     def test_a_server_that_goes_meanwhile_is_gone(self) -> None:
         self.start(self.host, SERVER)

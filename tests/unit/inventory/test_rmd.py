@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from concurrent import futures
 from typing import Any
 
 from nova_ext_resources import exception
@@ -73,6 +74,18 @@ class RmdInventoryTest(contract.InventoryProviderContract):
         self.simulator.add_foreign_group('db', {0: 0b110})
 
         self.assertEqual('78', self.free())
+
+    def test_it_does_not_look_while_something_is_changed(self) -> None:
+        plugin = self.make_plugin()
+        with futures.ThreadPoolExecutor(1) as pool:
+            with plugin._client.writing():
+                look = pool.submit(plugin.discover)
+                self.assertRaises(
+                    futures.TimeoutError, look.result, timeout=0.1
+                )
+                self.assertEqual([], self.simulator.requests)
+
+            self.assertEqual(3, len(look.result(timeout=10)))
 
     def test_two_classes_of_service_are_kept(self) -> None:
         for num_closids, free in ((8, 6), (4, 2), (3, 1)):
