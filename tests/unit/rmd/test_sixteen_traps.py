@@ -203,18 +203,29 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
             fixture := rmd_simulator.RmdSimulatorFixture(has_races=True)
         )
 
-        def create(_index: int) -> int:
+        def create(uuid: str) -> int:
             return requests.post(
                 f'{fixture.url}/v1/workloads',
-                json={'core_ids': ['1'], 'uuid': 'u', 'policy': 'gold'},
+                json={'core_ids': ['1'], 'uuid': uuid, 'policy': 'gold'},
                 timeout=5,
             ).status_code
 
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            statuses = sorted(pool.map(create, (0, 1)))
+        def race(number: int) -> list[int]:
+            uuid = f'server-{number}'
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                statuses = sorted(pool.map(create, (uuid, uuid)))
+            url = f'{fixture.url}/v1/workloads'
+            for workload in requests.get(url, timeout=5).json():
+                requests.delete(f'{url}/{workload["id"]}', timeout=5)
+            return statuses
+
+        # On a busy machine two requests may well come one after the other.
+        found = next(
+            (s for s in map(race, range(50)) if s != [201, 400]), None
+        )
 
         # The second one fits no more; it was not refused for its core.
-        self.assertEqual([201, 500], statuses)
+        self.assertEqual([201, 500], found)
 
     def test_trap_07_a_lie_is_found_out_and_taken_back(self) -> None:
         self.fixture = self.useFixture(
