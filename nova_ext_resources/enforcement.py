@@ -21,6 +21,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
 
@@ -351,6 +352,13 @@ def _serves_any(enforcer: base.Enforcer, entry: assignment.Entry) -> bool:
 
 def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:
     return tuple(
-        (one.rp_key, int(str(one.units.get('mask', '0')), 16))
+        (one.rp_key, _find_height(one))
         for one in sorted(entry.assignments, key=lambda one: one.rp_key)
     )
+
+
+def _find_height(one: assignment.Assignment) -> int:
+    try:
+        return bitmask.parse_mask(one.units['mask'])
+    except (KeyError, TypeError, ValueError):
+        return 0

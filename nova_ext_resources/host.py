@@ -416,6 +416,9 @@ class HostResources:
             except exception.ExtResourcesError as err:
                 problems.append(str(err))
         problems += enforcement.list_strangers(applied, known)
+        problems += hostview.list_unbookable(
+            self._view, self.entries.values(), self._trackers
+        )
         self._report(problems)
 
     def _clear(

@@ -75,6 +75,9 @@ def book(
     elsewhere until its turn comes; otherwise fewer units would look taken
     than there are.
 
+    What its tracker does not understand is not booked, see
+    :func:`list_unbookable`.
+
     :param first: consumer uuid of the most certain entry
     :param places: only these; None for all
     :return: the view, and the entries as they are booked
@@ -88,16 +91,15 @@ def book(
     )
     clashes = []
     for entry in ordered:
-        for one in entry.assignments:
+        for one in _list_bookable(view, entry.assignments, trackers):
             place = one.rp_uuid, one.resource_class
             if places is not None and place not in places:
                 continue
-            if place in view.tracked:
-                state, is_clash = _hold(view.tracked[place], one, trackers)
-                if is_clash:
-                    clashes.append((entry.consumer_uuid, one))
-                else:
-                    view = view.with_state(place, state)
+            state, is_clash = _hold(view.tracked[place], one, trackers)
+            if is_clash:
+                clashes.append((entry.consumer_uuid, one))
+            else:
+                view = view.with_state(place, state)
     booked = dict(entries)
     for consumer_uuid, one in clashes:
         view, units = _book_elsewhere(view, one, trackers)
@@ -126,20 +128,18 @@ def rebook(
     if put is not None:
         first = put.consumer_uuid
         changed += [after.pop(first)] if first in after else []
-    held = [one for entry in changed for one in entry.assignments]
+    held = _list_bookable(view, _list_all(changed), trackers)
     places = _by_place((*held, *(put.assignments if put else ())))
     quick = claims.give(view, held, trackers)
     if put is not None:
         after[first] = put
         quick = _hold_all(quick, put.assignments, trackers)
     booked = _by_place(
-        one for entry in after.values() for one in entry.assignments
+        _list_bookable(view, _list_all(after.values()), trackers)
     )
     if all(_is_exact(quick, place, booked) for place in places):
         return quick, after
-    everything = [
-        one for entry in entries.values() for one in entry.assignments
-    ]
+    everything = _list_bookable(view, _list_all(entries.values()), trackers)
     view = claims.give(
         view,
         (
@@ -157,12 +157,69 @@ def _hold_all(
     held: Iterable[assignment.Assignment],
     trackers: Mapping[str, base.Tracker],
 ) -> view_obj.HostView:
-    for one in held:
+    for one in _list_bookable(view, held, trackers):
         place = one.rp_uuid, one.resource_class
-        if place in view.tracked:
-            state, _ = _hold(view.tracked[place], one, trackers)
-            view = view.with_state(place, state)
+        state, _ = _hold(view.tracked[place], one, trackers)
+        view = view.with_state(place, state)
     return view
+
+
+def list_unbookable(
+    view: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> list[str]:
+    """Report what servers hold in units of another tracker.
+
+    A resource whose type has been changed leaves them behind.
+    """
+    problems = []
+    for entry in entries:
+        for one in entry.assignments:
+            tracked = view.tracked.get((one.rp_uuid, one.resource_class))
+            if tracked and not _can_book(
+                trackers[tracked.tracker], tracked.state, one
+            ):
+                problems.append(
+                    f'server {entry.consumer_uuid} holds {one.amount} '
+                    f'{one.resource_class} of {one.rp_key} in units that '
+                    f'tracker {tracked.tracker} does not understand '
+                    f'({dict(one.units)}); they are not counted. Give the '
+                    'resource its former type again, or delete or move the '
+                    'server'
+                )
+    return problems
+
+
+def _list_all(
+    entries: Iterable[assignment.Entry],
+) -> list[assignment.Assignment]:
+    return [one for entry in entries for one in entry.assignments]
+
+
+def _list_bookable(
+    view: view_obj.HostView,
+    held: Iterable[assignment.Assignment],
+    trackers: Mapping[str, base.Tracker],
+) -> list[assignment.Assignment]:
+    """Leave out those of providers that are gone, or of other units."""
+    return [
+        one
+        for one in held
+        if (tracked := view.tracked.get((one.rp_uuid, one.resource_class)))
+        and _can_book(trackers[tracked.tracker], tracked.state, one)
+    ]
+
+
+def _can_book(
+    tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
+) -> bool:
+    """Tell whether a tracker understands the units of the ledger."""
+    try:
+        tracker.take(state, one.amount, one.units)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def _is_exact(
@@ -260,8 +317,14 @@ def _make_tracked(
     name = one.trackers.get(resource_class, DEFAULT_TRACKER)
     tracker = trackers[name]
     units = one.units.get(resource_class, {})
-    held = in_force.get((uuids[one.key], resource_class), [])
-    inventory = tracker.observe(one.inventories[resource_class], units, held)
+    inventory = one.inventories[resource_class]
+    nothing = tracker.initial(tracker.observe(inventory, units, ()), units)
+    held = [
+        other
+        for other in in_force.get((uuids[one.key], resource_class), [])
+        if _can_book(tracker, nothing, other)
+    ]
+    inventory = tracker.observe(inventory, units, held)
     implied = one.implied.get(resource_class)
     has_implied = implied is not None and one.parent_key is not None
     return view_obj.Tracked(

@@ -314,6 +314,13 @@ class HealingTest(EnforcementTestCase):
 
         self.assertEqual(['going', 'high', 'middle', 'low'], plan)
 
+    def test_units_that_are_no_ways_come_last(self) -> None:
+        plan = self.plan(
+            make_entry('odd', 'zz'), make_entry('low', '3'), ways=frozenset()
+        )
+
+        self.assertEqual(['low', 'odd'], plan)
+
     def test_one_that_cannot_tell_is_a_problem(self) -> None:
         self.ways.failing = {'list'}
         self.seats.applied = None

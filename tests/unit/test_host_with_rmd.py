@@ -11,6 +11,7 @@
 # under the License.
 
 from collections.abc import Callable
+import dataclasses
 import time
 from typing import Any
 
@@ -364,6 +365,39 @@ class MeanwhileTest(with_host.RmdHostTestCase):
         self.host.heal()
 
         self.assertEqual((), self.host.problems)
+
+
+class OtherUnitsTest(with_host.RmdHostTestCase):
+    """The ledger has units of a type that the resource had once."""
+
+    def test_the_host_starts_and_says_so(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        host = self.make_rmd_host()
+        entry = self.start(host, SERVER)
+        ways, *others = entry.assignments
+        host._ledger.put(
+            dataclasses.replace(
+                entry,
+                assignments=(dataclasses.replace(ways, units={}), *others),
+            )
+        )
+        host.close()
+
+        again = self.make_rmd_host()
+        again.reconcile([SERVER])
+        again.refresh()
+        again.heal()
+
+        (problem,) = again.problems
+        for words in (SERVER, ways.resource_class, 'cache_ways'):
+            self.assertIn(words, problem)
+        self.assertEqual(1, log.output.count(problem))
+        self.start(again, OTHER, cpus=frozenset({3}))
+        again.release(SERVER)
+        again.heal()
+        self.assertEqual((), again.problems)
+        again.refresh()
+        self.assert_agreement(again)
 
 
 class MixedUpHostTest(with_host.RmdHostTestCase):

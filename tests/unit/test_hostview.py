@@ -12,6 +12,7 @@
 
 import dataclasses
 import random
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -72,6 +73,31 @@ def make_entry(
             ),
         ),
     )
+
+
+def with_units(
+    entry: assignment.Entry, units: dict[str, Any]
+) -> assignment.Entry:
+    """Give the entry with other units of its ways."""
+    ways, clos = entry.assignments
+    return dataclasses.replace(
+        entry, assignments=(dataclasses.replace(ways, units=units), clos)
+    )
+
+
+def make_booked_view(*entries: assignment.Entry) -> view_obj.HostView:
+    """Make the view of the first one's ways and everybody's classes."""
+    first, *others = entries
+    held = [*first.assignments, *(one.assignments[1] for one in others)]
+    view = make_view()
+    for one in held:
+        place = one.rp_uuid, one.resource_class
+        tracked = view.tracked[place]
+        state, _ = TRACKERS[tracked.tracker].take(
+            tracked.state, one.amount, one.units
+        )
+        view = view.with_state(place, state)
+    return view
 
 
 def make_view(*settled: assignment.Entry) -> view_obj.HostView:
@@ -204,6 +230,40 @@ class BookTest(base.TestCase):
 
         self.assertEqual({'a': entry}, booked)
         self.assertEqual(make_view(), view)
+
+    def test_units_of_another_tracker_are_not_booked_but_named(self) -> None:
+        good = make_entry('a', 0x30)
+        for units in ({}, {'mask': 'zz'}, {'mask': 7}, {'mask': None}):
+            odd = with_units(make_entry('odd', 0xC0), units)
+            with self.subTest(units=units):
+                view, booked = self.book(odd, good)
+
+                self.assertEqual({'odd': odd, 'a': good}, booked)
+                self.assertEqual('30', taken(view))
+                self.assertEqual(view, make_booked_view(good, odd))
+                (problem,) = hostview.list_unbookable(
+                    view, booked.values(), TRACKERS
+                )
+                for words in ('server odd', WAYS, 'cache_ways', 'L3_0'):
+                    self.assertIn(words, problem)
+
+                view, after = hostview.rebook(
+                    view, booked, TRACKERS, put=make_entry('b', 0xC0)
+                )
+                self.assertEqual('f0', taken(view))
+                view, after = hostview.rebook(
+                    view, after, TRACKERS, drop={'odd', 'b'}
+                )
+                self.assertEqual('30', taken(view))
+                self.assertEqual(1, view.tracked[RDT_UUID, CLOS].state.used)
+
+    def test_units_of_another_tracker_may_have_been_settled(self) -> None:
+        odd = with_units(make_entry('odd', 0xC0), {})
+
+        inventory = make_view(odd).tracked[CACHE_UUID, WAYS].inventory
+
+        assert inventory is not None
+        self.assertEqual(4, inventory.reserved)
 
     def test_many_go_at_once(self) -> None:
         view, booked = self.book(
