@@ -94,6 +94,8 @@ class HostResources:
         self._servers = enforcement.ServerLocks()
         self._refreshing = threading.Lock()
         self._entries = ledger.list_entries()
+        # What is counted in other units than the ledger has, see hostview.
+        self._on_paper: dict[str, tuple[assignment.Assignment, ...]] = {}
         self._published = ledger.list_published()
         self._problems: tuple[str, ...] = ()
         self._has_cut_stats = False
@@ -131,6 +133,32 @@ class HostResources:
         """What each server holds, by its uuid."""
         with self._lock:
             return dict(self._entries)
+
+    @property
+    def booked(self) -> dict[str, assignment.Entry]:
+        """The same with the units that count as taken, see ``hostview.book``.
+
+        Only for counting: a server may really have others, which the ledger
+        knows.
+        """
+        with self._lock:
+            return self._list_booked()
+
+    def _list_booked(self) -> dict[str, assignment.Entry]:
+        return {
+            uuid: dataclasses.replace(
+                entry,
+                assignments=self._on_paper.get(uuid, entry.assignments),
+            )
+            for uuid, entry in self._entries.items()
+        }
+
+    def _note_booked(self, booked: Mapping[str, assignment.Entry]) -> None:
+        self._on_paper = {
+            uuid: entry.assignments
+            for uuid, entry in booked.items()
+            if entry.assignments != self._entries[uuid].assignments
+        }
 
     def stats(self) -> str:
         """Give the document for Nova's host state."""
@@ -205,9 +233,8 @@ class HostResources:
             resource_classes=self._classes | found.resource_classes,
         )
         self._found = found
-        self._view, self._entries = hostview.book(
-            view, self._entries, self._trackers
-        )
+        self._view, booked = hostview.book(view, self._entries, self._trackers)
+        self._note_booked(booked)
 
     def _rebook(
         self,
@@ -216,9 +243,17 @@ class HostResources:
         put: assignment.Entry | None = None,
     ) -> None:
         with self._lock:
-            self._view, self._entries = hostview.rebook(
-                self._view, self._entries, self._trackers, drop=drop, put=put
+            self._view, booked = hostview.rebook(
+                self._view,
+                self._list_booked(),
+                self._trackers,
+                drop=drop,
+                put=put,
             )
+            if put is not None:
+                self._entries[put.consumer_uuid] = put
+            self._entries = {uuid: self._entries[uuid] for uuid in booked}
+            self._note_booked(booked)
 
     # -- the life of a claim -------------------------------------------
 

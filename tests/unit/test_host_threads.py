@@ -48,7 +48,7 @@ class Watch(threading.Thread):
                 self.host.heal()
 
     def check(self) -> None:
-        for held in with_host.masks_of(self.host.entries).values():
+        for held in with_host.masks_of(self.host.booked).values():
             together = 0
             for mask in held:
                 if together & mask or not bitmask.is_contiguous(mask):

@@ -170,8 +170,8 @@ class HostTestCase(base.TestCase):
             db.close()
 
     def assert_consistent(self, host: host_mod.HostResources) -> None:
-        """The host's view is exactly what its entries say, once each."""
-        masks = masks_of(host.entries)
+        """The host's view is exactly what is booked, once each."""
+        masks = masks_of(host.booked)
         for rp_uuid in DOMAINS:
             held = masks.get(rp_uuid, [])
             together = 0
