@@ -35,21 +35,24 @@ class Found:
     :ivar failures: plugin -> why it could not look the last time
     :ivar missing: plugins that have never succeeded since the start; what
         they have found earlier is still in placement and must stay there
+    :ivar left_out: what plugins could not report although they succeeded;
+        that may be in placement, too
     """
 
     providers: tuple[provider.HostProvider, ...] = ()
     failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
     missing: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
 
     @property
     def resource_classes(self) -> frozenset[str]:
-        return frozenset(
+        return self.left_out | frozenset(
             name for one in self.providers for name in one.inventories
         )
 
     @property
     def is_complete(self) -> bool:
-        return not self.missing
+        return not self.missing and not self.left_out
 
 
 class Discovery:
@@ -74,6 +77,7 @@ class Discovery:
         self._trackers = trackers
         self._check_definition = check
         self._last: dict[str, tuple[provider.HostProvider, ...]] = {}
+        self._left_out: dict[str, frozenset[str]] = {}
         self._failures: dict[str, str] = {}
 
     def list_definitions(
@@ -97,6 +101,7 @@ class Discovery:
         for name, plugin in self._plugins.items():
             try:
                 self._last[name] = self._check(name, plugin.discover())
+                self._left_out[name] = frozenset(plugin.left_out)
             except exception.DiscoveryFailed as err:
                 self._fail(name, str(err))
             except exception.ExtResourcesError as err:
@@ -117,6 +122,7 @@ class Discovery:
             providers=providers,
             failures=dict(self._failures),
             missing=frozenset(self._plugins) - frozenset(self._last),
+            left_out=frozenset[str]().union(*self._left_out.values()),
         )
 
     def _list_rooted(self) -> tuple[provider.HostProvider, ...]:

@@ -40,7 +40,9 @@ class StaticInventory(base.InventoryProvider):
     """Reports what a YAML file, or a folder of them, defines.
 
     The files are read again when they have changed. An entry with an error
-    is logged and left out; if it was good before, it stays as it was.
+    is logged and left out; if it was good before, it stays as it was. A
+    process that has just started knows nothing of before, but placement may:
+    nothing leaves placement while an entry is left out.
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -72,12 +74,17 @@ Possible values:
         )
         self._signature: Signature = ()
         self._entries: Entries = {}
+        self._left_out: frozenset[str] = frozenset()
         try:
             self._read()
         except ValueError as err:
             raise exception.InvalidConfiguration(
                 option=_OPTION, value=self._path, reason=str(err)
             ) from err
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         unique = {
@@ -131,15 +138,22 @@ Possible values:
                     problems.append(_make_duplicate(first, entry))
                 else:
                     entries[entry.place] = entry
+        left_out = set()
         for problem in problems:
             self._report(problem, entries)
+            if problem.place not in entries:
+                left_out.add(problem.place[1] or problem.origin)
+        self._left_out = frozenset(left_out)
         return entries
 
     def _report(
         self, problem: definitions_mod.Problem, entries: Entries
     ) -> None:
         """Log it, once for each change of the files."""
-        effect = 'it is left out'
+        effect = (
+            'it is left out, and nothing is taken out of placement until it '
+            'is corrected'
+        )
         if problem.place in entries:
             effect = 'the first one counts'
         elif problem.place in self._entries:

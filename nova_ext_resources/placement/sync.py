@@ -69,14 +69,20 @@ def plan(
         :func:`find_shrinking` names. What is held stays: an inventory
         closed, with everything reserved, and its provider with it.
     :param may_delete: whether what is not wanted goes; not while some of the
-        host has never been looked at since its start
+        host has never been looked at since its start. Then providers,
+        inventories and traits that are not wanted stay as they are.
     :raises InvalidResource: a wanted provider has no parent, as only the
         compute node's own one may, or parents form a circle
     """
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
     seen_by_uuid = {p.rp_uuid: p for p in seen}
     ours = _find_ours(wanted_by_uuid, seen_by_uuid.values(), owner_trait)
-    held_by = holders or {}
+    if not may_delete:
+        wanted_by_uuid = {
+            rp_uuid: _add(one, ours.get(rp_uuid))
+            for rp_uuid, one in wanted_by_uuid.items()
+        }
+    held_by = (holders or {}) if may_delete else {}
 
     targets = {
         rp_uuid: _make_target(
@@ -146,6 +152,19 @@ def _list_vanished(
 ) -> list[str]:
     kept = wanted.inventories if wanted else {}
     return sorted(seen.inventories.keys() - kept.keys())
+
+
+def _add(
+    wanted: provider_obj.Provider, seen: provider_obj.Provider | None
+) -> provider_obj.Provider:
+    """Let what is seen of a provider stay beside what is wanted."""
+    if seen is None:
+        return wanted
+    return dataclasses.replace(
+        wanted,
+        inventories={**seen.inventories, **wanted.inventories},
+        traits=wanted.traits | seen.traits,
+    )
 
 
 def _make_target(

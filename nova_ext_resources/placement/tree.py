@@ -94,7 +94,7 @@ class TreeWriter:
         """
         wanted = tuple(wanted)
         seen = self._read(node, {p.rp_uuid for p in wanted})
-        shrinking = sync.find_shrinking(wanted, seen)
+        shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
         holders = self._map(self._list_holders, shrinking)
         return self._apply(
             sync.plan(

@@ -44,6 +44,16 @@ class InventoryProvider(abc.ABC):
         self.options = options
         self.host = host
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Name what it should have reported the last time and could not.
+
+        Resource classes, as far as they are known, or any other words. While
+        there are some, nothing is taken out of placement, for it may be
+        theirs, and claims of those classes are refused.
+        """
+        return frozenset()
+
     @abc.abstractmethod
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         """Describe every resource that ``discover`` may report."""

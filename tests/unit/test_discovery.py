@@ -10,14 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import os
 from typing import Any, ClassVar
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import discovery
 from nova_ext_resources import exception
+from nova_ext_resources import host as host_mod
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
+from nova_ext_resources.placement import sync
 from nova_ext_resources.plugins import base as plugins_base
 from nova_ext_resources.plugins import loader
 from tests import base
@@ -27,10 +32,25 @@ from tests.unit import with_host
 WAYS = builders.WAYS
 
 
+DEFINITIONS = """
+resources:
+  - name: CUSTOM_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: %s}
+  - name: CUSTOM_OTHER
+    units: others
+    description: Others.
+    inventory: {total: 5}
+"""
+
+
 class Plugin(plugins_base.InventoryProvider):
     """Finds what it is told to, or raises it."""
 
     OPTIONS: ClassVar[Any] = ()
+
+    left_out = frozenset[str]()
 
     def __init__(self, *found: provider.HostProvider | Exception) -> None:
         self.found = found
@@ -102,6 +122,28 @@ class DiscoveryTest(base.TestCase):
         self.assertEqual(frozenset({'first'}), found.missing)
         self.assertFalse(found.is_complete)
         self.assertEqual(['B'], [p.key for p in found.providers])
+
+    def test_what_one_could_not_report_is_left_out(self) -> None:
+        self.first.left_out = frozenset({'CUSTOM_SLOT'})
+        self.second.left_out = frozenset({'file, entry 2'})
+
+        found = self.discovery.look()
+
+        self.assertFalse(found.is_complete)
+        self.assertEqual({'CUSTOM_SLOT', 'file, entry 2'}, found.left_out)
+        self.assertIn('CUSTOM_SLOT', found.resource_classes)
+        self.assertEqual(frozenset(), found.missing)
+
+        self.first.left_out = self.second.left_out = frozenset()
+        self.assertTrue(self.discovery.look().is_complete)
+
+    def test_one_that_fails_leaves_out_what_it_did_before(self) -> None:
+        self.first.left_out = frozenset({'CUSTOM_SLOT'})
+        self.discovery.look()
+        self.first.left_out = frozenset()
+        self.first.found = (OSError('no such device'),)
+
+        self.assertEqual({'CUSTOM_SLOT'}, self.discovery.look().left_out)
 
     def test_the_order_is_the_same_whoever_worked_first(self) -> None:
         self.first.found = (OSError('no such device'),)
@@ -247,3 +289,67 @@ class HostTest(with_host.HostTestCase):
 
         self.assertEqual(before, host.view)
         self.assertEqual({'licences'}, set(host.found.failures))
+
+
+class BrokenEntryTest(with_host.HostTestCase):
+    """An entry of a file was broken while the service was down."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.path = os.path.join(
+            os.path.dirname(self.ledger_path), 'definitions.yaml'
+        )
+        host = self.make_host('20')
+        self.before = host.providers()
+        host.close()
+        self.host = self.make_host('20.5')
+
+    def make_host(self, seats: str) -> host_mod.HostResources:
+        with open(self.path, 'w', encoding='utf-8') as file:
+            file.write(DEFINITIONS % seats)
+        plugins = self.load(
+            loader.INVENTORY_PROVIDERS, 'static', definitions_file=self.path
+        )
+        host = with_host.make_host(
+            plugins, self.load_noop(), self.open_ledger()
+        )
+        host.refresh()
+        return host
+
+    def claim(self, resource_class: str) -> assignment.Entry:
+        return self.host.claim(
+            with_host.make_claim(
+                uuidsentinel.server,
+                cpus=None,
+                allocations={self.before[0].rp_uuid: {resource_class: 3}},
+                requirement=builders.make_requirement(_={resource_class: 3}),
+            )
+        )
+
+    def test_nothing_of_it_leaves_placement(self) -> None:
+        root = provider.Provider(rp_uuid=with_host.NODE.uuid, name='host1')
+
+        plan = sync.plan(
+            self.host.providers(),
+            [root, *self.before],
+            may_delete=self.host.found.is_complete,
+        )
+
+        self.assertEqual(((), ()), (plan.changes, plan.held))
+
+    def test_a_claim_of_it_is_refused_and_one_of_others_is_not(self) -> None:
+        self.assertRaises(exception.ClaimError, self.claim, 'CUSTOM_SEAT')
+
+        (held,) = self.claim('CUSTOM_OTHER').assignments
+        self.assertEqual('CUSTOM_OTHER', held.resource_class)
+
+    def test_when_it_is_good_again_all_is_as_it_was(self) -> None:
+        with open(self.path, 'w', encoding='utf-8') as file:
+            file.write(DEFINITIONS % '20 ')
+
+        self.host.refresh()
+
+        self.assertEqual(self.before, self.host.providers())
+        self.assertTrue(self.host.found.is_complete)
+        self.claim('CUSTOM_SEAT')

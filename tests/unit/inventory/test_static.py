@@ -171,6 +171,28 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertEqual(before, plugin.discover())
         self.assertIn('it stays as it was before', self.log.output)
 
+    def test_a_bad_entry_is_left_out_until_it_is_good(self) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, plugin.left_out)
+
+        self.write(SEATS, SLOT)
+        plugin.discover()
+        self.assertEqual(frozenset(), plugin.left_out)
+
+        self.write(SEATS, BAD)
+        plugin.discover()
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_one_without_a_name_is_left_out_all_the_same(self) -> None:
+        plugin = self.make_plugin(SEATS, '  - 7\n')
+
+        self.assertEqual({f'{self.path}, entry 2'}, plugin.left_out)
+
+    def test_one_that_is_there_twice_is_not_left_out(self) -> None:
+        plugin = self.make_plugin(SEATS, SEATS)
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
     def test_an_entry_that_is_there_twice_is_refused(self) -> None:
         other = SEATS.replace('10', '99')
 

@@ -77,6 +77,44 @@ class PlanPropertyTest(base.TestCase):
 
         self.assertEqual(((), ()), (plan.changes, plan.held))
 
+    @hypothesis.given(
+        seen=worlds.trees(),
+        wanted=worlds.trees(is_owned=False),
+        data=st.data(),
+    )
+    def test_where_nothing_may_go_everything_stays_as_it_is(
+        self,
+        seen: tuple[provider.Provider, ...],
+        wanted: tuple[provider.Provider, ...],
+        data: st.DataObject,
+    ) -> None:
+        holders = data.draw(worlds.holders_of(seen))
+        world = worlds.World([worlds.make_root(), *seen], holders)
+
+        plan = sync.plan(
+            wanted,
+            world.providers.values(),
+            holders=holders,
+            may_delete=False,
+        )
+        for change in plan.changes:
+            world.apply(change)
+
+        self.assertEqual((), plan.held)
+        for one in wanted:
+            now = world.providers[one.rp_uuid]
+            self.assertLessEqual(
+                one.inventories.items(), now.inventories.items()
+            )
+        new = {one.rp_uuid: one.inventories for one in wanted}
+        for one in seen:
+            now = world.providers[one.rp_uuid]
+            self.assertLessEqual(one.traits, now.traits)
+            self.assertEqual(
+                {**one.inventories, **new.get(one.rp_uuid, {})},
+                now.inventories,
+            )
+
     @hypothesis.given(data=st.data())
     def test_nothing_is_taken_from_others_or_from_those_who_hold_it(
         self, data: st.DataObject
