@@ -180,6 +180,8 @@ _NOVA: cloud_settings.Options = {
         'inventory_providers': 'rmd',
         'enforcers': 'rmd',
         'claim_tests': 'granularity,capacity,cache_affinity',
+        # Seconds; nobody wants to watch for a minute.
+        'refresh_interval': '5',
     },
     # The virt driver shows the same machine as the simulator.
     'ext_resources_fake': {
