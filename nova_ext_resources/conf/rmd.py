@@ -27,9 +27,9 @@ OPTS = (
     cfg.StrOpt(
         'url',
         default='https://127.0.0.1:8443',
-        regex=r'^https?://[^/@\s?#]+/?$',
         help="""
-Where RMD listens.
+Where RMD listens: scheme, address and port. User and password go into
+``username`` and ``password``.
 
 Possible values:
 
@@ -86,7 +86,7 @@ certificates: no other may ask for everything that is needed here.
         help="""
 File with the key (PEM, not encrypted) of ``cert_file``.
 
-Unset: the key is in ``cert_file``.
+Unset: the key is in ``cert_file``, which must be set in any case.
 """,
     ),
     cfg.StrOpt(
@@ -102,7 +102,9 @@ shipped it lets nobody GET /mba.
         'password',
         secret=True,
         help="""
-Password of ``username``. Refused over plain http to another host.
+Password of ``username``, which must be set too.
+
+Refused over plain http to another host.
 """,
     ),
     cfg.IntOpt(

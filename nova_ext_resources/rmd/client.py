@@ -363,6 +363,7 @@ def from_options(options: cfg.ConfigOpts.GroupAttr) -> RmdClient:
     :raises InvalidConfiguration: an option cannot be used
     """
     tls.check_url(options.url, options.username)
+    tls.check_credentials(options)
     transport = transport_mod.Transport(
         options.url,
         tls.make_session(

@@ -13,10 +13,12 @@
 """Sessions that prove to RMD who we are, and make RMD prove it too."""
 
 from collections.abc import Callable
+import re
 import ssl
 from typing import Any
 from urllib import parse
 
+from oslo_config import cfg
 from oslo_log import log as logging
 import requests
 from requests import adapters
@@ -27,23 +29,26 @@ from nova_ext_resources.rmd import writing
 
 LOG = logging.getLogger(__name__)
 
+_URL = re.compile(r'https?://[^/@\s?#]+/?')
+#: What may be user and password, also where the rest is malformed.
+_USER = re.compile(r'(?s)^([a-z]*:?/*).*@')
+
 _warned_of: set[str] = set()
 
 
 def check_url(url: str, username: str | None) -> None:
-    """Refuse, or warn of, plain http to another host.
+    """Refuse what is no address; refuse, or warn of, plain http elsewhere.
 
-    :raises InvalidConfiguration: a password would go over it
+    :raises InvalidConfiguration: it is none, there are user and password
+        in it, which would be logged, or a password would go over plain http
     """
-    parts = parse.urlsplit(url)
+    parts = _split(url)
     if parts.scheme == 'https' or parts.hostname in writing.LOOPBACK:
         return
     if username:
-        raise exception.InvalidConfiguration(
-            option='[ext_resources_rmd] url',
-            value=url,
-            reason='it would send the password in clear to another host; '
-            'use https',
+        raise _refuse(
+            url,
+            'it would send the password in clear to another host; use https',
         )
     if url not in _warned_of:
         _warned_of.add(url)
@@ -53,6 +58,51 @@ def check_url(url: str, username: str | None) -> None:
             'without debug mode, and use https.',
             {'url': url},
         )
+
+
+def _split(url: str) -> parse.SplitResult:
+    masked, count = _USER.subn(r'\1***@', url)
+    if count:
+        raise _refuse(
+            masked,
+            'it would be logged with user and password; put them into '
+            '[ext_resources_rmd] username and password',
+        )
+    reason = 'it must be like https://127.0.0.1:8443'
+    if not _URL.fullmatch(url):
+        raise _refuse(url, reason)
+    try:
+        parts = parse.urlsplit(url)
+        if parts.port != 0 and parts.hostname:
+            return parts
+    except ValueError as err:
+        reason = f'{err}; {reason}'
+    raise _refuse(url, reason)
+
+
+def _refuse(url: str, reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='[ext_resources_rmd] url', value=url, reason=reason
+    )
+
+
+def check_credentials(options: cfg.ConfigOpts.GroupAttr) -> None:
+    """Refuse half of what proves who we are: it would not be used at all.
+
+    :raises InvalidConfiguration: a key without its certificate, or a
+        password without its user
+    """
+    for half, other, value in (
+        ('key_file', 'cert_file', options.key_file),
+        ('password', 'username', '***'),
+    ):
+        if options[half] and not options[other]:
+            raise exception.InvalidConfiguration(
+                option=f'[ext_resources_rmd] {half}',
+                value=value,
+                reason=f'it is of no use without {other}; set that too, or '
+                f'unset {half}',
+            )
 
 
 class _ContextAdapter(adapters.HTTPAdapter):

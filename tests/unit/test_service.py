@@ -260,14 +260,14 @@ class LoadTest(HostServiceTestCase):
 
     def test_an_address_that_is_none_stops_the_service(self) -> None:
         err = self.assertRaises(
-            exception.PluginLoadFailed,
+            exception.InvalidConfiguration,
             self.make,
             '[ext_resources]\nenforcers = rmd\n'
             '[ext_resources_rmd]\nurl = rmd.example.org\n',
         )
 
-        self.assertIn("'rmd'", str(err))
-        self.assertIn('option url', str(err))
+        self.assertIn('[ext_resources_rmd] url = rmd.example.org', str(err))
+        self.assertIn('https://127.0.0.1:8443', str(err))
 
     def test_a_used_ledger_stops_the_service(self) -> None:
         self.make()

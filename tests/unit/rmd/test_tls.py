@@ -14,6 +14,7 @@
 
 import datetime
 import ipaddress
+import logging
 import pathlib
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,8 +22,10 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization
 from cryptography import x509
 from cryptography.x509 import oid
+import fixtures
 
 from nova_ext_resources.conf import rmd as rmd_conf
+from nova_ext_resources import exception
 from nova_ext_resources.rmd import client as client_mod
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.testing import rmd_simulator
@@ -254,3 +257,78 @@ class BasicTest(SecuredTestCase):
         self.assertRaises(
             errors.NotPermitted, client.hospitality, max_ways=1, min_ways=1
         )
+
+
+class OptionsTest(base.TestCase):
+    """What is refused before RMD is asked anything."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        rmd_conf.register_opts(self.conf)
+
+    def refuse(self, **options: str) -> str:
+        for name, value in options.items():
+            self.conf.set_override(name, value, 'ext_resources_rmd')
+        err = self.assertRaises(
+            exception.InvalidConfiguration, client_mod.from_conf, self.conf
+        )
+        return str(err)
+
+    def test_a_password_in_the_url_is_refused_and_told_to_nobody(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        for url in (
+            'http://admin:SECRET@127.0.0.1:8081',
+            'https://SECRET@rmd.example.org:8443/',
+            'https://admin:SEC/RET?#@SECRET@rmd.example.org',
+            'https:/admin:SECRET@rmd.example.org',
+            'admin:SECRET@rmd.example.org',
+            'HTTPS://admin:SECRET@rmd.example.org:x',
+            'http://admin:SECRET@[::1',
+        ):
+            with self.subTest(url=url):
+                said = self.refuse(url=url)
+
+                for words in ('[ext_resources_rmd] url = ', '***@'):
+                    self.assertIn(words, said)
+                self.assertIn('username and password', said)
+                self.assertNotIn('SEC', said + log.output)
+                self.assertNotIn('RET', said + log.output)
+
+    def test_what_is_no_address_is_refused(self) -> None:
+        for url in (
+            '',
+            'rmd.example.org:8443',
+            'ftp://rmd.example.org',
+            'https://',
+            'https://:8443',
+            'https://127.0.0.1:8443/v1',
+            'https://127.0.0.1:port',
+            'https://127.0.0.1:99999',
+            'https://[::1',
+            'https://127.0.0.1 :8443',
+        ):
+            with self.subTest(url=url):
+                said = self.refuse(url=url)
+
+                self.assertIn('must be like https://127.0.0.1:8443', said)
+
+    def test_a_key_without_its_certificate_is_refused(self) -> None:
+        said = self.refuse(key_file='/etc/key.pem')
+
+        self.assertIn('[ext_resources_rmd] key_file = /etc/key.pem', said)
+        self.assertIn('cert_file', said)
+
+    def test_a_password_without_its_user_is_refused(self) -> None:
+        said = self.refuse(password='SECRET')
+
+        self.assertIn('[ext_resources_rmd] password', said)
+        self.assertIn('username', said)
+        self.assertNotIn('SECRET', said)
+
+    def test_a_password_in_clear_to_another_host_is_refused(self) -> None:
+        said = self.refuse(
+            url='http://rmd.example.org:8081', username='u', password='SECRET'
+        )
+
+        self.assertIn('use https', said)
+        self.assertNotIn('SECRET', said)
