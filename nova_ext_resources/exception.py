@@ -42,7 +42,7 @@ The clients of host daemons add families of their own below
 ``ExtResourcesError`` (``nova_ext_resources.rmd.errors``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any
 
@@ -61,8 +61,17 @@ class ExtResourcesError(Exception):
     message = 'Something failed in nova-ext-resources.'
 
     def __init__(self, **data: Any) -> None:
-        super().__init__(self.message % data)
+        super().__init__(self._fill(data))
         self.__dict__.update(data)
+
+    def _fill(self, data: Mapping[str, Any]) -> str:
+        # A reason is often another message, which ends with a full stop.
+        stopped = {
+            key: value.rstrip('.')
+            for key, value in data.items()
+            if isinstance(value, str) and f'%({key})s.' in self.message
+        }
+        return self.message % {**data, **stopped}
 
 
 class InvalidConfiguration(ExtResourcesError):
@@ -74,6 +83,12 @@ class InvalidConfiguration(ExtResourcesError):
     """
 
     message = '%(option)s = %(value)s cannot be used: %(reason)s'
+
+    def _fill(self, data: Mapping[str, Any]) -> str:
+        is_empty = data['value'] in (None, '')
+        return super()._fill(
+            {**data, 'value': '(empty)'} if is_empty else data
+        )
 
 
 class InvalidExtraSpec(ExtResourcesError):
@@ -281,14 +296,18 @@ class EnforcementFailed(ExtResourcesError):
 
     :ivar host: the compute host
     :ivar enforcer: entry point name
-    :ivar consumer_uuid: the server
+    :ivar consumer_uuid: the server, '' when it is about none of them
     :ivar reason: what happened, and what to do
     """
 
     message = (
-        'Enforcer %(enforcer)s on host %(host)s failed for server '
-        '%(consumer_uuid)s: %(reason)s'
+        'Enforcer %(enforcer)s on host %(host)s failed%(whom)s: %(reason)s'
     )
+
+    def _fill(self, data: Mapping[str, Any]) -> str:
+        uuid = data['consumer_uuid']
+        whom = f' for server {uuid}' if uuid else ''
+        return super()._fill({**data, 'whom': whom})
 
 
 class LedgerError(ExtResourcesError):

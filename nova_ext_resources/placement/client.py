@@ -385,7 +385,7 @@ def _load_adapter(conf: cfg.ConfigOpts, group: str) -> ks_adapter.Adapter:
         raise exception.InvalidConfiguration(
             option=f'[{group}] auth_type',
             value=conf[group].auth_type,
-            reason=f'{err}. Correct the group [{group}]',
+            reason=f'{str(err).rstrip(".")}. Correct the group [{group}]',
         ) from err
     raise exception.InvalidConfiguration(
         option=f'[{placement_conf.GROUP.name}] auth_type',

@@ -49,8 +49,9 @@ _CHECK_CREDENTIALS = (
     'check the credentials in [ext_resources_placement] or [placement]'
 )
 _CHECK_ENDPOINT = (
-    'check that placement runs, and endpoint_override, region_name and '
-    'valid_interfaces in [ext_resources_placement] or [placement]'
+    'check that placement and Keystone run, and endpoint_override, '
+    'region_name, valid_interfaces and auth_url in '
+    '[ext_resources_placement] or [placement]'
 )
 
 #: What to do about it, for what has one usual cause.

@@ -203,7 +203,7 @@ def _refuse_request(spec_obj: Any, err: exception.InvalidExtraSpec) -> None:
         'ExtendedResourcesFilter refuses every host for server %(server)s '
         '(request %(request)s): %(reason)s. Correct flavor %(flavor)s.',
         {
-            'reason': err,
+            'reason': str(err).rstrip('.'),
             'flavor': request.get_flavor_name(spec_obj),
             **_identify(spec_obj),
         },

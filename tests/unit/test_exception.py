@@ -88,6 +88,36 @@ class TestMessage(base.TestCase):
         self.assertEqual('[a] b = 50% cannot be used: too much', str(error))
         self.assertEqual('[a] b', error.option)  # type: ignore[attr-defined]
 
+    def test_a_value_that_is_not_there_is_called_empty(self) -> None:
+        for value in (None, ''):
+            error = exception.InvalidConfiguration(
+                option='[a] b', value=value, reason='set it'
+            )
+
+            self.assertEqual(
+                '[a] b = (empty) cannot be used: set it', str(error)
+            )
+            self.assertIs(value, error.value)  # type: ignore[attr-defined]
+
+    def test_a_failure_of_no_server_names_none(self) -> None:
+        def say(uuid: str) -> str:
+            return str(
+                exception.EnforcementFailed(
+                    host='h', enforcer='rmd', consumer_uuid=uuid, reason='why'
+                )
+            )
+
+        self.assertEqual('Enforcer rmd on host h failed: why', say(''))
+        self.assertEqual(
+            'Enforcer rmd on host h failed for server s: why', say('s')
+        )
+
+    def test_a_reason_that_is_a_sentence_has_one_full_stop(self) -> None:
+        error = exception.DiscoveryFailed(plugin='rmd', reason='Start it.')
+
+        self.assertIn('host: Start it. Its last', str(error))
+        self.assertEqual('Start it.', error.reason)  # type: ignore[attr-defined]
+
     def test_an_argument_that_is_missing_is_a_bug(self) -> None:
         self.assertRaises(
             KeyError, exception.InvalidConfiguration, option='[a] b'
@@ -97,7 +127,7 @@ class TestMessage(base.TestCase):
         self,
     ) -> None:
         for name, cls in list_classes().items():
-            if '__init__' in cls.__dict__:
+            if {'__init__', '_fill'} & set(cls.__dict__):
                 # It fills its own template.
                 continue
             message = cls.__dict__.get('message', '')
