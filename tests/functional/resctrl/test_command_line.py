@@ -22,6 +22,7 @@ from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import mounted
 from nova_ext_resources.testing.resctrl import shapes
 from tests import base
+from tests.functional.resctrl import mounting
 
 #: Seconds for a process to end.
 PATIENCE = 30
@@ -30,10 +31,7 @@ PATIENCE = 30
 class CommandLineTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        try:
-            fuse.load()
-        except fuse.Unavailable as err:
-            self.skipTest(str(err))
+        mounting.require()
         self.path = os.path.join(self.make_folder(), 'resctrl')
         os.mkdir(self.path)
 

@@ -19,11 +19,10 @@ import stat
 import subprocess
 import threading
 from typing import Any, ClassVar
-import unittest
 
 from nova_ext_resources.testing import resctrl
-from nova_ext_resources.testing.resctrl import fuse
 from tests import base
+from tests.functional.resctrl import mounting
 from tests.unit.testing import resctrl_cases
 
 
@@ -35,11 +34,9 @@ class Mounted(resctrl_cases.WithTree):
     def make_machine(self, shape: str | resctrl.Shape) -> Any:
         assert isinstance(shape, str)
         if shape not in self.machines:
+            mounting.require()
             machine = resctrl.ResctrlFixture(shape, fuse=True)
-            try:
-                machine.setUp()
-            except fuse.Unavailable as err:
-                raise unittest.SkipTest(str(err)) from err
+            machine.setUp()
             self.machines[shape] = machine
         self.machines[shape].kernel.reset()
         return self.machines[shape]
@@ -177,12 +174,10 @@ class RealTasksTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        try:
-            machine = self.useFixture(
-                resctrl.ResctrlFixture('epyc16', fuse=True, tasks='proc')
-            )
-        except fuse.Unavailable as err:
-            self.skipTest(str(err))
+        mounting.require()
+        machine = self.useFixture(
+            resctrl.ResctrlFixture('epyc16', fuse=True, tasks='proc')
+        )
         self.fs = machine.file_system
         self.fs.mkdir('web')
 

@@ -13,7 +13,6 @@
 """A host on a mounted resctrl: real system calls, real locks, any machine."""
 
 from typing import Any
-import unittest
 
 from oslo_utils.fixture import uuidsentinel
 
@@ -22,7 +21,7 @@ from nova_ext_resources import host as host_mod
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.resctrl import topology
 from nova_ext_resources.testing import resctrl
-from nova_ext_resources.testing.resctrl import fuse
+from tests.functional.resctrl import mounting
 from tests.unit import with_resctrl
 
 SERVER = uuidsentinel.server
@@ -38,11 +37,9 @@ SHAPES = tuple(
 
 class MountedHostTest(with_resctrl.ResctrlHostTestCase):
     def use(self, shape: str) -> None:
+        mounting.require()
         self.machine = resctrl.ResctrlFixture(shape, fuse=True)
-        try:
-            self.useFixture(self.machine)
-        except fuse.Unavailable as err:
-            raise unittest.SkipTest(str(err)) from err
+        self.useFixture(self.machine)
         self.kernel = self.machine.kernel
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:

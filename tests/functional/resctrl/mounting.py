@@ -1,0 +1,75 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whether this machine lets these tests mount anything with FUSE."""
+
+import functools
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from nova_ext_resources.testing.resctrl import fuse
+
+# None of our own code: where that is broken, the tests must fail, not skip.
+_MOUNT = """
+import os, signal, sys
+import mfusepy
+
+class Empty(mfusepy.Operations):
+    def init(self, path):
+        print('mounted', flush=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+mfusepy.FUSE(Empty(), sys.argv[1], foreground=True, nothreads=True)
+"""
+
+#: Seconds for it to come and go.
+_PATIENCE = 60
+
+
+@functools.cache
+def find_obstacle() -> str:
+    """Say why nothing can be mounted here; empty when it can."""
+    try:
+        fuse.load()
+    except fuse.Unavailable as err:
+        return str(err)
+    with tempfile.TemporaryDirectory() as folder:
+        tried = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', _MOUNT, folder],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_PATIENCE,
+        )
+    if 'mounted' in tried.stdout:
+        return ''
+    # What libfuse says, then the Python that gave up on it.
+    reason = (tried.stderr.strip() or 'no reason given').splitlines()[0]
+    return (
+        f'FUSE cannot mount here: {reason}. It takes {fuse.DEVICE}, and root '
+        'or fusermount3 of the package fuse3; in a container, CAP_SYS_ADMIN'
+    )
+
+
+def require() -> None:
+    """Call it before the first mount of a test.
+
+    The failed mount itself is no sign of it: a model that does not start is
+    to fail its tests.
+
+    :raises unittest.SkipTest: nothing can be mounted here
+    """
+    obstacle = find_obstacle()
+    if obstacle:
+        raise unittest.SkipTest(obstacle)
