@@ -57,6 +57,13 @@ PRAGMA user_version = 1;
 """
 
 
+_MAKE_WRITABLE = (
+    'Make the folder writable for the user that nova-compute runs as, or set '
+    '[ext_resources] ledger_path.'
+)
+_CLOSE_OTHERS = 'Close what else writes to it, such as the sqlite3 tool.'
+
+
 class Ledger:
     """Stores and gives back :class:`~.assignment.Entry`.
 
@@ -223,11 +230,34 @@ class Ledger:
         ) as err:
             raise exception.LedgerError(
                 path=self.path,
-                reason=f'it {what}: {err}. Servers that run keep what they '
-                'have; new ones are refused until this is mended. A damaged '
-                'file may be moved away when no server of this host holds '
-                'anything.',
+                reason=f'it {what}: {str(err).rstrip(".")}. Servers that run '
+                'keep what they have; new ones are refused until this is '
+                f'mended. {_advise(err)}',
             ) from err
+
+
+#: What SQLite says of the file system, not of the contents of the file.
+_OUTSIDE: dict[int, str] = {
+    sqlite3.SQLITE_CANTOPEN: _MAKE_WRITABLE,
+    sqlite3.SQLITE_PERM: _MAKE_WRITABLE,
+    sqlite3.SQLITE_READONLY: _MAKE_WRITABLE,
+    sqlite3.SQLITE_FULL: 'Make room on its file system.',
+    sqlite3.SQLITE_IOERR: 'Look into the kernel log for its file system.',
+    sqlite3.SQLITE_BUSY: _CLOSE_OTHERS,
+    sqlite3.SQLITE_LOCKED: _CLOSE_OTHERS,
+}
+
+
+def _advise(err: Exception) -> str:
+    if isinstance(err, OSError):
+        return _MAKE_WRITABLE
+    # The lower byte is the primary code, the others say it more closely.
+    code = getattr(err, 'sqlite_errorcode', 0) & 0xFF
+    return _OUTSIDE.get(
+        code,
+        'A damaged file may be moved away when no server of this host holds '
+        'anything.',
+    )
 
 
 def _delete(db: sqlite3.Connection, consumer_uuids: Iterable[str]) -> None:

@@ -60,6 +60,10 @@ def make_entry(
     return assignment.Entry(consumer_uuid=consumer_uuid, **{**given, **fields})
 
 
+#: What to do where the file system refuses.
+WRITABLE = ('user that nova-compute runs as', '[ext_resources] ledger_path')
+
+
 class LedgerTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -271,13 +275,34 @@ class RefusedLedgerTest(LedgerTestCase):
     def test_a_folder_in_its_place_is_refused(self) -> None:
         os.mkdir(self.path)
 
-        self.assert_refused('cannot be opened')
+        self.assert_refused('cannot be opened', *WRITABLE)
 
     def test_a_file_where_its_folder_should_be_is_refused(self) -> None:
         with open(os.path.join(self.folder, 'file'), 'w'):
             self.path = os.path.join(self.folder, 'file', 'ledger.sqlite')
 
-        self.assert_refused('cannot be opened')
+        self.assert_refused('cannot be opened', *WRITABLE)
+
+    def test_only_a_damaged_file_is_to_be_moved_away(self) -> None:
+        os.mkdir(self.path)
+
+        err = self.assertRaises(exception.LedgerError, self.open)
+
+        self.assertNotIn('moved away', str(err))
+
+    def test_a_file_of_a_read_only_file_system_is_not_called_damaged(
+        self,
+    ) -> None:
+        ledger = self.open()
+        ledger._db.execute('PRAGMA query_only = ON')
+
+        err = self.assertRaises(
+            exception.LedgerError, ledger.put, make_entry()
+        )
+
+        for word in ('cannot be written', *WRITABLE):
+            self.assertIn(word, str(err))
+        self.assertNotIn('moved away', str(err))
 
     def test_a_damaged_page_is_refused_with_advice(self) -> None:
         ledger = self.open()
@@ -329,6 +354,7 @@ class FullDiskTest(LedgerTestCase):
             except exception.LedgerError as err:
                 self.assertIn('cannot be written', str(err))
                 self.assertIn('full', str(err))
+                self.assertIn('Make room', str(err))
                 return number
         raise AssertionError('it was never full')
 
