@@ -15,13 +15,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
-import threading
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
 
@@ -33,53 +33,36 @@ LOG = logging.getLogger(__name__)
 _MAX_REMEMBERED = 1024
 
 
-class ServerLocks:
-    """One lock per server, kept only while somebody holds or awaits it.
-
-    They are held over I/O on purpose: two requests for one server must
-    not overlap, and no other server waits for them.
-    """
-
-    def __init__(self) -> None:
-        self._guard = threading.Condition()
-        self._locks: dict[str, tuple[threading.Lock, int]] = {}
-
-    @property
-    def is_any_held(self) -> bool:
-        with self._guard:
-            return bool(self._locks)
-
-    def wait_until_free(self, timeout: float) -> None:
-        """Wait until nothing is under way, but only so long."""
-        with self._guard:
-            self._guard.wait_for(lambda: not self._locks, timeout)
-
-    @contextlib.contextmanager
-    def hold(self, consumer_uuid: str) -> Iterator[None]:
-        with self._guard:
-            lock, users = self._locks.get(consumer_uuid, (threading.Lock(), 0))
-            self._locks[consumer_uuid] = lock, users + 1
-        try:
-            with lock:
-                yield
-        finally:
-            with self._guard:
-                _lock, users = self._locks.pop(consumer_uuid)
-                if users > 1:
-                    self._locks[consumer_uuid] = lock, users - 1
-                self._guard.notify_all()
-
-
 class Enforcement:
     """The enabled enforcers, by name and in order."""
 
     def __init__(
-        self, host: str, enforcers: Mapping[str, base.Enforcer]
+        self,
+        host: str,
+        enforcers: Mapping[str, base.Enforcer],
+        trackers: Mapping[str, base.Tracker] | None = None,
     ) -> None:
+        self._trackers = trackers or {}
         self._host = host
         self._enforcers = enforcers
         # A dict for its order: the oldest is forgotten first.
         self._released: dict[str, None] = {}
+
+    def check_definition(self, one: resource.ResourceDefinition) -> None:
+        """Make sure that a resource can be counted and put into force.
+
+        :raises InvalidConfiguration: it would be sold and mean nothing
+        """
+        tracker = self._trackers.get(one.type)
+        if tracker is None:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] inventory_providers',
+                value=one.name,
+                reason=f'it has type {one.type}, for which no tracker is '
+                f'installed; there are {", ".join(sorted(self._trackers))}',
+            )
+        if tracker.NEEDS_ENFORCER:
+            self.check_served(one.name)
 
     def check_served(self, resource_class: str) -> None:
         """Make sure that something puts a resource into force.
@@ -168,6 +151,7 @@ class Enforcement:
 
     def _release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""
+        self._check_releasable(entry)
         failures = []
         for name in reversed(self._list_serving(entry)):
             try:
@@ -177,6 +161,27 @@ class Enforcement:
                 failures.append(err)
         if failures:
             raise failures[0]
+
+    def _check_releasable(self, entry: assignment.Entry) -> None:
+        """Keep what nobody here can take out of force.
+
+        Named units, such as a mask of ways, were put into force by an
+        enforcer. Without it they would stay so, unknown to all.
+        """
+        for one in entry.assignments:
+            if one.units and not any(
+                _serves(enforcer, one.resource_class)
+                for enforcer in self._enforcers.values()
+            ):
+                raise exception.EnforcementFailed(
+                    host=self._host,
+                    enforcer='(none enabled)',
+                    consumer_uuid=entry.consumer_uuid,
+                    reason=f'it holds {one.resource_class} {dict(one.units)}, '
+                    'which no enabled enforcer can give back; keep the one '
+                    'that put it into force in [ext_resources] enforcers '
+                    'until no server of this host holds anything',
+                )
 
     def release_leftover(
         self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]

@@ -18,24 +18,24 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 (``view``, ``stats``, ``providers``) reads a snapshot.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import threading
 
 from oslo_log import log as logging
 
-from nova_ext_resources import claims
+from nova_ext_resources import books
 from nova_ext_resources import discovery
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
-from nova_ext_resources import hostview
+from nova_ext_resources import healing
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import stats as stats_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.plugins import base
+from nova_ext_resources import server_locks
 
 LOG = logging.getLogger(__name__)
 
@@ -44,9 +44,6 @@ _MAX_LOOKS = 3
 
 #: Seconds that it waits before another look for what is under way.
 _MAX_PAUSE = 2.0
-
-#: How many servers one line of the log names.
-_MAX_LISTED = 20
 
 
 class HostResources:
@@ -77,92 +74,67 @@ class HostResources:
         self.node = node
         self._trackers = trackers
         self._tests = tuple(tests)
-        self._enforcement = enforcement.Enforcement(host, enforcers)
+        self.enforcement = enforcement.Enforcement(host, enforcers, trackers)
         self._ledger = ledger
         self._discovery = discovery.Discovery(
             providers,
             host,
             trackers=trackers,
-            check=self._check_definition,
+            check=self.enforcement.check_definition,
         )
-        self._classes = frozenset(
-            one.name
-            for name in providers
-            for one in self._discovery.list_definitions(name)
+        self._books = books.Books(
+            host=host,
+            node=node,
+            trackers=trackers,
+            entries=ledger.list_entries(),
+            found=discovery.Found(missing=frozenset(providers)),
+            resource_classes=frozenset(
+                one.name
+                for name in providers
+                for one in self._discovery.list_definitions(name)
+            ),
         )
-        self._lock = threading.Lock()
-        self._servers = enforcement.ServerLocks()
+        self._servers = server_locks.ServerLocks()
         self._refreshing = threading.Lock()
-        self._entries = ledger.list_entries()
-        # What is counted in other units than the ledger has, see hostview.
-        self._on_paper: dict[str, tuple[assignment.Assignment, ...]] = {}
         self._published = ledger.list_published()
         self._problems: tuple[str, ...] = ()
         self._has_cut_stats = False
-        self._found = discovery.Found(missing=frozenset(providers))
-        self._view = view_obj.HostView(resource_classes=self._classes)
 
     # -- what Nova may ask at any time ---------------------------------
 
     @property
     def view(self) -> view_obj.HostView:
-        return self._view
+        return self._books.view
 
     @property
     def found(self) -> discovery.Found:
-        return self._found
+        return self._books.found
 
     @property
     def problems(self) -> tuple[str, ...]:
         """What the last healing could not mend."""
         return self._problems
 
-    def holds(self, consumer_uuid: str) -> bool:
-        """Tell whether a server has a claim that is not being released."""
-        entry = self.find_entry(consumer_uuid)
-        return entry is not None and (
-            entry.state is not assignment.State.RELEASING
-        )
-
-    def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
-        with self._lock:
-            return self._entries.get(consumer_uuid)
+    @property
+    def booked(self) -> dict[str, assignment.Entry]:
+        """See :attr:`.books.Books.booked`."""
+        return self._books.booked
 
     @property
     def entries(self) -> dict[str, assignment.Entry]:
         """What each server holds, by its uuid."""
-        with self._lock:
-            return dict(self._entries)
+        return self._books.entries
 
-    @property
-    def booked(self) -> dict[str, assignment.Entry]:
-        """The same with the units that count as taken, see ``hostview.book``.
+    def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
+        return self._books.find_entry(consumer_uuid)
 
-        Only for counting: a server may really have others, which the ledger
-        knows.
-        """
-        with self._lock:
-            return self._list_booked()
-
-    def _list_booked(self) -> dict[str, assignment.Entry]:
-        return {
-            uuid: dataclasses.replace(
-                entry,
-                assignments=self._on_paper.get(uuid, entry.assignments),
-            )
-            for uuid, entry in self._entries.items()
-        }
-
-    def _note_booked(self, booked: Mapping[str, assignment.Entry]) -> None:
-        self._on_paper = {
-            uuid: entry.assignments
-            for uuid, entry in booked.items()
-            if entry.assignments != self._entries[uuid].assignments
-        }
+    def holds(self, consumer_uuid: str) -> bool:
+        """Tell whether a server has a claim that is not being released."""
+        return self._books.holds(consumer_uuid)
 
     def stats(self) -> str:
         """Give the document for Nova's host state."""
-        text = stats_obj.encode(self._view)
+        text = stats_obj.encode(self.view)
         is_cut = stats_obj.is_cut(text)
         if is_cut and not self._has_cut_stats:
             LOG.warning(
@@ -181,11 +153,7 @@ class HostResources:
         :raises LedgerError: it cannot be remembered, so it must not be
             published
         """
-        with self._lock:
-            held = _list_held(self._entries.values())
-            made = hostview.make_providers(
-                self._found.providers, self._view, node=self.node, held=held
-            )
+        made = self._books.make_providers()
         new = {one.rp_uuid for one in made} - self._published
         if new:
             self._ledger.add_published(new)
@@ -200,60 +168,12 @@ class HostResources:
             for left in reversed(range(_MAX_LOOKS)):
                 before = self.entries
                 found = self._discovery.look()
-                with self._lock:
-                    if not left or not self._is_moving(before):
-                        self._rebuild(found, before)
-                        return
+                is_moving = self._servers.is_any_held
+                if not (left and is_moving) and self._books.rebuild(
+                    found, before, may_refuse=bool(left)
+                ):
+                    return
                 self._servers.wait_until_free(_MAX_PAUSE)
-
-    def _is_moving(self, before: Mapping[str, assignment.Entry]) -> bool:
-        """Tell whether a look may have seen half of a change.
-
-        What a server has just got would count as held and as foreign use,
-        and too little would be published until the next round.
-        """
-        return before != self._entries or self._servers.is_any_held
-
-    def _rebuild(
-        self,
-        found: discovery.Found,
-        before: Mapping[str, assignment.Entry],
-    ) -> None:
-        settled = [
-            entry
-            for uuid, entry in self._entries.items()
-            if entry.state is not assignment.State.CLAIMED
-            and before.get(uuid) == entry
-        ]
-        view = hostview.make_view(
-            found.providers,
-            node=self.node,
-            trackers=self._trackers,
-            settled=_list_held(settled),
-            resource_classes=self._classes | found.resource_classes,
-        )
-        self._found = found
-        self._view, booked = hostview.book(view, self._entries, self._trackers)
-        self._note_booked(booked)
-
-    def _rebook(
-        self,
-        *,
-        drop: Collection[str] = (),
-        put: assignment.Entry | None = None,
-    ) -> None:
-        with self._lock:
-            self._view, booked = hostview.rebook(
-                self._view,
-                self._list_booked(),
-                self._trackers,
-                drop=drop,
-                put=put,
-            )
-            if put is not None:
-                self._entries[put.consumer_uuid] = put
-            self._entries = {uuid: self._entries[uuid] for uuid in booked}
-            self._note_booked(booked)
 
     # -- the life of a claim -------------------------------------------
 
@@ -269,42 +189,18 @@ class HostResources:
         """
         with self._servers.hold(request.consumer_uuid):
             self._release([request.consumer_uuid])
-            entry = self._take(request)
+            entry = self._books.take(
+                request, tests=self._tests, published=self._published
+            )
             if entry.assignments:
                 self._write(entry)
-            return entry
-
-    def _take(self, request: assignment.ClaimRequest) -> assignment.Entry:
-        with self._lock:
-            view = self._view
-            gone = claims.list_gone(view, request, self._published)
-            request, found = claims.find_place(view, request, self._tests)
-            found = (*found, *gone)
-            if found:
-                raise claims.make_error(self.host, request, found)
-            try:
-                view, taken = claims.take(view, request, self._trackers)
-            except exception.ClaimError as err:
-                # Only with a set of claim tests that lacks "capacity".
-                raise claims.make_error(
-                    self.host, request, err.shortfalls
-                ) from err
-            self._view = view
-            entry = assignment.Entry(
-                consumer_uuid=request.consumer_uuid,
-                assignments=taken,
-                cpus=request.cpus,
-                enforcers=request.requirement.enforcers,
-            )
-            if taken:
-                self._entries[entry.consumer_uuid] = entry
             return entry
 
     def _write(self, entry: assignment.Entry) -> None:
         try:
             self._ledger.put(entry)
         except exception.LedgerError:
-            self._rebook(drop=[entry.consumer_uuid])
+            self._books.rebook(drop=[entry.consumer_uuid])
             raise
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
@@ -340,14 +236,14 @@ class HostResources:
             )
 
     def _apply(self, entry: assignment.Entry) -> None:
-        real = self._enforcement.apply(entry)
+        real = self.enforcement.apply(entry)
         applied = dataclasses.replace(
             entry, assignments=real, state=assignment.State.APPLIED
         )
         if applied == self.find_entry(entry.consumer_uuid):
             return
         self._ledger.put(applied)
-        self._rebook(put=applied)
+        self._books.rebook(put=applied)
 
     def _undo(self, consumer_uuid: str) -> None:
         """Give back after a failure, which matters more than this one."""
@@ -359,6 +255,13 @@ class HostResources:
                 '%(err)s',
                 {'host': self.host, 'err': err},
             )
+
+    def release_all(self, consumer_uuids: Iterable[str]) -> None:
+        """Release servers together, at the start; all are tried.
+
+        :raises EnforcementFailed, LedgerError: the first failure
+        """
+        self._release(consumer_uuids)
 
     def release(self, consumer_uuid: str) -> None:
         """Take back all that a server holds; nothing held is a success.
@@ -374,97 +277,45 @@ class HostResources:
 
         :raises EnforcementFailed, LedgerError: the first failure
         """
-        with self._lock:
-            entries = [
-                dataclasses.replace(entry, state=assignment.State.RELEASING)
-                for uuid in consumer_uuids
-                if (entry := self._entries.get(uuid))
-            ]
-            self._entries.update((one.consumer_uuid, one) for one in entries)
+        entries = self._books.mark_releasing(consumer_uuids)
         if not entries:
             return
         uuids = [one.consumer_uuid for one in entries]
         self._ledger.set_state(uuids, assignment.State.RELEASING)
-        done, failures = self._enforcement.release_all(entries)
+        done, failures = self.enforcement.release_all(entries)
         gone = {one.consumer_uuid for one in done}
         self._ledger.delete(gone)
-        self._rebook(drop=gone)
+        self._books.rebook(drop=gone)
         if failures:
             raise failures[0]
 
     # -- healing -------------------------------------------------------
 
     def reconcile(self, live: Iterable[str]) -> None:
-        """Make ledger and host agree at the start, before Nova has work.
+        """See :func:`.healing.reconcile`; before Nova has work for us."""
+        self._report(healing.reconcile(self, frozenset(live)))
 
-        What servers that are gone hold is released. What was claimed, or
-        should be in force and is not, is put into force. Problems are
-        logged and stay in :attr:`problems`.
+    def heal(self) -> None:
+        """See :func:`.healing.heal`."""
+        self._report(healing.heal(self))
 
-        :param live: uuids of the servers that Nova has on this host
-        """
-        live = frozenset(live)
-        gone = sorted(set(self.entries) - live)
-        if gone:
-            LOG.warning(
-                'Host %(host)s: releasing what %(count)d servers hold that '
-                'are gone, such as %(uuids)s',
-                {
-                    'host': self.host,
-                    'count': len(gone),
-                    'uuids': ', '.join(gone[:_MAX_LISTED]),
-                },
-            )
-            try:
-                self._release(gone)
-            except exception.ExtResourcesError as err:
-                LOG.error(
-                    'Host %(host)s: not all could be released: %(err)s',
-                    {'host': self.host, 'err': err},
-                )
-        self.heal(live=live)
-
-    def heal(self, *, live: Collection[str] | None = None) -> None:
-        """Finish releases, and restore what the host has lost.
-
-        :param live: at the start, uuids of the servers that Nova has here.
-            No claim is under way then, so what is claimed and not applied
-            was left by a crash
-        """
-        before = self.entries
-        applied, problems = self._enforcement.list_applied()
-        after = self.entries
-        known = before.keys() | after.keys()
-        for uuid in self._enforcement.list_leftovers(applied, known, live):
-            try:
-                self._clear(uuid, applied)
-                known.add(uuid)
-            except exception.ExtResourcesError as err:
-                problems.append(str(err))
-        stable = {u: e for u, e in after.items() if before.get(u) == e}
-        plan = self._enforcement.plan_healing(
-            stable, applied, is_start=live is not None
-        )
-        for consumer_uuid in plan:
-            try:
-                self._mend(consumer_uuid)
-            except exception.ExtResourcesError as err:
-                problems.append(str(err))
-        problems += enforcement.list_strangers(applied, known)
-        problems += hostview.list_unbookable(
-            self._view, self.entries.values(), self._trackers
-        )
-        self._report(problems)
-
-    def _clear(
+    def clear(
         self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
     ) -> None:
+        """Take out of force what the ledger does not know.
+
+        :raises EnforcementFailed: it may still be in force
+        """
         with self._servers.hold(consumer_uuid):
             # It may have come back meanwhile.
             if self.find_entry(consumer_uuid) is None:
-                self._enforcement.release_leftover(consumer_uuid, applied)
+                self.enforcement.release_leftover(consumer_uuid, applied)
 
-    def _mend(self, consumer_uuid: str) -> None:
+    def mend(self, consumer_uuid: str) -> None:
+        """Finish a release, or put into force what should be.
+
+        :raises EnforcementFailed, LedgerError: it did not work this time
+        """
         with self._servers.hold(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
             if entry is None:
@@ -483,27 +334,9 @@ class HostResources:
                 )
         self._problems = tuple(problems)
 
+    def list_unbookable(self) -> list[str]:
+        """See :meth:`.books.Books.list_unbookable`."""
+        return self._books.list_unbookable()
+
     def close(self) -> None:
         self._ledger.close()
-
-    def _check_definition(self, one: resource.ResourceDefinition) -> None:
-        """Make sure that a resource can be counted and put into force.
-
-        :raises InvalidConfiguration: it would be sold and mean nothing
-        """
-        tracker = self._trackers.get(one.type)
-        if tracker is None:
-            raise exception.InvalidConfiguration(
-                option='[ext_resources] inventory_providers',
-                value=one.name,
-                reason=f'it has type {one.type}, for which no tracker is '
-                f'installed; there are {", ".join(sorted(self._trackers))}',
-            )
-        if tracker.NEEDS_ENFORCER:
-            self._enforcement.check_served(one.name)
-
-
-def _list_held(
-    entries: Iterable[assignment.Entry],
-) -> tuple[assignment.Assignment, ...]:
-    return tuple(one for entry in entries for one in entry.assignments)

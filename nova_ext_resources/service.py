@@ -124,6 +124,7 @@ class HostService:
         path = options.ledger_path or os.path.join(
             state_path, f'{make_file_name(host)}.sqlite'
         )
+        self._ledger_path = path
         ledger = ledger_mod.Ledger(path)
         try:
             self.host = host_mod.HostResources(
@@ -163,6 +164,19 @@ class HostService:
 
         :param live: uuids of the servers that Nova has on this host
         """
+        options = self.conf.ext_resources
+        LOG.info(
+            'Host %(host)s: extended resources of %(providers)s, put into '
+            'force by %(enforcers)s, tested by %(tests)s, written down in '
+            '%(ledger)s',
+            {
+                'host': self.host.host,
+                'providers': ', '.join(options.inventory_providers) or 'none',
+                'enforcers': ', '.join(options.enforcers) or 'none',
+                'tests': ', '.join(options.claim_tests) or 'none',
+                'ledger': self._ledger_path,
+            },
+        )
         self.host.refresh()
         self._survive(lambda: self.host.reconcile(live))
         self.publisher.run_round()

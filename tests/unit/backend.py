@@ -346,7 +346,7 @@ class BackendSuite(with_host.BackendTestCase):
         self.host.claim(with_host.make_claim(SERVER, 2))
         entry = self.host.entries[SERVER]
         # The host has it, and the process ends before it is written down.
-        self.host._enforcement.apply(entry)
+        self.host.enforcement.apply(entry)
         again = self.reopen()
 
         again.reconcile([SERVER])
@@ -357,7 +357,7 @@ class BackendSuite(with_host.BackendTestCase):
     def test_a_crash_between_release_and_ledger_is_made_good(self) -> None:
         entry = self.start(self.host, SERVER)
         self.host._ledger.set_state([SERVER], assignment.State.RELEASING)
-        self.host._enforcement.release_all([entry])
+        self.host.enforcement.release_all([entry])
         again = self.reopen()
 
         again.reconcile([SERVER])

@@ -21,6 +21,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.plugins import base as plugins_base
 from nova_ext_resources.plugins import loader
+from nova_ext_resources import server_locks
 from tests import base
 from tests.unit import builders
 from tests.unit import test_ledger
@@ -401,7 +402,7 @@ class LeftoversTest(EnforcementTestCase):
 class ServerLocksTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.locks = enforcement.ServerLocks()
+        self.locks = server_locks.ServerLocks()
 
     def try_to_hold(
         self, uuid: str

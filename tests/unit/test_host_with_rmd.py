@@ -143,6 +143,26 @@ class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
         self.assertEqual({}, self.read_rows())
 
 
+class DisabledEnforcerTest(with_host.RmdHostTestCase):
+    """The enforcer was taken out while servers still hold something."""
+
+    def test_nothing_is_forgotten_that_is_still_in_force(self) -> None:
+        host = self.make_rmd_host()
+        host.claim(with_host.make_claim(SERVER))
+        host.apply(SERVER)
+        host.close()
+        without = with_host.make_host({}, {}, self.open_ledger())
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, without.release, SERVER
+        )
+
+        self.assertIn('[ext_resources] enforcers', str(err))
+        self.assertIsNotNone(without.find_entry(SERVER))
+        without.heal()
+        self.assertEqual(1, len(without.problems))
+
+
 class LateTest(with_host.RmdHostTestCase):
     """RMD carries out a request long after the client has given up."""
 

@@ -25,12 +25,15 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({'cmd', 'agent', 'virt', 'scheduler', 'cli', 'testing'}),
     frozenset(
         {
+            'books',
             'host',
+            'healing',
             'discovery',
             'enforcement',
             'hostview',
             'placement',
             'reservation',
+            'server_locks',
             'service',
         }
     ),
