@@ -116,6 +116,14 @@ class HostResources:
         return self._problems
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be mended."""
+        return not self._problems and all(
+            entry.state is not assignment.State.RELEASING
+            for entry in self.entries.values()
+        )
+
+    @property
     def booked(self) -> dict[str, assignment.Entry]:
         """See :attr:`.books.Books.booked`."""
         return self._books.booked

@@ -147,6 +147,7 @@ class HostService:
             refresh=self._refresh,
             wanted=self.host.providers,
             is_complete=lambda: self.host.found.is_complete,
+            is_settled=lambda: self.host.is_settled,
             on_deleted=on_deleted,
             interval=options.refresh_interval,
         )

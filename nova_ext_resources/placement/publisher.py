@@ -70,6 +70,8 @@ class Publisher:
     :param wanted: gives the tree as it shall be
     :param is_complete: whether ``wanted`` is all there is to say; while it
         is not, nothing is deleted
+    :param is_settled: whether nothing on the host waits to be mended; while
+        something does, the next round comes as soon as after a failure
     :param on_deleted: called after providers were deleted
     :param interval: seconds from one round to the next
     """
@@ -82,6 +84,7 @@ class Publisher:
         refresh: Callable[[], None],
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         is_complete: Callable[[], bool] = lambda: True,
+        is_settled: Callable[[], bool] = lambda: True,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
@@ -89,6 +92,8 @@ class Publisher:
         self._refresh = refresh
         self._wanted = wanted
         self._is_complete = is_complete
+        self._is_settled = is_settled
+        self._unsettled = 0
         self._on_deleted = on_deleted
         self._interval = interval
         self._status = Status()
@@ -166,7 +171,8 @@ class Publisher:
                 self._is_awake.wait(self._find_delay())
 
     def _find_delay(self) -> float:
-        failures = self._status.failures
+        self._unsettled = 0 if self._is_settled() else self._unsettled + 1
+        failures = max(self._status.failures, self._unsettled)
         if not failures:
             return self._interval * _RANDOM.uniform(0.9, 1.1)
         # Bounded before it is raised to a power, too.

@@ -45,6 +45,7 @@ class PublisherTest(test_client.MockTestCase):
         self.calls: list[str] = []
         self.called = threading.Event()
         self.fault: Exception | None = None
+        self.is_settled = True
         self.publisher = self.make_publisher()
 
     def make_publisher(self, interval: float = 60.0) -> publisher.Publisher:
@@ -54,6 +55,7 @@ class PublisherTest(test_client.MockTestCase):
             refresh=self.refresh,
             wanted=self.find_wanted,
             interval=interval,
+            is_settled=lambda: self.is_settled,
         )
         self.addCleanup(made.stop)
         return made
@@ -219,6 +221,20 @@ class PublisherTest(test_client.MockTestCase):
         for number, delay in enumerate(delays):
             highest = min(2.0**number, 60.0)
             self.assertTrue(highest / 2 <= delay <= highest, delays)
+
+    def test_what_waits_to_be_mended_is_tried_again_soon(self) -> None:
+        self.succeed()
+        self.publisher.run_round()
+        self.is_settled = False
+
+        delays = [self.publisher._find_delay() for _ in range(12)]
+        self.is_settled = True
+        settled = self.publisher._find_delay()
+
+        for number, delay in enumerate(delays):
+            highest = min(2.0**number, 60.0)
+            self.assertTrue(highest / 2 <= delay <= highest, delays)
+        self.assertGreaterEqual(settled, 54.0)
 
     def test_hosts_do_not_publish_in_step(self) -> None:
         self.succeed()
