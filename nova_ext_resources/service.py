@@ -30,6 +30,7 @@ from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
+from nova_ext_resources import option_values
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
@@ -47,7 +48,8 @@ def read_conf(
 
     ``<host>.conf`` of ``[ext_resources] host_config_dir`` comes last.
 
-    :raises InvalidConfiguration: the folder is named and has no such file
+    :raises InvalidConfiguration: the folder is named and has no such file,
+        a file cannot be read, or an option of ``[ext_resources]`` is wrong
     """
     conf = _parse(files, folders)
     extra_dir = conf.ext_resources.host_config_dir
@@ -70,17 +72,23 @@ def _parse(
     conf = cfg.ConfigOpts()
     host_conf.register_opts(conf)
     fake_conf.register_opts(conf)
-    # As arguments they are read in this order, and the last one wins.
-    conf(
-        [
-            *(arg for file in files for arg in ('--config-file', file)),
-            *(arg for folder in folders for arg in ('--config-dir', folder)),
-            *(arg for file in last for arg in ('--config-file', file)),
-        ],
-        project='nova',
-        default_config_files=[],
-        default_config_dirs=[],
-    )
+    try:
+        # As arguments they are read in this order, and the last one wins.
+        conf(
+            [
+                *(arg for path in files for arg in ('--config-file', path)),
+                *(arg for path in folders for arg in ('--config-dir', path)),
+                *(arg for path in last for arg in ('--config-file', path)),
+            ],
+            project='nova',
+            default_config_files=[],
+            default_config_dirs=[],
+        )
+    except cfg.Error as err:
+        raise option_values.tell_unreadable(
+            err, (*files, *folders, *last)
+        ) from None
+    option_values.check(conf, host_conf.GROUP.name, host_conf.OPTS)
     return conf
 
 

@@ -41,7 +41,8 @@ _DEFAULTS = {
 }
 
 
-def _make_opts() -> list[cfg.Opt]:
+def make_opts() -> list[cfg.Opt]:
+    """Make what every authentication plugin needs, and how to connect."""
     opts = [
         *ks_loading.get_session_conf_options(),
         *ks_loading.get_adapter_conf_options(include_deprecated=False),
@@ -65,7 +66,7 @@ def register_opts(conf: cfg.ConfigOpts, group: str = GROUP.name) -> None:
     conf.register_group(
         copy.deepcopy(GROUP) if group == GROUP.name else cfg.OptGroup(group)
     )
-    conf.register_opts(_make_opts(), group=group)
+    conf.register_opts(make_opts(), group=group)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
@@ -77,4 +78,4 @@ def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
             for name in _SHOWN_PLUGINS
         )
     }
-    return [(GROUP, [*_make_opts(), *plugin_opts.values()])]
+    return [(GROUP, [*make_opts(), *plugin_opts.values()])]

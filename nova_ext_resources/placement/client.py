@@ -30,6 +30,7 @@ from nova_ext_resources.conf import placement as placement_conf
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources import option_values
 from nova_ext_resources.placement import answers
 from nova_ext_resources.placement import endpoint
 
@@ -358,6 +359,7 @@ def from_conf(conf: cfg.ConfigOpts) -> Client:
     if not (conf[group].auth_section or conf[group].auth_type):
         group = 'placement'
         placement_conf.register_opts(conf, group)
+    option_values.check(conf, group, placement_conf.make_opts())
     # Again, now that the group is known: auth_type is an option of the
     # section that auth_section names.
     ks_loading.register_auth_conf_options(conf, group)

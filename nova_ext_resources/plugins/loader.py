@@ -28,6 +28,7 @@ from stevedore import named
 
 from nova_ext_resources import exception
 from nova_ext_resources import extra_specs
+from nova_ext_resources import option_values
 from nova_ext_resources.plugins import base
 
 LOG = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ def load_grammar() -> extra_specs.Grammar:
     for own in _read_all(TRACKERS, 'ATTRIBUTES').values():
         for name, choices in own.items():
             known = attributes.get(name, ())
-            attributes[name] = (*known, *(set(choices) - set(known)))
+            attributes[name] = tuple(dict.fromkeys((*known, *choices)))
     return extra_specs.Grammar(
         attributes=attributes, enforcers=_read_all(ENFORCERS, 'EXTRA_SPECS')
     )
@@ -167,10 +168,14 @@ def register_opts(
     """Declare the options of a plugin.
 
     An inventory provider and an enforcer of the same name share one group.
+
+    :raises InvalidConfiguration: one of them has a value that it cannot have
     """
     group = f'{GROUP_PREFIX}{name}'
     conf.register_group(cfg.OptGroup(group))
-    conf.register_opts(tuple(options), group=group)
+    options = tuple(options)
+    conf.register_opts(options, group=group)
+    option_values.check(conf, group, options)
     registered: cfg.ConfigOpts.GroupAttr = conf[group]
     return registered
 

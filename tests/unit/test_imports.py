@@ -39,7 +39,16 @@ LAYERS: tuple[frozenset[str], ...] = (
     ),
     frozenset({'trackers', 'claims', 'claim_tests', 'inventory', 'enforcers'}),
     frozenset({'ledger', 'rmd', 'resctrl', 'plugins'}),
-    frozenset({'objects', 'definitions', 'extra_specs', 'conf', 'exception'}),
+    frozenset(
+        {
+            'objects',
+            'definitions',
+            'extra_specs',
+            'conf',
+            'option_values',
+            'exception',
+        }
+    ),
 )
 
 #: Only these may import Nova (its internals may change any day).

@@ -126,6 +126,38 @@ class ReadConfTest(ConfTestCase):
         for words in ('host_config_dir', 'host3.conf', 'empty if'):
             self.assertIn(words, str(err))
 
+    def test_a_value_that_an_option_does_not_take_is_refused(self) -> None:
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.read,
+            '[ext_resources]\nrefresh_interval = 0\n',
+        )
+
+        self.assertEqual(
+            '[ext_resources] refresh_interval = 0 cannot be used: Should be '
+            'greater than or equal to 1 '
+            f'(in {os.path.join(self.folder, "nova.conf")})',
+            str(err),
+        )
+
+    def test_a_file_that_cannot_be_read_is_refused(self) -> None:
+        path = self.write('nova.conf', '[ext_resources]\nSECRET\n')
+        missing = os.path.join(self.folder, 'missing')
+        for files, folders, words in (
+            ([path], [], f'{path}:2, No'),
+            ([missing], [], missing),
+            ([], [missing], missing),
+        ):
+            err = self.assertRaises(
+                exception.InvalidConfiguration,
+                service.read_conf,
+                files,
+                folders,
+                'host1',
+            )
+            self.assertIn(words, str(err))
+            self.assertNotIn('SECRET', str(err))
+
     def test_a_name_of_a_host_never_climbs_in_the_path(self) -> None:
         for name, file_name in (
             ('compute-1.example.org', 'compute-1.example.org'),
@@ -268,6 +300,53 @@ class LoadTest(HostServiceTestCase):
 
         self.assertIn('[ext_resources_rmd] url = rmd.example.org', str(err))
         self.assertIn('https://127.0.0.1:8443', str(err))
+
+    def test_a_wrong_value_for_a_plugin_stops_the_service(self) -> None:
+        for text, words in (
+            ('retries = many', '[ext_resources_rmd] retries = many cannot'),
+            ('timeout = 0', '[ext_resources_rmd] timeout = 0 cannot'),
+            ('mba_mode = x', "found 'x' (in /"),
+            ('url = $SECRET', '$ that is meant as such is written $$'),
+        ):
+            with self.subTest(text=text):
+                err = self.assertRaises(
+                    exception.InvalidConfiguration,
+                    self.make,
+                    '[ext_resources]\nenforcers = rmd\n'
+                    f'[ext_resources_rmd]\n{text}\n',
+                )
+
+                self.assertIn(words, str(err))
+                self.assertNotIn('LocationInfo', str(err))
+
+    def test_a_wrong_secret_is_not_told(self) -> None:
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.make,
+            '[ext_resources]\nenforcers = rmd\n'
+            '[ext_resources_rmd]\nusername = u\npassword = $SECRET\n',
+        )
+
+        self.assertIn('[ext_resources_rmd] password = ***', str(err))
+        self.assertNotIn('SECRET', str(err))
+
+    def test_a_wrong_value_for_placement_stops_the_service(self) -> None:
+        conf = self.read(
+            f'{HOST}{NO_PLACEMENT}timeout = soon\nauth_section = x\n'
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            service.HostService,
+            conf,
+            host='host1',
+            node=with_host.NODE,
+            state_path=self.folder,
+        )
+
+        self.assertIn(
+            '[ext_resources_placement] timeout = soon cannot', str(err)
+        )
 
     def test_a_used_ledger_stops_the_service(self) -> None:
         self.make()

@@ -13,6 +13,8 @@
 """Tests of strict loading, with packages that are really there."""
 
 import os
+import subprocess
+import sys
 import textwrap
 
 import fixtures
@@ -234,6 +236,22 @@ class TestOptions(LoaderTestCase):
 
         self.assertEqual('host-1', made['good'].host)
 
+    def test_a_value_that_an_option_does_not_take_is_refused(self) -> None:
+        path = os.path.join(self.make_folder(), 'nova.conf')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('[ext_resources_twin]\nhow_many = x\n')
+        self.conf(['--config-file', path], default_config_files=[])
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            loader.register_opts,
+            self.conf,
+            'twin',
+            [cfg.IntOpt('how-many')],
+        )
+
+        self.assertIn('[ext_resources_twin] how-many = x ', str(err))
+
     def test_plugins_of_two_kinds_share_the_group_of_their_name(self) -> None:
         options = [cfg.StrOpt('url', default='u')]
 
@@ -262,6 +280,26 @@ class TestGrammar(LoaderTestCase):
         ):
             self.assertIn(words, log.output)
         self.assertEqual(1, log.output.count("'raises_at_import'"))
+
+    def test_it_is_the_same_every_time(self) -> None:
+        script = (
+            'from nova_ext_resources.plugins import loader\n'
+            'print(loader.load_grammar())'
+        )
+
+        # Sets and their order differ with the seed.
+        said = {
+            subprocess.run(
+                [sys.executable, '-c', script],
+                env={**os.environ, 'PYTHONHASHSEED': seed},
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+            for seed in ('1', '2', '3')
+        }
+
+        self.assertEqual(1, len(said))
 
     def test_it_still_stops_the_start_where_it_is_named(self) -> None:
         self.assertRaises(
