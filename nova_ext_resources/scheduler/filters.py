@@ -79,7 +79,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
     def __init__(self) -> None:
         super().__init__()
         self._trackers = loader.load_trackers()
-        self._grammar = request.load_grammar()
+        self._grammar = loader.load_grammar()
         self._consumption = consumption.Consumption(self._trackers)
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:

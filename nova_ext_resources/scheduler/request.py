@@ -18,31 +18,10 @@ from typing import Any
 from nova_ext_resources import extra_specs
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
-from nova_ext_resources.plugins import loader
 from nova_ext_resources.scheduler import affinity
 
 #: Nova's own classes, always on its root provider: none of ours.
 NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
-
-
-def load_grammar() -> extra_specs.Grammar:
-    """Collect what the installed plugins add to ``resource:``.
-
-    Their classes say it; none is constructed.
-
-    :raises PluginLoadFailed: one cannot be imported
-    """
-    attributes: dict[str, tuple[str, ...]] = {}
-    for tracker in loader.load_classes(loader.TRACKERS).values():
-        for name, values in tracker.ATTRIBUTES.items():
-            known = attributes.get(name, ())
-            attributes[name] = tuple(dict.fromkeys((*known, *values)))
-    enforcers = {
-        name: enforcer.EXTRA_SPECS
-        for name, enforcer in loader.load_classes(loader.ENFORCERS).items()
-        if enforcer.EXTRA_SPECS
-    }
-    return extra_specs.Grammar(attributes=attributes, enforcers=enforcers)
 
 
 def find_requirement(

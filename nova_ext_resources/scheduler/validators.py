@@ -31,7 +31,7 @@ from nova import exception as nova_exception
 
 from nova_ext_resources import exception
 from nova_ext_resources import extra_specs
-from nova_ext_resources.scheduler import request
+from nova_ext_resources.plugins import loader
 
 #: Everything that ``extra_specs.is_ours`` says yes to. The colon is written
 #: \x3a where Nova, which cuts this in two at the first one, shall not see it.
@@ -59,12 +59,8 @@ class GrammarValidator(base.ExtraSpecValidator):
 
 
 def register() -> list[base.ExtraSpecValidator]:
-    """Give the validators, for Nova.
-
-    :raises PluginLoadFailed: an installed plugin cannot be imported, so
-        that it is not known which keys it takes
-    """
-    grammar = request.load_grammar()
+    """Give the validators, for Nova."""
+    grammar = loader.load_grammar()
     ours = [
         _replace(theirs, grammar) for theirs in resources.EXTRA_SPEC_VALIDATORS
     ]

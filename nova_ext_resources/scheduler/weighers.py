@@ -68,7 +68,7 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
         super().__init__()
         options.register_opts(nova.conf.CONF)
         self._options = nova.conf.CONF[options.GROUP.name]
-        self._grammar = request.load_grammar()
+        self._grammar = loader.load_grammar()
 
     def weight_multiplier(self, host_state: Any) -> float:
         """Give the option, or what the host's aggregates say instead."""
