@@ -32,6 +32,8 @@ _PROGRAMS = {
     'qemu-system-x86_64': 'qemu-system-x86',
     'qemu-img': 'qemu-utils',
     'unshare': 'util-linux',
+    # Nova's driver tells the scheduler what it says.
+    'uptime': 'procps',
 }
 
 #: Namespaces: mounts, host name, processes. All end with their first one.
@@ -72,6 +74,8 @@ cd "$1"
 hostname {hostname}
 mount --bind passwd /etc/passwd
 mount --bind group /etc/group
+# Not every package of libvirt brings it, and a mount needs a place.
+mkdir --parents /etc/libvirt
 mount --bind etc /etc/libvirt
 for folder in run var/lib var/log var/cache; do
     mount --bind "$folder" "/$folder"
