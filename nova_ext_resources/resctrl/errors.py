@@ -25,9 +25,9 @@
       - ResctrlMalformed   (a file holds something else than documented)
       - NotInForce         (what was written is not what is read back)
 
-All of them are below :class:`~nova_ext_resources.exception.
-ExtResourcesError`; the plugins turn them into ``DiscoveryFailed``,
-``CapacityExceeded`` and ``EnforcementFailed``.
+All of them are below
+:class:`~nova_ext_resources.exception.ExtResourcesError`; the plugins turn
+them into ``DiscoveryFailed``, ``CapacityExceeded`` and ``EnforcementFailed``.
 """
 
 import errno
