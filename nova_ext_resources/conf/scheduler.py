@@ -71,8 +71,9 @@ it, or little of it left, if other weighers agree.
 
 Possible values:
 
-* ``*``: every class that a host publishes through this package
-* names of resource classes
+* ``*``: every class that a host publishes through this package, for servers
+  that ask for none of them
+* names of resource classes, for all servers that do not ask for these
 * nothing: such servers are not steered at all
 """,
     ),

@@ -16,6 +16,10 @@ Pure. Of every resource class that a host publishes the share that is free
 counts: for the server that asks, so that servers spread or pack; against
 the server that does not ask, so that hosts with something scarce are kept
 for those that do.
+
+A server that asks for something is held off from other resources only where
+they are named as scarce. Otherwise the classes of service that come with its
+cache ways, free where ways are free, would outweigh them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +55,7 @@ class Preference:
         """
         asked = []
         wasted = 0.0
-        is_any = options.ANY in self.scarce
+        is_any = options.ANY in self.scarce and not self.asked
         for name, total in totals.items():
             share = _find_share(total)
             if share is None:

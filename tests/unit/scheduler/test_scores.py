@@ -21,6 +21,7 @@ from tests import base
 
 WAYS = 'CUSTOM_LLC_WAYS'
 SEATS = 'CUSTOM_LICENCE_SEAT'
+CLOS = 'CUSTOM_RDT_CLOS'
 
 
 def score(
@@ -69,10 +70,21 @@ class ScoreTestCase(base.TestCase):
         self.assertEqual(-0.5, score(totals, scarce=(SEATS,)))
         self.assertEqual(0.0, score(totals, scarce=()))
 
-    def test_who_asks_for_one_is_kept_from_the_other(self) -> None:
+    def test_who_asks_for_one_is_kept_from_another_that_is_named(
+        self,
+    ) -> None:
         self.assertEqual(
-            0.5 - 0.25, score({WAYS: [1, 1], SEATS: [1, 3]}, WAYS)
+            0.5 - 0.25,
+            score({WAYS: [1, 1], SEATS: [1, 3]}, WAYS, scarce=(SEATS,)),
         )
+
+    def test_what_comes_with_what_is_asked_does_not_count_against_it(
+        self,
+    ) -> None:
+        empty = {WAYS: [6, 0], CLOS: [6, 0]}
+        half = {WAYS: [3, 3], CLOS: [3, 3]}
+
+        self.assertGreater(score(empty, WAYS) or 0, score(half, WAYS) or 0)
 
     def test_a_host_that_does_not_have_what_is_asked_says_nothing(
         self,
