@@ -32,7 +32,7 @@ from sqlalchemy import event
 from sqlalchemy import pool
 
 #: What a database's URL names to get all this, see demo.cloud.config.
-_NAME = 'demo_sqlite'
+NAME = 'demo_sqlite'
 
 _OPTION = 'demo_begin_immediate'
 _PRAGMAS = (
@@ -71,7 +71,7 @@ def install() -> None:
 
     Call it once, before the first engine is made.
     """
-    dialects.plugins.register(_NAME, __name__, Plugin.__name__)
+    dialects.plugins.register(NAME, __name__, Plugin.__name__)
     # NOTE: oslo.db has no hook that tells writers from readers after the
     # transaction was begun, hence the two private methods.
     factory = enginefacade._TransactionFactory

@@ -12,6 +12,8 @@
 
 """Real Nova services with our driver, in process, on native threads."""
 
+import functools
+import importlib
 import os
 import pathlib
 import sys
@@ -22,6 +24,7 @@ import fixtures
 import nova.conf
 from nova.tests.functional import integrated_helpers
 
+from demo.cloud import sqlite
 from nova_ext_resources.testing import rmd_simulator
 
 CONF = nova.conf.CONF
@@ -48,6 +51,43 @@ retries = 0
 """
 
 
+#: Where Nova's fixtures make a database, and with what.
+_DATABASE_MODULES = (
+    'nova.tests.fixtures.nova',
+    'nova.tests.functional.fixtures',
+)
+_MAKE_DATABASE = '_use_file_backed_sqlite_with_wal'
+
+
+class _SharedSqlite(fixtures.Fixture):
+    """Makes the threads of Nova and placement wait for each other's writes.
+
+    Nova's own fixtures open their files anew for every transaction. Whoever
+    closes one last takes it for itself for a moment, and then another thread
+    gets ``database is locked`` on a busy machine.
+    """
+
+    def _setUp(self) -> None:
+        _install_sqlite()
+        # By name: the attribute "nova" of the package is another module.
+        modules = [importlib.import_module(name) for name in _DATABASE_MODULES]
+        make = getattr(modules[0], _MAKE_DATABASE)
+
+        def make_shared(name: str) -> tuple[str, str]:
+            url, path = make(name)
+            return f'{url}?plugin={sqlite.NAME}', path
+
+        for module in modules:
+            self.useFixture(
+                fixtures.MockPatchObject(module, _MAKE_DATABASE, make_shared)
+            )
+
+
+@functools.cache
+def _install_sqlite() -> None:
+    sqlite.install()
+
+
 class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     """Starts computes with one RMD simulator each.
 
@@ -68,6 +108,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 lambda *parts: os.path.join(sys.prefix, *parts),
             )
         )
+        self.useFixture(_SharedSqlite())
         super().setUp()
         # Of libraries that Nova uses; its fixture turns some into errors.
         warnings.filterwarnings('ignore', category=ResourceWarning)
