@@ -88,8 +88,9 @@ class ResctrlFixture(fixtures.Fixture):
     def cpu_path(self) -> str:
         """Give the folder; it is hundreds of files, made when asked for."""
         if self._cpu_path is None:
-            self._cpu_path = sysfs.write(self.shape, self._folder)
-            self._follow_cpus(self._online)
+            self._cpu_path = sysfs.write(
+                self.shape, self._folder, self._online
+            )
         return self._cpu_path
 
     def _follow_cpus(self, online: set[int]) -> None:

@@ -18,9 +18,12 @@ from nova_ext_resources.testing.resctrl import numbers
 from nova_ext_resources.testing.resctrl import shape as shape_mod
 
 
-def write(shape: shape_mod.Shape, folder: str) -> str:
+def write(
+    shape: shape_mod.Shape, folder: str, online: set[int] | None = None
+) -> str:
     """Make ``cpu`` and ``node`` below a folder.
 
+    :param online: CPUs; None stands for all
     :returns: the path of ``cpu``
     """
     root = os.path.join(folder, 'cpu')
@@ -30,7 +33,7 @@ def write(shape: shape_mod.Shape, folder: str) -> str:
     _put(root, 'present', listed)
     for cpu in everything:
         _write_cpu(shape, root, cpu)
-    write_online(shape, folder, everything)
+    write_online(shape, folder, everything if online is None else online)
     for number, cpus in enumerate(shape.nodes):
         node = os.path.join(folder, 'node', f'node{number}')
         _put(node, 'cpulist', f'{numbers.format_cpu_list(cpus)}\n')
@@ -97,6 +100,12 @@ def _write_cpu(shape: shape_mod.Shape, root: str, cpu: int) -> None:
 
 
 def _put(folder: str, name: str, text: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, name), 'w', encoding='utf-8') as stream:
+    path = os.path.join(folder, name)
+    # It is thousands of files in hundreds of folders.
+    try:
+        stream = open(path, 'w', encoding='utf-8')
+    except FileNotFoundError:
+        os.makedirs(folder)
+        stream = open(path, 'w', encoding='utf-8')
+    with stream:
         stream.write(text)
