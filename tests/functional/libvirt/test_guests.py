@@ -94,7 +94,7 @@ class GuestTest(base.TestCase):
                 self.assertEqual([], self.site.starts)
             # An RMD that hung may do late what it was asked, so the host
             # lets go of the server only when that cannot be any more.
-            self.wait(lambda uuid=uuid: not self.site.list_held(uuid))
+            self.wait_released(uuid)
             self.assert_gone(uuid)
 
     # -- life ----------------------------------------------------------
@@ -340,6 +340,9 @@ class GuestTest(base.TestCase):
             self.assertLess(time.monotonic(), deadline, 'waited in vain')
             time.sleep(0.1)
         return found
+
+    def wait_released(self, uuid: str) -> None:
+        self.wait(lambda: not self.site.list_held(uuid))
 
     def wait_status(self, uuid: str, status: str) -> None:
         def is_there() -> bool:
