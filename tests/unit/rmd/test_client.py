@@ -351,7 +351,9 @@ class OptionsTest(with_simulator.RmdTestCase):
             'ftp://localhost',
         ):
             with self.subTest(url=url):
-                self.assertRaises(ValueError, self.make_client, url)
+                self.assertRaises(
+                    exception.InvalidConfiguration, self.make_client, url
+                )
 
     def test_files_that_cannot_be_read_are_named(self) -> None:
         for option in ('ca_file', 'cert_file'):
