@@ -17,6 +17,7 @@ Nova's driver runs it inside nova-compute.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+import functools
 import os
 import re
 
@@ -97,6 +98,33 @@ def make_file_name(host: str) -> str:
     return _UNSAFE.sub('_', host).lstrip('.') or '_'
 
 
+def _load_host(
+    conf: cfg.ConfigOpts, host: str, node: provider.Node
+) -> Callable[..., host_mod.HostResources]:
+    """Load all plugins; what is left to give is the ledger.
+
+    :raises ExtResourcesError: one of them cannot be used
+    """
+    options = conf.ext_resources
+    trackers = loader.load_trackers()
+    providers = loader.load_with_options(
+        loader.INVENTORY_PROVIDERS, options.inventory_providers, conf, host
+    )
+    enforcers = loader.load_with_options(
+        loader.ENFORCERS, options.enforcers, conf, host
+    )
+    loader.check_compatible(providers, enforcers)
+    return functools.partial(
+        host_mod.HostResources,
+        host=host,
+        node=node,
+        providers=providers,
+        trackers=trackers,
+        tests=loader.load_claim_tests(options.claim_tests, trackers),
+        enforcers=enforcers,
+    )
+
+
 class HostService:
     """The resources of one host, published by a thread.
 
@@ -118,32 +146,15 @@ class HostService:
     ) -> None:
         self.conf = conf
         options = conf.ext_resources
-        trackers = loader.load_trackers()
-        providers = loader.load_with_options(
-            loader.INVENTORY_PROVIDERS, options.inventory_providers, conf, host
-        )
-        enforcers = loader.load_with_options(
-            loader.ENFORCERS, options.enforcers, conf, host
-        )
-        loader.check_compatible(providers, enforcers)
-        tests = loader.load_claim_tests(options.claim_tests, trackers)
-        self.grammar = loader.load_grammar()
-        self._placement = placement_client.from_conf(conf)
-        path = options.ledger_path or os.path.join(
+        self._ledger_path = options.ledger_path or os.path.join(
             state_path, f'{make_file_name(host)}.sqlite'
         )
-        self._ledger_path = path
-        ledger = ledger_mod.Ledger(path)
+        make = _load_host(conf, host, node)
+        self.grammar = loader.load_grammar()
+        self._placement = placement_client.from_conf(conf)
+        ledger = ledger_mod.Ledger(self._ledger_path)
         try:
-            self.host = host_mod.HostResources(
-                host=host,
-                node=node,
-                providers=providers,
-                trackers=trackers,
-                tests=tests,
-                enforcers=enforcers,
-                ledger=ledger,
-            )
+            self.host = make(ledger=ledger)
         except BaseException:
             ledger.close()
             raise
