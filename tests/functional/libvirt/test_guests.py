@@ -182,10 +182,15 @@ class GuestTest(base.TestCase):
         self.assertIsNone(self.site.find_pid(uuid))
         self.assertEqual([], self.site.starts)
 
-        # Nova has taken its allocation away, but the host keeps its claim.
+        # Its disk is gone, and Nova has taken its allocation away: it can
+        # only be deleted. Until then the host keeps its claim.
         self.compute.reboot_server(uuid, 'HARD')
-        self.wait_status(uuid, 'ACTIVE')
-        self.assert_started_in_force(uuid)
+        self.wait(lambda: self.is_idle(uuid))
+        self.assertEqual('ERROR', self.show(uuid).status)
+        self.assertEqual([], self.site.starts)
+        self.assertNotEqual({}, self.site.list_held(uuid))
+
+        self.delete(uuid)
 
     # -- nova-compute --------------------------------------------------
 
