@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a running server has of a resource that may be moved meanwhile."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one server has of one resource class of one provider now.
+
+    All amounts are in the unit of the resource class.
+
+    :ivar rp_key: the provider's key on this host, such as ``L3_0``
+    :ivar minimum: what was sold; it is never taken away
+    :ivar maximum: what it may have while it is free
+    :ivar amount: what it has
+    """
+
+    consumer_uuid: str
+    rp_key: str
+    resource_class: str
+    minimum: int
+    maximum: int
+    amount: int
