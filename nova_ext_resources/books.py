@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import threading
 
+from nova_ext_resources import alarms
 from nova_ext_resources import claims
 from nova_ext_resources import discovery
 from nova_ext_resources import exception
@@ -120,8 +121,8 @@ class Books:
                 held=_list_held(self._entries.values()),
             )
 
-    def list_unbookable(self) -> list[str]:
-        """Say whose units cannot be counted, one sentence each."""
+    def list_unbookable(self) -> list[alarms.Problem]:
+        """Say whose units cannot be counted."""
         with self._lock:
             return hostview.list_unbookable(
                 self._view, self._entries.values(), self._trackers

@@ -18,6 +18,7 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -209,7 +210,9 @@ class Enforcement:
                 with self._translated(name, consumer_uuid):
                     self._enforcers[name].release(entry)
 
-    def list_applied(self) -> tuple[dict[str, frozenset[str]], list[str]]:
+    def list_applied(
+        self,
+    ) -> tuple[dict[str, frozenset[str]], list[alarms.Problem]]:
         """Ask each enforcer what is in force.
 
         :return: enforcer -> consumer uuids, without those that cannot
@@ -223,7 +226,11 @@ class Enforcement:
                     if uuids is not None:
                         applied[name] = frozenset(uuids)
             except exception.ExtResourcesError as err:
-                problems.append(str(err))
+                problems.append(
+                    alarms.from_error(
+                        err, default=alarms.ENFORCER_FAILED, subject=name
+                    )
+                )
         return applied, problems
 
     def plan_healing(
@@ -315,16 +322,20 @@ class Enforcement:
 
 def list_strangers(
     applied: Mapping[str, frozenset[str]], known: Iterable[str]
-) -> list[str]:
+) -> list[alarms.Problem]:
     """Report what is in force in our name and not in the ledger.
 
     It is left alone: a server may be running on it whose ledger was lost.
     """
     servers = frozenset(known)
     return [
-        f'enforcer {name} has server {uuid} in force, which the ledger does '
-        'not know; what it holds counts as foreign use. Remove it by hand '
-        'if no such server runs here'
+        alarms.Problem(
+            alarm=alarms.STRANGER_IN_FORCE,
+            subject=uuid,
+            text=f'enforcer {name} has server {uuid} in force, which the '
+            'ledger does not know; what it holds counts as foreign use. '
+            'Remove it by hand if no such server runs here',
+        )
         for name, uuids in sorted(applied.items())
         for uuid in sorted(uuids - servers)
     ]

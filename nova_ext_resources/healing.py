@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 
 from oslo_log import log as logging
 
+from nova_ext_resources import alarms
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 
 if TYPE_CHECKING:
     from nova_ext_resources import host as host_mod
@@ -35,14 +37,14 @@ _MAX_LISTED = 20
 
 def reconcile(
     host: 'host_mod.HostResources', live: frozenset[str]
-) -> list[str]:
+) -> list[alarms.Problem]:
     """Make ledger and host agree at the start, before Nova has work.
 
     What servers that are gone hold is released. What was claimed, or should
     be in force and is not, is put into force.
 
     :param live: uuids of the servers that Nova has on this host
-    :return: what could not be mended, one sentence each
+    :return: what could not be mended
     """
     gone = sorted(set(host.entries) - live)
     if gone:
@@ -67,13 +69,13 @@ def reconcile(
 
 def heal(
     host: 'host_mod.HostResources', *, live: Collection[str] | None = None
-) -> list[str]:
+) -> list[alarms.Problem]:
     """Finish releases, and restore what the host has lost.
 
     :param live: at the start, uuids of the servers that Nova has here. No
         claim is under way then, so what is claimed and not applied was left
         by a crash
-    :return: what could not be mended, one sentence each
+    :return: what could not be mended
     """
     before = host.entries
     applied, problems = host.enforcement.list_applied()
@@ -84,7 +86,7 @@ def heal(
             host.clear(uuid, applied)
             known.add(uuid)
         except exception.ExtResourcesError as err:
-            problems.append(str(err))
+            problems.append(_make_problem(err, uuid, alarms.LEFTOVER_IN_FORCE))
     stable = {u: e for u, e in after.items() if before.get(u) == e}
     plan = host.enforcement.plan_healing(
         stable, applied, is_start=live is not None
@@ -93,7 +95,21 @@ def heal(
         try:
             host.mend(uuid)
         except exception.ExtResourcesError as err:
-            problems.append(str(err))
+            is_going = after[uuid].state is assignment.State.RELEASING
+            alarm = alarms.RELEASE_PENDING if is_going else alarms.NOT_IN_FORCE
+            problems.append(_make_problem(err, uuid, alarm))
     problems += enforcement.list_strangers(applied, known)
     problems += host.list_unbookable()
     return problems
+
+
+def _make_problem(
+    err: exception.ExtResourcesError, consumer_uuid: str, alarm: str
+) -> alarms.Problem:
+    """Tell what could not be written down from what is not in force."""
+    is_ledger = isinstance(err, exception.LedgerError)
+    return alarms.Problem(
+        alarm=alarms.LEDGER_FAILED if is_ledger else alarm,
+        subject=consumer_uuid,
+        text=str(err),
+    )

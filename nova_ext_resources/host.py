@@ -24,6 +24,7 @@ import threading
 
 from oslo_log import log as logging
 
+from nova_ext_resources import alarms
 from nova_ext_resources import books
 from nova_ext_resources import discovery
 from nova_ext_resources import enforcement
@@ -97,7 +98,7 @@ class HostResources:
         self._servers = server_locks.ServerLocks()
         self._refreshing = threading.Lock()
         self._published = ledger.list_published()
-        self._problems: tuple[str, ...] = ()
+        self._problems: tuple[alarms.Problem, ...] = ()
         self._has_cut_stats = False
 
     # -- what Nova may ask at any time ---------------------------------
@@ -111,7 +112,7 @@ class HostResources:
         return self._books.found
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def problems(self) -> tuple[alarms.Problem, ...]:
         """What the last healing could not mend."""
         return self._problems
 
@@ -333,7 +334,7 @@ class HostResources:
             else:
                 self._apply(entry)
 
-    def _report(self, problems: Sequence[str]) -> None:
+    def _report(self, problems: Sequence[alarms.Problem]) -> None:
         for problem in problems:
             if problem not in self._problems:
                 LOG.error(
@@ -342,7 +343,7 @@ class HostResources:
                 )
         self._problems = tuple(problems)
 
-    def list_unbookable(self) -> list[str]:
+    def list_unbookable(self) -> list[alarms.Problem]:
         """See :meth:`.books.Books.list_unbookable`."""
         return self._books.list_unbookable()
 

@@ -19,6 +19,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 import dataclasses
 from typing import Any
 
+from nova_ext_resources import alarms
 from nova_ext_resources import claims
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory as inventory_obj
@@ -168,7 +169,7 @@ def list_unbookable(
     view: view_obj.HostView,
     entries: Iterable[assignment.Entry],
     trackers: Mapping[str, base.Tracker],
-) -> list[str]:
+) -> list[alarms.Problem]:
     """Report what servers hold in units of another tracker.
 
     A resource whose type has been changed leaves them behind.
@@ -181,14 +182,25 @@ def list_unbookable(
                 trackers[tracked.tracker], tracked.state, one
             ):
                 problems.append(
-                    f'server {entry.consumer_uuid} holds {one.amount} '
-                    f'{one.resource_class} of {one.rp_key} in units that '
-                    f'tracker {tracked.tracker} does not understand '
-                    f'({dict(one.units)}); they are not counted. Give the '
-                    'resource its former type again, or delete or move the '
-                    'server'
+                    alarms.Problem(
+                        alarm=alarms.UNBOOKABLE_UNITS,
+                        subject=entry.consumer_uuid,
+                        text=_tell_unbookable(entry, one, tracked.tracker),
+                    )
                 )
     return problems
+
+
+def _tell_unbookable(
+    entry: assignment.Entry, one: assignment.Assignment, tracker: str
+) -> str:
+    return (
+        f'server {entry.consumer_uuid} holds {one.amount} '
+        f'{one.resource_class} of {one.rp_key} in units that tracker '
+        f'{tracker} does not understand ({dict(one.units)}); they are not '
+        'counted. Give the resource its former type again, or delete or '
+        'move the server'
+    )
 
 
 def _list_all(

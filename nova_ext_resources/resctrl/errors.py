@@ -18,6 +18,7 @@
       - ResctrlMissing     (no resctrl, or mounted otherwise than needed)
       - ResctrlRefused     (the kernel does not accept a value)
       - NoFreeClosid       (no class of service is left)
+      - NoFreeRmid         (no monitoring id is left)
       - ResctrlBusy        (another program holds the lock, or the kernel is
                             not done)
       - GroupGone          (a group was removed behind our back)
@@ -32,6 +33,7 @@ them into ``DiscoveryFailed``, ``CapacityExceeded`` and ``EnforcementFailed``.
 
 import errno
 
+from nova_ext_resources import alarms
 from nova_ext_resources import exception
 
 
@@ -49,6 +51,8 @@ class ResctrlError(exception.ExtResourcesError):
 class ResctrlMissing(ResctrlError):
     """There is no resctrl where it should be."""
 
+    alarm = alarms.RESCTRL_MISSING
+
 
 class ResctrlRefused(ResctrlError):
     """The kernel does not accept the value (EINVAL)."""
@@ -56,6 +60,10 @@ class ResctrlRefused(ResctrlError):
 
 class NoFreeClosid(ResctrlError):
     """No group can be made: classes or ways have run out (ENOSPC)."""
+
+
+class NoFreeRmid(ResctrlError):
+    """Nothing more can be monitored: ids are used up, or still in limbo."""
 
 
 class ResctrlBusy(ResctrlError):

@@ -21,6 +21,7 @@ import abc
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources.objects import assignment
@@ -274,7 +275,8 @@ class BackendSuite(with_host.BackendTestCase):
             {SERVER: 'applied', OTHER: 'applied'}, self.read_rows()
         )
         (problem,) = self.host.problems
-        self.assertEqual(1, self.log.output.count(problem))
+        self.assertEqual(alarms.NOT_IN_FORCE, problem.alarm)
+        self.assertEqual(1, self.log.output.count(str(problem)))
         self.remove_foreign('db')
         self.host.heal()
         self.assertEqual((), self.host.problems)
@@ -291,8 +293,11 @@ class BackendSuite(with_host.BackendTestCase):
             again.heal()
 
         (problem,) = again.problems
-        self.assertIn(SERVER, problem)
-        self.assertEqual(1, self.log.output.count(problem))
+        self.assertEqual(
+            (alarms.STRANGER_IN_FORCE, SERVER),
+            (problem.alarm, problem.subject),
+        )
+        self.assertEqual(1, self.log.output.count(str(problem)))
         self.assertIn(SERVER, self.list_in_force())
         self.assertEqual({}, again.entries)
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, cast
 import fixtures
 from oslo_config import cfg
 
+from nova_ext_resources import alarms
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -232,7 +233,7 @@ class BugTest(EnforcementTestCase):
         applied, (problem,) = self.enforcement.list_applied()
 
         self.assertEqual({'ways', 'seats'}, set(applied))
-        self.assertIn('KeyError', problem)
+        self.assertIn('KeyError', str(problem))
 
     def test_an_answer_that_is_none_never_reaches_the_ledger(self) -> None:
         self.all.bug = None
@@ -330,7 +331,10 @@ class HealingTest(EnforcementTestCase):
 
         self.assertEqual({'all': frozenset()}, applied)
         (problem,) = problems
-        self.assertIn('list does not work', problem)
+        self.assertIn('list does not work', str(problem))
+        self.assertEqual(
+            (alarms.ENFORCER_FAILED, 'ways'), (problem.alarm, problem.subject)
+        )
 
     def test_strangers_are_named_with_what_to_do(self) -> None:
         problems = enforcement.list_strangers(
@@ -338,8 +342,9 @@ class HealingTest(EnforcementTestCase):
         )
 
         self.assertEqual(2, len(problems))
-        self.assertIn('server a', problems[0])
-        self.assertIn('by hand', problems[0])
+        self.assertEqual(['a', 'b'], [one.subject for one in problems])
+        self.assertIn('server a', str(problems[0]))
+        self.assertIn('by hand', str(problems[0]))
 
     def test_a_class_must_be_served_by_somebody(self) -> None:
         only = enforcement.Enforcement('host1', {'ways': self.ways})

@@ -14,6 +14,7 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources.objects import assignment
@@ -289,7 +290,9 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
 
         (problem,) = self.heal()
 
-        self.assertIn(SERVER, problem)
+        self.assertEqual(
+            (alarms.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+        )
         self.kernel.remove_group('db')
         self.assertEqual((), self.heal())
         self.assert_agreement(self.host)
@@ -303,7 +306,8 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
 
         (problem,) = self.heal()
 
-        self.assertIn('mount -t resctrl', problem)
+        self.assertEqual(alarms.RESCTRL_MISSING, problem.alarm)
+        self.assertIn('mount -t resctrl', str(problem))
         self.assertEqual(before, self.host.providers())
         self.kernel.remount()
         self.assertEqual((), self.heal())

@@ -18,6 +18,7 @@ from typing import Any
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources.plugins import loader
@@ -198,8 +199,10 @@ class LateTest(with_host.RmdHostTestCase):
         self.host.heal()
 
         (problem,) = self.host.problems
-        self.assertIn(SERVER, problem)
-        self.assertIn('may still carry that out', problem)
+        self.assertEqual(
+            (alarms.RELEASE_PENDING, SERVER), (problem.alarm, problem.subject)
+        )
+        self.assertIn('may still carry that out', str(problem))
         self.assertEqual({SERVER: 'releasing'}, self.read_rows())
 
     def test_it_is_deleted_when_it_has_come(self) -> None:
@@ -235,7 +238,7 @@ class LateTest(with_host.RmdHostTestCase):
         again.reconcile([SERVER])
         self.assertEqual({SERVER}, set(self.list_in_force()))
         (problem,) = again.problems
-        self.assertIn('by hand', problem)
+        self.assertIn('by hand', str(problem))
         again.heal()
         self.assertEqual({SERVER}, set(self.list_in_force()))
 
@@ -259,7 +262,7 @@ class LateRestoreTest(with_host.RmdHostTestCase):
             )
         )
         host.heal()
-        self.assertIn(SERVER, host.problems[0])
+        self.assertIn(SERVER, str(host.problems[0]))
 
         time.sleep(4 * TIMEOUT)
         host.heal()
@@ -410,8 +413,8 @@ class OtherUnitsTest(with_host.RmdHostTestCase):
 
         (problem,) = again.problems
         for words in (SERVER, ways.resource_class, 'cache_ways'):
-            self.assertIn(words, problem)
-        self.assertEqual(1, log.output.count(problem))
+            self.assertIn(words, str(problem))
+        self.assertEqual(1, log.output.count(str(problem)))
         self.start(again, OTHER, cpus=frozenset({3}))
         again.release(SERVER)
         again.heal()

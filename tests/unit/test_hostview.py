@@ -245,7 +245,7 @@ class BookTest(base.TestCase):
                     view, booked.values(), TRACKERS
                 )
                 for words in ('server odd', WAYS, 'cache_ways', 'L3_0'):
-                    self.assertIn(words, problem)
+                    self.assertIn(words, str(problem))
 
                 view, after = hostview.rebook(
                     view, booked, TRACKERS, put=make_entry('b', 0xC0)
