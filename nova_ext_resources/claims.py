@@ -112,6 +112,8 @@ def take(
 
     :raises CapacityExceeded: something does not fit; run the tests first,
         which know the reasons
+    :raises ValueError: an attribute of the flavor makes no sense; so does
+        the test ``granularity``
     """
     places = list_places(view, request.allocations)
     implied = list_implied(view, places)
@@ -123,6 +125,8 @@ def take(
             short = _make_shortfall(place, amount, tracked.state)
             raise make_error('', request, [short])
         state, units = tracker.take(tracked.state, amount)
+        attributes = request.requirement.attributes.get(place[1], {})
+        added = tracker.read_attributes(amount, attributes)
         view = view.with_state(place, state)
         taken.append(
             assignment.Assignment(
@@ -130,7 +134,7 @@ def take(
                 rp_key=view.keys.get(place[0], ''),
                 resource_class=place[1],
                 amount=amount,
-                units=units,
+                units={**units, **added},
                 is_allocated=place in places,
             )
         )
@@ -197,14 +201,18 @@ def find_place(
 def _is_near(
     view: view_obj.HostView, request: assignment.ClaimRequest
 ) -> bool:
-    """Tell whether all units are in domains that some CPU of it is in."""
+    """Tell whether all units are in domains that some CPU of it is in.
+
+    A floating server is near to all.
+    """
+    if not request.cpus:
+        return True
     domains = [
         bitmask.parse_list(text)
         for one in list_places(view, request.allocations)
         if (text := view.tracked[one].cpus) is not None
     ]
-    cpus = request.cpus or frozenset()
-    return all(cpus & domain for domain in domains)
+    return all(request.cpus & domain for domain in domains)
 
 
 def make_error(

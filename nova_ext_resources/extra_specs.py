@@ -43,13 +43,11 @@ _PREFIX = re.compile(r'resources?[^:]*:')
 class Grammar:
     """What may follow ``resource:``; plugins add to it.
 
-    :ivar attributes: attribute -> its values
+    :ivar attributes: attribute -> regular expression of its values
     :ivar enforcers: enforcer -> key -> regular expression of its values
     """
 
-    attributes: Mapping[str, tuple[str, ...]] = dataclasses.field(
-        default_factory=dict
-    )
+    attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
@@ -136,7 +134,7 @@ def check_attribute(key: str, value: str, grammar: Grammar) -> tuple[str, str]:
         _check_wish(key, value, grammar.enforcers[subject])
     else:
         _check_class(key, value, subject, sorted(grammar.enforcers))
-        _check_choice(key, value, grammar.attributes)
+        _check_wish(key, value, grammar.attributes)
     return subject, name
 
 
@@ -172,22 +170,6 @@ def _check_wish(key: str, value: str, keys: Mapping[str, str]) -> None:
         raise _refuse(key, value, f'{name} is unknown; known: {_list(keys)}')
     if not re.fullmatch(keys[name], value):
         raise _refuse(key, value, f'the value must match {keys[name]}')
-
-
-def _check_choice(
-    key: str, value: str, choices: Mapping[str, tuple[str, ...]]
-) -> None:
-    name = key.rsplit(':', 1)[1]
-    if name not in choices:
-        raise _refuse(
-            key,
-            value,
-            f'attribute {name} is unknown; known: {_list(choices)}',
-        )
-    if value not in choices[name]:
-        raise _refuse(
-            key, value, f'the value must be one of {_list(choices[name])}'
-        )
 
 
 def _check_subjects(made: requirement.Requirement) -> None:

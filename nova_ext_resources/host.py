@@ -95,6 +95,8 @@ class HostResources:
                 for one in self._discovery.list_definitions(name)
             ),
         )
+        for one in enforcers.values():
+            one.list_entries = self._list_entries
         self._servers = server_locks.ServerLocks()
         self._refreshing = threading.Lock()
         self._published = ledger.list_published()
@@ -133,6 +135,9 @@ class HostResources:
     def entries(self) -> dict[str, assignment.Entry]:
         """What each server holds, by its uuid."""
         return self._books.entries
+
+    def _list_entries(self) -> dict[str, assignment.Entry]:
+        return self.entries
 
     def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
         return self._books.find_entry(consumer_uuid)

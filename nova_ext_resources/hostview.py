@@ -347,6 +347,7 @@ def _make_tracked(
             (uuids[str(one.parent_key)], str(implied)) if has_implied else None
         ),
         cpus=one.cpus if tracker.IS_CPU_LOCAL else None,
+        follows_tasks=one.follows_tasks,
     )
 
 

@@ -32,6 +32,10 @@ class CacheAffinityTest(base.ClaimTest):
     Every CPU of the server must be in a domain where it holds ways, and
     every domain where it holds ways must have a CPU of it. So it is with
     memory bandwidth; either is looked at by itself.
+
+    A host may enforce by threads (``Tracked.follows_tasks``). A floating
+    server then has its units whenever it runs in a domain where it holds
+    some, and no promise elsewhere.
     """
 
     def shortfalls(
@@ -39,6 +43,9 @@ class CacheAffinityTest(base.ClaimTest):
     ) -> Iterable[exception.Shortfall]:
         domains = _list_domains(view, request)
         for (rp_uuid, resource_class), cpus in domains.items():
+            tracked = view.tracked[rp_uuid, resource_class]
+            if tracked.follows_tasks and not request.cpus:
+                continue
             covered = frozenset[int]().union(
                 *(
                     one

@@ -10,14 +10,14 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Amounts respect ``min_unit``, ``max_unit`` and ``step_size``.
+"""Amounts respect ``min_unit``, ``max_unit``, ``step_size`` and attributes.
 
 Placement checks the same when it allocates; the inventory may have changed
 since, and a claim without placement (an evacuation that was forced) would
 not have been checked at all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -26,7 +26,7 @@ from nova_ext_resources.plugins import base
 
 
 class GranularityTest(base.ClaimTest):
-    """Reports amounts that the inventory's units do not allow."""
+    """Reports amounts that inventory or attributes do not allow."""
 
     def shortfalls(
         self, view: view_obj.HostView, request: assignment.ClaimRequest
@@ -35,7 +35,13 @@ class GranularityTest(base.ClaimTest):
             for resource_class, amount in resources.items():
                 tracked = view.tracked[rp_uuid, resource_class]
                 inventory = tracked.inventory
-                error = inventory and inventory.find_unit_error(amount)
+                error = (
+                    inventory and inventory.find_unit_error(amount)
+                ) or self._find_attribute_error(
+                    tracked.tracker,
+                    amount,
+                    request.requirement.attributes.get(resource_class, {}),
+                )
                 if error:
                     yield exception.Shortfall(
                         rp_uuid=rp_uuid,
@@ -45,3 +51,14 @@ class GranularityTest(base.ClaimTest):
                         reason=error,
                         is_permanent=True,
                     )
+
+    def _find_attribute_error(
+        self, name: str, amount: int, attributes: Mapping[str, str]
+    ) -> str | None:
+        if not attributes:
+            return None
+        try:
+            self.trackers[name].read_attributes(amount, attributes)
+        except ValueError as err:
+            return str(err)
+        return None

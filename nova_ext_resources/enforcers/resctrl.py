@@ -25,6 +25,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
 from nova_ext_resources.resctrl import bandwidth
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
@@ -35,15 +36,6 @@ from nova_ext_resources.resctrl import schemata as schemata_mod
 from nova_ext_resources.trackers import cache_ways
 
 LOG = logging.getLogger(__name__)
-
-CLOS = 'CUSTOM_RDT_CLOS'
-WAYS = 'CUSTOM_LLC_WAYS'
-PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
-MBPS = 'CUSTOM_MEMORY_BANDWIDTH_MBPS'
-
-_BANDWIDTHS = frozenset({PERCENT, MBPS})
-
-_KEY_PREFIX = 'L3_'
 
 
 class ResctrlEnforcer(base.Enforcer):
@@ -57,7 +49,7 @@ class ResctrlEnforcer(base.Enforcer):
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
-    RESOURCE_CLASSES = frozenset({CLOS, WAYS, *_BANDWIDTHS})
+    RESOURCE_CLASSES = frozenset({rdt.CLOS, rdt.WAYS, *rdt.BANDWIDTHS})
     EXCLUDES = frozenset({'rmd'})
 
     def __init__(
@@ -159,11 +151,11 @@ class ResctrlEnforcer(base.Enforcer):
         one: assignment.Assignment,
     ) -> assignment.Assignment:
         """Give an assignment with the units that it can have."""
-        if one.resource_class in _BANDWIDTHS:
+        if one.resource_class in rdt.BANDWIDTHS:
             return self._choose_limit(tree, entry, one)
-        if one.resource_class != WAYS:
+        if one.resource_class != rdt.WAYS:
             return one
-        cache, number = tree.info.l3, _get_domain(one)
+        cache, number = tree.info.l3, rdt.find_domain(one)
         controls = schemata_mod.find_l3_controls(tree.default.schemata)
         if (
             cache is None
@@ -195,12 +187,12 @@ class ResctrlEnforcer(base.Enforcer):
         one: assignment.Assignment,
     ) -> assignment.Assignment:
         unit = _find_unit(tree)
-        is_percent = one.resource_class == PERCENT
+        is_percent = one.resource_class == rdt.PERCENT
         values = tree.default.schemata.get(schemata_mod.BANDWIDTH, {})
         if (
             unit is None
             or is_percent != (unit is bandwidth.Unit.PERCENT)
-            or _get_domain(one) not in values
+            or rdt.find_domain(one) not in values
         ):
             self._refuse_place(entry, one, 'memory bandwidth in this unit')
         info = tree.info.bandwidth
@@ -254,9 +246,7 @@ class ResctrlEnforcer(base.Enforcer):
     def _refuse_class(
         self, entry: assignment.Entry, err: errors.NoFreeClosid
     ) -> NoReturn:
-        classes = tuple(
-            one for one in entry.assignments if one.resource_class == CLOS
-        )
+        classes = rdt.pick(entry.assignments, rdt.CLOS)
         self._refuse_busy(
             entry,
             classes or entry.assignments,
@@ -269,20 +259,7 @@ class ResctrlEnforcer(base.Enforcer):
         held: tuple[assignment.Assignment, ...],
         reason: str,
     ) -> NoReturn:
-        raise exception.CapacityExceeded(
-            host=self.host,
-            consumer_uuid=entry.consumer_uuid,
-            shortfalls=[
-                exception.Shortfall(
-                    rp_uuid=one.rp_uuid,
-                    resource_class=one.resource_class,
-                    requested=one.amount,
-                    available=0,
-                    reason=reason,
-                )
-                for one in held
-            ],
-        )
+        raise rdt.make_busy(self.host, entry.consumer_uuid, held, reason)
 
     def _refuse_place(
         self,
@@ -306,10 +283,6 @@ class ResctrlEnforcer(base.Enforcer):
         )
 
 
-def _get_domain(one: assignment.Assignment) -> int:
-    return int(one.rp_key.removeprefix(_KEY_PREFIX))
-
-
 def _get_limit(one: assignment.Assignment) -> int:
     return int(one.units.get('limit', one.amount))
 
@@ -330,9 +303,9 @@ def _list_limits(
     if info is None or unit is None:
         return {}
     return {
-        _get_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
+        rdt.find_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
         for one in held
-        if one.resource_class in _BANDWIDTHS
+        if one.resource_class in rdt.BANDWIDTHS
     }
 
 
@@ -341,9 +314,9 @@ def _list_ways(
 ) -> dict[int, int]:
     """Give domain -> mask."""
     return {
-        _get_domain(one): bitmask.parse_mask(str(one.units['mask']))
+        rdt.find_domain(one): bitmask.parse_mask(str(one.units['mask']))
         for one in held
-        if one.resource_class == WAYS
+        if one.resource_class == rdt.WAYS
     }
 
 
@@ -353,6 +326,7 @@ def _find_intruder(
     for domain, mask in ways.items():
         for name in layout.find_intruders(tree, group.name, domain, mask):
             return (
-                f'{name} may fill its ways {mask:x} of {_KEY_PREFIX}{domain}'
+                f'{name} may fill its ways {mask:x} of '
+                f'{rdt.make_l3_key(domain)}'
             )
     return ''

@@ -25,14 +25,10 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
 from nova_ext_resources.rmd import client as rmd_client
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.rmd import values
-
-WAYS = 'CUSTOM_LLC_WAYS'
-CLOS = 'CUSTOM_RDT_CLOS'
-
-_KEY_PREFIX = 'L3_'
 
 #: The host has no room for the server now; RMD itself is well.
 _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
@@ -48,7 +44,7 @@ class RmdEnforcer(base.Enforcer):
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
     #: Names as RMD lists them, lower case.
     EXTRA_SPECS = {'policy': r'[a-z0-9_-]{1,64}'}  # noqa: RUF012
-    RESOURCE_CLASSES = frozenset({WAYS, CLOS})
+    RESOURCE_CLASSES = frozenset({rdt.WAYS, rdt.CLOS})
 
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         super().__init__(options, host)
@@ -58,7 +54,7 @@ class RmdEnforcer(base.Enforcer):
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
         ways = self._find_ways(entry)
-        with self._translated(entry, ways):
+        with self._translated(entry):
             self._check_policy(entry, ways)
             found = self._client.find_workload(entry.consumer_uuid)
             is_uncertain = self._client.may_change(entry.consumer_uuid)
@@ -77,10 +73,10 @@ class RmdEnforcer(base.Enforcer):
 
     def release(self, entry: assignment.Entry) -> None:
         if entry.assignments and not any(
-            one.resource_class == WAYS for one in entry.assignments
+            one.resource_class == rdt.WAYS for one in entry.assignments
         ):
             return
-        with self._translated(entry, 0):
+        with self._translated(entry):
             self._client.delete_workload(entry.consumer_uuid)
 
     def list_applied(self) -> frozenset[str]:
@@ -104,7 +100,7 @@ class RmdEnforcer(base.Enforcer):
         held = {
             one.rp_key: one.amount
             for one in entry.assignments
-            if one.resource_class == WAYS
+            if one.resource_class == rdt.WAYS
         }
         if len(set(held.values())) > 1:
             self._refuse(
@@ -141,7 +137,7 @@ class RmdEnforcer(base.Enforcer):
                 entry,
                 f'RMD policy {name} stands for {policy.min_ways} to '
                 f'{policy.max_ways} ways, but the flavor asks for '
-                f'resources:{WAYS}={ways}; make them equal',
+                f'resources:{rdt.WAYS}={ways}; make them equal',
             )
 
     def _check_domains(
@@ -152,11 +148,11 @@ class RmdEnforcer(base.Enforcer):
         RMD gives ways of the caches that the CPUs use, whatever was
         claimed.
         """
-        given = {f'{_KEY_PREFIX}{cache_id}' for cache_id in masks}
+        given = {rdt.make_l3_key(cache_id) for cache_id in masks}
         claimed = {
             one.rp_key
             for one in entry.assignments
-            if one.resource_class == WAYS
+            if one.resource_class == rdt.WAYS
         }
         if given != claimed:
             self._client.delete_workload(entry.consumer_uuid)
@@ -168,26 +164,15 @@ class RmdEnforcer(base.Enforcer):
             )
 
     @contextlib.contextmanager
-    def _translated(
-        self, entry: assignment.Entry, ways: int
-    ) -> Iterator[None]:
+    def _translated(self, entry: assignment.Entry) -> Iterator[None]:
         try:
             yield
         except _BUSY as err:
-            raise exception.CapacityExceeded(
-                host=self.host,
-                consumer_uuid=entry.consumer_uuid,
-                shortfalls=[
-                    exception.Shortfall(
-                        rp_uuid=one.rp_uuid,
-                        resource_class=one.resource_class,
-                        requested=ways,
-                        available=0,
-                        reason=f'something else on the host uses it: {err}',
-                    )
-                    for one in entry.assignments
-                    if one.resource_class == WAYS
-                ],
+            raise rdt.make_busy(
+                self.host,
+                entry.consumer_uuid,
+                rdt.pick(entry.assignments, rdt.WAYS),
+                f'something else on the host uses it: {err}',
             ) from err
         except errors.RmdError as err:
             raise exception.EnforcementFailed(
@@ -199,23 +184,12 @@ class RmdEnforcer(base.Enforcer):
 
     def _refuse_bare_class(self, entry: assignment.Entry) -> NoReturn:
         """RMD makes a class of service for ways, and for nothing else."""
-        raise exception.ConstraintsViolated(
-            host=self.host,
-            consumer_uuid=entry.consumer_uuid,
-            shortfalls=[
-                exception.Shortfall(
-                    rp_uuid=one.rp_uuid,
-                    resource_class=one.resource_class,
-                    requested=one.amount,
-                    available=0,
-                    reason='RMD gives a class of service together with '
-                    f'cache ways only; ask for resources:{WAYS} too (it '
-                    'brings the class by itself)',
-                    is_permanent=True,
-                )
-                for one in entry.assignments
-                if one.resource_class == CLOS
-            ],
+        raise rdt.make_violated(
+            self.host,
+            entry.consumer_uuid,
+            rdt.pick(entry.assignments, rdt.CLOS),
+            'RMD gives a class of service together with cache ways only; ask '
+            f'for resources:{rdt.WAYS} too (it brings the class by itself)',
         )
 
     def _refuse(self, entry: assignment.Entry, reason: str) -> None:
@@ -243,9 +217,9 @@ def _is_in_force(
 def _take_over(
     one: assignment.Assignment, masks: dict[int, int]
 ) -> assignment.Assignment:
-    if one.resource_class != WAYS:
+    if one.resource_class != rdt.WAYS:
         return one
-    cache_id = int(one.rp_key.removeprefix(_KEY_PREFIX))
+    cache_id = rdt.find_domain(one)
     mask = bitmask.format_mask(masks[cache_id])
     return dataclasses.replace(one, units={'mask': mask})
 

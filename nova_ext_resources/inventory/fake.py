@@ -28,6 +28,7 @@ from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
 
 
 class FakeInventory(base.InventoryProvider):
@@ -54,12 +55,12 @@ class FakeInventory(base.InventoryProvider):
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (
             resource.ResourceDefinition(
-                name=rmd.CLOS,
+                name=rdt.CLOS,
                 units='classes of service',
                 description='Made-up classes of service.',
             ),
             resource.ResourceDefinition(
-                name=rmd.WAYS,
+                name=rdt.WAYS,
                 type='cache_ways',
                 units='ways',
                 description='Made-up ways of a last-level cache.',
@@ -90,27 +91,27 @@ class FakeInventory(base.InventoryProvider):
     def _make_rdt(self) -> provider.HostProvider:
         total = self.options.num_closids
         return provider.HostProvider(
-            key='RDT',
+            key=rdt.RDT,
             inventories={
-                rmd.CLOS: inventory_obj.Inventory(
+                rdt.CLOS: inventory_obj.Inventory(
                     total=total, reserved=rmd.KEPT_CLOSIDS, max_unit=1
                 )
             },
-            units={rmd.CLOS: {'free': total - rmd.KEPT_CLOSIDS}},
+            units={rdt.CLOS: {'free': total - rmd.KEPT_CLOSIDS}},
         )
 
     def _make_cache(self, cache_id: int) -> provider.HostProvider:
         ways, reserved = self.options.ways, self.options.reserved_ways
         free = bitmask.make_run(reserved, ways - reserved)
         return provider.HostProvider(
-            key=f'L3_{cache_id}',
-            parent_key='RDT',
-            inventories={rmd.WAYS: inventory_obj.Inventory(total=ways)},
-            trackers={rmd.WAYS: 'cache_ways'},
-            units={rmd.WAYS: {'free': bitmask.format_mask(free)}},
-            implied={rmd.WAYS: rmd.CLOS},
+            key=rdt.make_l3_key(cache_id),
+            parent_key=rdt.RDT,
+            inventories={rdt.WAYS: inventory_obj.Inventory(total=ways)},
+            trackers={rdt.WAYS: 'cache_ways'},
+            units={rdt.WAYS: {'free': bitmask.format_mask(free)}},
+            implied={rdt.WAYS: rdt.CLOS},
             cpus=self._list_cpus(cache_id),
-            traits=frozenset({rmd.CAT_TRAIT}),
+            traits=frozenset({rdt.CAT_TRAIT}),
         )
 
     def _list_cpus(self, cache_id: int) -> str:

@@ -29,6 +29,7 @@ from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
 from nova_ext_resources.resctrl import bandwidth
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
@@ -36,14 +37,6 @@ from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.resctrl import topology
-
-CLOS = 'CUSTOM_RDT_CLOS'
-WAYS = 'CUSTOM_LLC_WAYS'
-PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
-MBPS = 'CUSTOM_MEMORY_BANDWIDTH_MBPS'
-
-#: os-traits has none for cache allocation.
-CAT_TRAIT = 'CUSTOM_RDT_L3_CAT'
 
 #: Resource class, inventory, tracker, facts for it.
 Offer: TypeAlias = tuple[
@@ -74,35 +67,7 @@ class ResctrlInventory(base.InventoryProvider):
         self._groups = groups.Groups(self._files)
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        return (
-            resource.ResourceDefinition(
-                name=CLOS,
-                units='classes of service',
-                description='Classes of service of the CPU (RDT): every '
-                'server with cache ways of its own takes one.',
-            ),
-            resource.ResourceDefinition(
-                name=WAYS,
-                type='cache_ways',
-                units='ways',
-                description='Ways of one last-level cache, for this server '
-                'alone and side by side.',
-            ),
-            resource.ResourceDefinition(
-                name=PERCENT,
-                type='bandwidth',
-                units='percent',
-                description='Memory bandwidth of the CPUs of one last-level '
-                'cache, in percent of what they could use.',
-            ),
-            resource.ResourceDefinition(
-                name=MBPS,
-                type='bandwidth',
-                units='MB/s',
-                description='Memory bandwidth of the CPUs of one last-level '
-                'cache.',
-            ),
-        )
+        return rdt.define(rdt.CLOS, rdt.WAYS, rdt.PERCENT, rdt.MBPS)
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         try:
@@ -142,15 +107,15 @@ class ResctrlInventory(base.InventoryProvider):
                 if one is not None
             ]
             yield provider.HostProvider(
-                key=f'L3_{domain}',
-                parent_key='RDT',
+                key=rdt.make_l3_key(domain),
+                parent_key=rdt.RDT,
                 inventories={name: given for name, given, _, _ in offers},
                 trackers={name: kind for name, _, kind, _ in offers},
                 units={name: units for name, _, _, units in offers},
-                implied={name: CLOS for name, *_ in offers},
+                implied={name: rdt.CLOS for name, *_ in offers},
                 cpus=bitmask.format_list(host.cpus[domain]),
                 traits=frozenset(
-                    CAT_TRAIT for name, *_ in offers if name == WAYS
+                    rdt.CAT_TRAIT for name, *_ in offers if name == rdt.WAYS
                 ),
             )
 
@@ -161,9 +126,9 @@ class ResctrlInventory(base.InventoryProvider):
             return None
         unit = bandwidth.find_unit(info, max(values.values()))
         if unit is bandwidth.Unit.PERCENT:
-            total, name = bandwidth.MAX_PERCENT, PERCENT
+            total, name = bandwidth.MAX_PERCENT, rdt.PERCENT
         else:
-            total, name = self.options.memory_bandwidth, MBPS
+            total, name = self.options.memory_bandwidth, rdt.MBPS
         step = bandwidth.find_step(info, unit)
         least = bandwidth.round_up(
             max(bandwidth.to_amount(unit, info.minimum), 1), step
@@ -185,17 +150,17 @@ def _offer_ways(
         return None
     free = layout.make_domain(tree, domain, host).free
     given = inventory_obj.Inventory(total=cache.ways, min_unit=cache.min_bits)
-    return WAYS, given, 'cache_ways', {'free': bitmask.format_mask(free)}
+    return rdt.WAYS, given, 'cache_ways', {'free': bitmask.format_mask(free)}
 
 
 def _make_rdt(tree: groups.Tree) -> provider.HostProvider:
     total = tree.info.num_closids
     return provider.HostProvider(
-        key='RDT',
+        key=rdt.RDT,
         inventories={
-            CLOS: inventory_obj.Inventory(
+            rdt.CLOS: inventory_obj.Inventory(
                 total=total, reserved=KEPT_CLOSIDS, max_unit=1
             )
         },
-        units={CLOS: {'free': max(total - tree.used_closids, 0)}},
+        units={rdt.CLOS: {'free': max(total - tree.used_closids, 0)}},
     )

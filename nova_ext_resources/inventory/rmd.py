@@ -23,16 +23,10 @@ from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
 from nova_ext_resources.rmd import client as rmd_client
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.rmd import values
-
-CLOS = 'CUSTOM_RDT_CLOS'
-WAYS = 'CUSTOM_LLC_WAYS'
-
-#: os-traits has no trait for cache allocation; on the providers of ways, so
-#: that a flavor's ``trait:CUSTOM_RDT_L3_CAT=required`` meets it there.
-CAT_TRAIT = 'CUSTOM_RDT_L3_CAT'
 
 #: RMD keeps the default class and ``COS1``, even if it is not configured.
 KEPT_CLOSIDS = 2
@@ -48,21 +42,7 @@ class RmdInventory(base.InventoryProvider):
         self._client = rmd_client.from_options(options)
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        return (
-            resource.ResourceDefinition(
-                name=CLOS,
-                units='classes of service',
-                description='Classes of service of the CPU (RDT): every '
-                'server with cache ways of its own takes one.',
-            ),
-            resource.ResourceDefinition(
-                name=WAYS,
-                type='cache_ways',
-                units='ways',
-                description='Ways of one last-level cache, for this server '
-                'alone and side by side.',
-            ),
-        )
+        return rdt.define(rdt.CLOS, rdt.WAYS)
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         try:
@@ -83,13 +63,13 @@ class RmdInventory(base.InventoryProvider):
     def _make_rdt(self, used: int) -> provider.HostProvider:
         total = self._client.num_closids
         return provider.HostProvider(
-            key='RDT',
+            key=rdt.RDT,
             inventories={
-                CLOS: inventory_obj.Inventory(
+                rdt.CLOS: inventory_obj.Inventory(
                     total=total, reserved=KEPT_CLOSIDS, max_unit=1
                 )
             },
-            units={CLOS: {'free': max(total - KEPT_CLOSIDS - used, 0)}},
+            units={rdt.CLOS: {'free': max(total - KEPT_CLOSIDS - used, 0)}},
         )
 
 
@@ -102,12 +82,12 @@ def _make_cache(cache: values.Cache) -> provider.HostProvider:
         )
     free = cache.free.get(values.GUARANTEED, 0)
     return provider.HostProvider(
-        key=f'L3_{cache.cache_id}',
-        parent_key='RDT',
-        inventories={WAYS: inventory_obj.Inventory(total=cache.ways)},
-        trackers={WAYS: 'cache_ways'},
-        units={WAYS: {'free': bitmask.format_mask(free)}},
-        implied={WAYS: CLOS},
+        key=rdt.make_l3_key(cache.cache_id),
+        parent_key=rdt.RDT,
+        inventories={rdt.WAYS: inventory_obj.Inventory(total=cache.ways)},
+        trackers={rdt.WAYS: 'cache_ways'},
+        units={rdt.WAYS: {'free': bitmask.format_mask(free)}},
+        implied={rdt.WAYS: rdt.CLOS},
         cpus=bitmask.format_list(cache.cpus),
-        traits=frozenset({CAT_TRAIT}),
+        traits=frozenset({rdt.CAT_TRAIT}),
     )

@@ -54,6 +54,8 @@ class HostProvider:
         class of service
     :ivar cpus: the CPUs that it is local to, as a list like ``0-11,24-35``;
         '' when it is local to none
+    :ivar follows_tasks: whether the units serve a server wherever its
+        threads run, pinned or not
     :ivar traits: without the owner trait
     """
 
@@ -66,6 +68,7 @@ class HostProvider:
     )
     implied: Mapping[str, str] = dataclasses.field(default_factory=dict)
     cpus: str = ''
+    follows_tasks: bool = False
     traits: frozenset[str] = frozenset()
 
     def make_rp_uuid(self, node: Node) -> str:

@@ -26,6 +26,7 @@ host. The document is JSON, too::
                     "s": STATE,
                     "i": [RP_UUID, CLASS],
                     "c": CPUS,
+                    "f": 1,
                 }
             }
         },
@@ -34,8 +35,9 @@ host. The document is JSON, too::
 
 in this order. ``f`` sums up the host, so that who compares hosts need not
 read on. ``i`` is there when a server that holds the class also holds one
-unit of that other class, ``c`` when the units serve these CPUs only. Readers
-take a document of another version as absent.
+unit of that other class, ``c`` when the units serve these CPUs only, ``f``
+when they follow the threads of a server whose CPUs float. Readers take a
+document of another version as absent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,6 +78,8 @@ def encode(view: view_obj.HostView) -> str:
             record['i'] = list(tracked.implied)
         if tracked.cpus is not None:
             record['c'] = tracked.cpus
+        if tracked.follows_tasks:
+            record['f'] = 1
         providers.setdefault(rp_uuid, {})[resource_class] = record
         total = totals.setdefault(resource_class, [0, 0])
         total[0] += tracked.state.free
@@ -168,6 +172,7 @@ def _read(
             state=state,
             implied=(str(implied[0]), str(implied[1])) if implied else None,
             cpus=cpus,
+            follows_tasks=bool(record.get('f')),
         )
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         return None

@@ -65,6 +65,7 @@ class Tracked:
         this one holds one unit too
     :ivar cpus: list of the CPUs that the units serve; None when they serve
         the whole host
+    :ivar follows_tasks: whether they also serve a server whose CPUs float
     """
 
     tracker: str
@@ -72,6 +73,7 @@ class Tracked:
     inventory: inventory_obj.Inventory | None = None
     implied: tuple[str, str] | None = None
     cpus: str | None = None
+    follows_tasks: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

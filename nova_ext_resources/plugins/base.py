@@ -18,7 +18,7 @@ page in the documentation.
 """
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from oslo_config import cfg
@@ -28,6 +28,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import share
 from nova_ext_resources.objects import view as view_obj
 
 
@@ -70,8 +71,9 @@ class InventoryProvider(abc.ABC):
 class Tracker(abc.ABC):
     """Knows how units are counted and given out. Pure: no I/O, no clock."""
 
-    #: Attribute of ``resource:CLASS:ATTRIBUTE`` -> the values that it takes.
-    ATTRIBUTES: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    #: Attribute of ``resource:CLASS:ATTRIBUTE`` -> a regular expression that
+    #: its whole value must match.
+    ATTRIBUTES: ClassVar[Mapping[str, str]] = {}
 
     #: Whether a server's units mean nothing until an enforcer acts.
     NEEDS_ENFORCER: ClassVar[bool] = False
@@ -133,6 +135,25 @@ class Tracker(abc.ABC):
     ) -> view_obj.State:
         """Take units back that ``take`` gave."""
 
+    def read_attributes(
+        self, amount: int, attributes: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """Give what the flavor's attributes add to the units of a server.
+
+        JSON types only, such as ``{'max': 6}``; they go into the ledger
+        beside the units that ``take`` gives.
+
+        :param attributes: attribute -> value, as the flavor has them
+        :raises ValueError: such an amount cannot have them; says why
+        """
+        unknown = sorted(set(attributes) - set(self.ATTRIBUTES))
+        if unknown:
+            known = ', '.join(sorted(self.ATTRIBUTES)) or 'none'
+            raise ValueError(
+                f'it has no attribute {", ".join(unknown)}; known: {known}'
+            )
+        return {}
+
     def from_dict(self, data: Mapping[str, Any]) -> view_obj.State:
         """Read what the state's ``to_dict`` wrote.
 
@@ -173,9 +194,14 @@ class Enforcer(abc.ABC):
     #: Resource classes that it puts into force; None stands for any.
     RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset()
 
+    #: Gives what all servers of the host hold, by uuid, without I/O; the
+    #: host sets it before anything else.
+    list_entries: Callable[[], Mapping[str, assignment.Entry]]
+
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         self.options = options
         self.host = host
+        self.list_entries = dict
 
     @abc.abstractmethod
     def apply(
@@ -216,3 +242,22 @@ class Enforcer(abc.ABC):
         apply it again.
         """
         return True
+
+    def list_shares(self) -> tuple[share.Share, ...]:
+        """Give what may be moved between servers while they run.
+
+        No I/O: tells what was last put into force, or looked at.
+        """
+        return ()
+
+    def set_shares(self, shares: Sequence[share.Share]) -> None:
+        """Change what servers have of one class of one provider.
+
+        Those of the same class and provider that are not named keep theirs.
+
+        :raises EnforcementFailed: an amount is outside of what was sold, or
+            there is not as much in all; nothing is changed, or the kernel
+            refused one, and the next look shows how far it got
+        """
+        if shares:
+            raise NotImplementedError(f'{type(self).__name__} has no shares')

@@ -103,13 +103,13 @@ def load_grammar() -> extra_specs.Grammar:
     host has enabled. Whoever enables one that is broken is told where it is
     loaded to be used; here it is left out.
     """
-    attributes: dict[str, tuple[str, ...]] = {}
+    patterns: dict[str, dict[str, None]] = {}
     for own in _read_all(TRACKERS, 'ATTRIBUTES').values():
-        for name, choices in own.items():
-            known = attributes.get(name, ())
-            attributes[name] = tuple(dict.fromkeys((*known, *choices)))
+        for name, pattern in own.items():
+            patterns.setdefault(name, {})[pattern] = None
     return extra_specs.Grammar(
-        attributes=attributes, enforcers=_read_all(ENFORCERS, 'EXTRA_SPECS')
+        attributes={name: '|'.join(one) for name, one in patterns.items()},
+        enforcers=_read_all(ENFORCERS, 'EXTRA_SPECS'),
     )
 
 

@@ -156,13 +156,17 @@ class Judge:
                 free += fit.free
                 if 'i' in record:
                     implied.add(tuple(record['i']))
-                if 'c' in record:
+                if 'c' in record and not self._follows(record):
                     domains.append(bitmask.parse_list(record['c']))
             if implied and not self._has_all(document, allocations, implied):
                 return None
         except _GARBLED:
             return _UNKNOWN, []
         return (places, loss, free), domains
+
+    def _follows(self, record: Mapping[str, Any]) -> bool:
+        """Tell whether the units serve a floating server anywhere."""
+        return self.sizes == () and bool(record.get('f'))
 
     def _has_all(
         self,

@@ -78,7 +78,7 @@ class CacheWaysTracker(base.Tracker):
     ways, other pools, and groups of other software.
     """
 
-    ATTRIBUTES = {'pool': ('guaranteed',)}  # noqa: RUF012
+    ATTRIBUTES = {'pool': 'guaranteed'}  # noqa: RUF012
     STATE = CacheWaysState
     NEEDS_ENFORCER = True
     IS_CPU_LOCAL = True

@@ -13,6 +13,7 @@
 """Makes values for tests: everything has a default that works."""
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
@@ -100,17 +101,23 @@ def make_request(
     *,
     cpus: Sequence[int] | None = (0, 1),
     asked: Mapping[str, int] | None = None,
+    attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> assignment.ClaimRequest:
+    needs = make_requirement(_=asked) if asked else make_requirement()
     return assignment.ClaimRequest(
         consumer_uuid=uuidsentinel.server,
         allocations={L3_0: {WAYS: 4}} if allocations is None else allocations,
-        requirement=make_requirement(_=asked) if asked else make_requirement(),
+        requirement=dataclasses.replace(needs, attributes=attributes or {}),
         cpus=None if cpus is None else frozenset(cpus),
     )
 
 
 def make_ways(
-    free: int = 0x7FF, taken: int = 0, *, cpus: str | None = CPUS[0]
+    free: int = 0x7FF,
+    taken: int = 0,
+    *,
+    cpus: str | None = CPUS[0],
+    follows_tasks: bool = False,
 ) -> view.Tracked:
     """Make a cache domain of 11 ways, of which ``free`` are free."""
     ways = free | taken
@@ -120,6 +127,7 @@ def make_ways(
         inventory=make_inventory(11),
         implied=(RDT, CLOS),
         cpus=cpus,
+        follows_tasks=follows_tasks,
     )
 
 
@@ -134,11 +142,17 @@ def make_count(
 
 
 def make_view(
-    free: Sequence[int] = (0x7FF, 0x7FF), *, clos: int = 6, seats: int = 0
+    free: Sequence[int] = (0x7FF, 0x7FF),
+    *,
+    clos: int = 6,
+    seats: int = 0,
+    follows_tasks: bool = False,
 ) -> view.HostView:
     """Make a host with one cache domain per mask of free ways."""
     tracked = {
-        (DOMAINS[i], WAYS): make_ways(mask, cpus=CPUS[i])
+        (DOMAINS[i], WAYS): make_ways(
+            mask, cpus=CPUS[i], follows_tasks=follows_tasks
+        )
         for i, mask in enumerate(free)
     }
     tracked[RDT, CLOS] = make_count(clos)

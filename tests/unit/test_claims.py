@@ -28,6 +28,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view
 from nova_ext_resources.plugins import base as plugin_base
+from nova_ext_resources.trackers import cache_ways
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies
@@ -90,6 +91,13 @@ def take(
     return claims.take(host, request, TRACKERS)
 
 
+class Coded(cache_ways.CacheWaysTracker):
+    def read_attributes(
+        self, amount: int, attributes: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        return attributes
+
+
 class TestTake(base.TestCase):
     def test_a_server_with_ways_takes_a_class_of_service_too(self) -> None:
         _host, held = take(builders.make_view())
@@ -108,6 +116,18 @@ class TestTake(base.TestCase):
             ),
             held,
         )
+
+    def test_attributes_of_the_flavor_go_along_with_the_units(self) -> None:
+        request = builders.make_request(
+            attributes={builders.WAYS: {'code': '1'}}
+        )
+
+        _host, held = claims.take(
+            builders.make_view(), request, {**TRACKERS, 'cache_ways': Coded()}
+        )
+
+        self.assertEqual({'mask': 'f', 'code': '1'}, held[0].units)
+        self.assertEqual({}, held[1].units)
 
     def test_one_class_of_service_serves_all_its_domains(self) -> None:
         host, _held = take(

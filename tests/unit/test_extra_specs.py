@@ -24,7 +24,7 @@ from tests.unit import builders
 from tests.unit import strategies  # noqa: F401
 
 GRAMMAR = extra_specs.Grammar(
-    attributes={'pool': ('guaranteed', 'burst')},
+    attributes={'pool': 'guaranteed|burst', 'max': '[1-9][0-9]*'},
     enforcers={'rmd': {'policy': '[a-z]{1,16}', 'max': '[1-9][0-9]*'}},
 )
 
@@ -220,7 +220,7 @@ class TestAttributes(Refusals):
     ) -> None:
         key = 'resource:CUSTOM_LLC_WAYS:colour'
 
-        self.assert_refused(key, 'red', 'known: pool')
+        self.assert_refused(key, 'red', 'known: max, pool')
         self.assert_refused_alone(key, 'red')
 
     def test_an_unknown_value_is_refused_and_the_known_are_named(
@@ -228,7 +228,7 @@ class TestAttributes(Refusals):
     ) -> None:
         for value in ('', 'Burst', 'burst ', 'burst\n', 'gold'):
             key = 'resource:CUSTOM_LLC_WAYS:pool'
-            self.assert_refused(key, value, 'one of burst, guaranteed')
+            self.assert_refused(key, value, 'must match guaranteed|burst')
             self.assert_refused_alone(key, value)
 
     def test_an_attribute_of_what_is_not_asked_for_is_refused(self) -> None:

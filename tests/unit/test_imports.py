@@ -35,6 +35,10 @@ LAYERS: tuple[frozenset[str], ...] = (
             'reservation',
             'server_locks',
             'service',
+            'monitoring',
+            'metrics',
+            'health',
+            'tuning',
         }
     ),
     frozenset({'trackers', 'claims', 'claim_tests', 'inventory', 'enforcers'}),
@@ -47,6 +51,9 @@ LAYERS: tuple[frozenset[str], ...] = (
             'conf',
             'option_values',
             'exception',
+            'shares',
+            'alarms',
+            'rdt',
         }
     ),
 )

@@ -43,6 +43,16 @@ class TestCacheAffinity(base.TestCase):
         self.assertEqual([], self.find(FIRST, [3, 27]))
         self.assertEqual([], self.find(SECOND, [12, 47]))
 
+    def test_units_that_follow_threads_serve_a_floating_server(self) -> None:
+        test = cache_affinity.CacheAffinityTest(builders.make_trackers())
+        host = builders.make_view(follows_tasks=True)
+
+        floating = builders.make_request(FIRST, cpus=None)
+        pinned = builders.make_request(FIRST, cpus=[12])
+
+        self.assertEqual([], list(test.shortfalls(host, floating)))
+        self.assertEqual(1, len(list(test.shortfalls(host, pinned))))
+
     def test_ways_of_another_domain_are_reported(self) -> None:
         [shortfall] = self.find(FIRST, [12, 13])
 

@@ -50,3 +50,17 @@ class TestGranularity(base.TestCase):
         )
 
         self.assertEqual([], self.find(tracked, 99))
+
+    def test_an_attribute_that_the_tracker_cannot_give_is_reported(
+        self,
+    ) -> None:
+        test = granularity.GranularityTest(builders.make_trackers())
+        request = builders.make_request(
+            {PLACE[0]: {PLACE[1]: 2}}, attributes={PLACE[1]: {'max': '4'}}
+        )
+        host = view.HostView(tracked={PLACE: builders.make_count(12)})
+
+        [shortfall] = test.shortfalls(host, request)
+
+        self.assertIn('no attribute max; known: none', shortfall.reason)
+        self.assertTrue(shortfall.is_permanent)

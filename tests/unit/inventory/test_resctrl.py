@@ -14,18 +14,18 @@ from typing import Any
 
 from nova_ext_resources import exception
 from nova_ext_resources.inventory import resctrl
-from nova_ext_resources.inventory import rmd
 from nova_ext_resources.objects import provider
 from nova_ext_resources.plugins import base as plugin_base
 from nova_ext_resources.plugins import loader
+from nova_ext_resources import rdt
 from nova_ext_resources.testing import resctrl as machines
 from tests import base
 from tests.unit.inventory import contract
 
-CLOS = resctrl.CLOS
-WAYS = resctrl.WAYS
-PERCENT = resctrl.PERCENT
-MBPS = resctrl.MBPS
+CLOS = rdt.CLOS
+WAYS = rdt.WAYS
+PERCENT = rdt.PERCENT
+MBPS = rdt.MBPS
 
 
 class ResctrlTestCase(contract.InventoryProviderContract):
@@ -104,9 +104,6 @@ class SkylakeTest(ResctrlTestCase):
         # A host may change its backend without new uuids in placement.
         found = self.find()
 
-        self.assertEqual(rmd.WAYS, WAYS)
-        self.assertEqual(rmd.CLOS, CLOS)
-        self.assertEqual(rmd.CAT_TRAIT, resctrl.CAT_TRAIT)
         self.assertEqual('RDT', found['L3_0'].parent_key)
         self.assertEqual(CLOS, found['L3_0'].implied[WAYS])
 

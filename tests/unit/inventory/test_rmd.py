@@ -17,12 +17,13 @@ from nova_ext_resources import exception
 from nova_ext_resources.inventory import rmd
 from nova_ext_resources.objects import provider
 from nova_ext_resources.plugins import base as plugins_base
+from nova_ext_resources import rdt
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit.inventory import contract
 
-WAYS = rmd.WAYS
-CLOS = rmd.CLOS
+WAYS = rdt.WAYS
+CLOS = rdt.CLOS
 
 
 class RmdInventoryTest(contract.InventoryProviderContract):

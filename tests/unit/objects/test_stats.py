@@ -36,10 +36,13 @@ counts = st.builds(
     st.integers(min_value=0, max_value=1000),
 )
 ways = st.builds(
-    lambda free, taken, cpus: builders.make_ways(free, taken, cpus=cpus),
+    lambda free, taken, cpus, follows: builders.make_ways(
+        free, taken, cpus=cpus, follows_tasks=follows
+    ),
     strategies.masks,
     strategies.masks,
     st.sampled_from([None, '', *builders.CPUS]),
+    st.booleans(),
 )
 views = st.builds(
     lambda tracked: view.HostView(tracked=tracked),

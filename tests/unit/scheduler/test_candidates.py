@@ -130,6 +130,19 @@ class ChooseTestCase(base.TestCase):
         self.assertEqual([], choose(document, sizes=()))
         self.assertIn('hw:cpu_policy=dedicated', explain(document, sizes=()))
 
+    def test_a_floating_server_gets_ways_that_follow_its_threads(self) -> None:
+        document = publish(builders.make_view([0x3, 0xF], follows_tasks=True))
+
+        self.assertEqual([ON_1], choose(document, sizes=()))
+        self.assertNotIn('float', explain(document, sizes=()))
+
+    def test_a_pinned_server_gets_them_where_its_cpus_are(self) -> None:
+        document = publish(builders.make_view(follows_tasks=True))
+
+        kept = choose(document, free=[{0}, set(range(12, 24))])
+
+        self.assertEqual([ON_1], kept)
+
     def test_a_floating_server_gets_what_serves_the_whole_host(self) -> None:
         seat = make_candidate({builders.POOL: {builders.SEATS: 1}})
         document = publish(builders.make_view(seats=1))

@@ -20,6 +20,7 @@ import abc
 from collections.abc import Mapping
 import dataclasses
 import json
+import re
 from typing import Any, TypeAlias
 
 import hypothesis
@@ -242,10 +243,20 @@ class TrackerContract(base.TestCase):
 
         self.assertEqual(needs_facts, self.tracker.NEEDS_FACTS)
 
-    def test_each_attribute_has_values_to_choose_from(self) -> None:
-        for attribute, values in self.tracker.ATTRIBUTES.items():
+    def test_each_attribute_has_a_pattern_of_its_values(self) -> None:
+        for attribute, pattern in self.tracker.ATTRIBUTES.items():
             self.assertRegex(attribute, '^[a-z][a-z_]*$')
-            self.assertTrue(values)
+            self.assertIsNone(re.fullmatch(pattern, ''))
+
+    def test_no_attributes_add_no_units(self) -> None:
+        self.assertEqual({}, self.tracker.read_attributes(1, {}))
+
+    def test_refuses_an_attribute_that_it_does_not_have(self) -> None:
+        error = self.assertRaises(
+            ValueError, self.tracker.read_attributes, 1, {'colour': 'red'}
+        )
+
+        self.assertIn('no attribute colour', str(error))
 
     def draw_amount(self, data: st.DataObject, state: view.State) -> int:
         """Choose an amount that fits."""
