@@ -53,6 +53,7 @@ NOT_IN_FORCE = 'not_in_force'
 ENFORCER_FAILED = 'enforcer_failed'
 RESCTRL_MISSING = 'resctrl_missing'
 HEALING_FAILED = 'healing_failed'
+STALLED = 'stalled'
 RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
@@ -89,6 +90,11 @@ def _list_kinds() -> Iterator[Kind]:
             HEALING_FAILED,
             '',
             'The comparison of what was sold with what is in force broke off.',
+        ),
+        (
+            STALLED,
+            '',
+            'Nobody has looked at the host for a long time.',
         ),
     ):
         yield Kind(

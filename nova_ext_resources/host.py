@@ -119,6 +119,15 @@ class HostResources:
         return self._problems
 
     @property
+    def has_cut_stats(self) -> bool:
+        """Whether the scheduler sees totals only, see :meth:`stats`."""
+        return self._has_cut_stats
+
+    @property
+    def ledger_status(self) -> ledger_mod.Status:
+        return self._ledger.status
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing waits to be mended."""
         return not self._problems and all(
@@ -311,6 +320,7 @@ class HostResources:
 
     def heal(self) -> None:
         """See :func:`.healing.heal`."""
+        self._ledger.retry()
         self._report(healing.heal(self))
 
     def clear(

@@ -20,6 +20,8 @@ same ledger is refused; reading it with the ``sqlite3`` tool is fine.
 
 from collections.abc import Iterable, Iterator
 import contextlib
+import dataclasses
+import datetime
 import fcntl
 import json
 import operator
@@ -27,6 +29,8 @@ import os
 import sqlite3
 import threading
 from typing import Any, TextIO
+
+from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -64,6 +68,18 @@ _MAKE_WRITABLE = (
 _CLOSE_OTHERS = 'Close what else writes to it, such as the sqlite3 tool.'
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """How writing goes, for health checks.
+
+    :ivar last_success_at: when it was last written; aware, UTC
+    :ivar failure: why it could not be written the last time, '' if it could
+    """
+
+    last_success_at: datetime.datetime
+    failure: str = ''
+
+
 class Ledger:
     """Stores and gives back :class:`~.assignment.Entry`.
 
@@ -83,6 +99,19 @@ class Ledger:
             except BaseException:
                 self._guard.close()
                 raise
+        self._status = Status(last_success_at=_read_clock())
+
+    @property
+    def status(self) -> Status:
+        return self._status
+
+    def retry(self) -> None:
+        """After a failure, find out whether it is over; raises nothing."""
+        if self._status.failure:
+            with contextlib.suppress(exception.LedgerError):
+                # Writes a page of the file, and changes nothing.
+                with self._transaction() as db:
+                    db.execute(f'PRAGMA user_version = {VERSION}')
 
     def list_entries(self) -> dict[str, assignment.Entry]:
         """Give all entries by consumer uuid.
@@ -206,16 +235,21 @@ class Ledger:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated('cannot be written'):
-            self._db.execute('BEGIN IMMEDIATE')
-            try:
-                yield self._db
-                self._db.execute('COMMIT')
-            except BaseException:
-                # A full disk ends the transaction by itself.
-                if self._db.in_transaction:
-                    self._db.execute('ROLLBACK')
-                raise
+        try:
+            with self._lock, self._translated('cannot be written'):
+                self._db.execute('BEGIN IMMEDIATE')
+                try:
+                    yield self._db
+                    self._db.execute('COMMIT')
+                except BaseException:
+                    # A full disk ends the transaction by itself.
+                    if self._db.in_transaction:
+                        self._db.execute('ROLLBACK')
+                    raise
+        except exception.LedgerError as err:
+            self._status = dataclasses.replace(self._status, failure=str(err))
+            raise
+        self._status = Status(last_success_at=_read_clock())
 
     @contextlib.contextmanager
     def _translated(self, what: str) -> Iterator[None]:
@@ -234,6 +268,11 @@ class Ledger:
                 'keep what they have; new ones are refused until this is '
                 f'mended. {_advise(err)}',
             ) from err
+
+
+def _read_clock() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now
 
 
 #: What SQLite says of the file system, not of the contents of the file.

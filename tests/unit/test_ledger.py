@@ -412,3 +412,68 @@ class FullDiskTest(LedgerTestCase):
             {f'server-{number}' for number in range(written)},
             set(self.open().list_entries()),
         )
+
+
+class StatusTest(LedgerTestCase):
+    """What health checks are told of writing."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.ledger = self.open()
+
+    def break_off(self) -> None:
+        self.ledger._db.execute('PRAGMA query_only = 1')
+        self.assertRaises(exception.LedgerError, self.ledger.put, make_entry())
+
+    def test_a_ledger_that_was_opened_works(self) -> None:
+        self.assertEqual('', self.ledger.status.failure)
+
+    def test_a_failure_is_kept_with_the_time_of_the_last_success(self) -> None:
+        before = self.ledger.status
+
+        self.break_off()
+
+        self.assertIn('readonly', self.ledger.status.failure)
+        self.assertEqual(
+            before.last_success_at, self.ledger.status.last_success_at
+        )
+
+    def test_a_success_ends_it(self) -> None:
+        before = self.ledger.status
+        self.break_off()
+        self.ledger._db.execute('PRAGMA query_only = 0')
+
+        self.ledger.put(make_entry())
+
+        self.assertEqual('', self.ledger.status.failure)
+        self.assertLess(
+            before.last_success_at, self.ledger.status.last_success_at
+        )
+
+    def test_trying_again_finds_out_that_it_goes_on(self) -> None:
+        self.break_off()
+
+        self.ledger.retry()
+
+        self.assertIn('readonly', self.ledger.status.failure)
+
+    def test_trying_again_finds_out_that_it_is_over(self) -> None:
+        self.ledger.put(make_entry())
+        self.break_off()
+        self.ledger._db.execute('PRAGMA query_only = 0')
+        entries = self.ledger.list_entries()
+        size = os.path.getsize(f'{self.ledger.path}-wal')
+
+        self.ledger.retry()
+
+        self.assertEqual('', self.ledger.status.failure)
+        self.assertEqual(entries, self.ledger.list_entries())
+        # Something was really written, and not only asked for.
+        self.assertLess(size, os.path.getsize(f'{self.ledger.path}-wal'))
+
+    def test_while_nothing_fails_nothing_is_tried_again(self) -> None:
+        before = self.ledger.status
+
+        self.ledger.retry()
+
+        self.assertIs(before, self.ledger.status)

@@ -1,0 +1,384 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How a host is: when each part last worked, and what is wrong now.
+
+Others say how they fare; this remembers it, and gives it away as one value
+for metrics, the health endpoint and whoever asks. It does no I/O.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import dataclasses
+import datetime
+import enum
+import threading
+from typing import TypeAlias
+
+from oslo_utils import timeutils
+
+from nova_ext_resources import alarms
+from nova_ext_resources import host as host_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.placement import publisher as publisher_mod
+
+
+class Part(enum.StrEnum):
+    """What can work or fail by itself."""
+
+    INVENTORY_PROVIDER = 'inventory_provider'
+    ENFORCER = 'enforcer'
+    HEALING = 'healing'
+    LEDGER = 'ledger'
+    PUBLISHER = 'publisher'
+    MONITORING = 'monitoring'
+    TUNING = 'tuning'
+
+
+#: The alarm that is raised while a part fails, unless it names another.
+ALARMS: Mapping[Part, str] = {
+    Part.INVENTORY_PROVIDER: alarms.DISCOVERY_FAILED,
+    Part.ENFORCER: alarms.ENFORCER_FAILED,
+    Part.HEALING: alarms.HEALING_FAILED,
+    Part.LEDGER: alarms.LEDGER_FAILED,
+    Part.PUBLISHER: alarms.PUBLISH_FAILED,
+    Part.MONITORING: alarms.MONITORING_FAILED,
+    Part.TUNING: alarms.TUNING_FAILED,
+}
+
+#: Of problems that healing reports, those that are about an enforcer.
+_OF_ENFORCERS = frozenset({alarms.ENFORCER_FAILED, alarms.RESCTRL_MISSING})
+
+
+class Status(enum.StrEnum):
+    """How a host is as a whole.
+
+    ``OK``: nothing is wrong.
+    ``DEGRADED``: something is, and what servers hold is in force.
+    ``FAILING``: something sold is not in force, or nobody can tell.
+    """
+
+    OK = 'ok'
+    DEGRADED = 'degraded'
+    FAILING = 'failing'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PartHealth:
+    """How one plugin, or another part of the service, fares.
+
+    :ivar name: the plugin's entry point name, '' where there is only one
+    :ivar last_success_at: aware, UTC; None: never since the start
+    :ivar failing_since: None while it does not fail
+    :ivar failure: why it fails, '' while it does not
+    """
+
+    part: Part
+    name: str = ''
+    last_success_at: datetime.datetime | None = None
+    failing_since: datetime.datetime | None = None
+    failure: str = ''
+    alarm: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """How a host was at one moment.
+
+    :ivar alarms: the worst first
+    """
+
+    host: str
+    at: datetime.datetime
+    status: Status
+    parts: tuple[PartHealth, ...]
+    alarms: tuple[alarms.Alarm, ...]
+
+
+_PartKey: TypeAlias = tuple[Part, str]
+_AlarmKey: TypeAlias = tuple[str, str]
+
+
+class Health:
+    """What is known of the parts of one host. Safe to share by threads.
+
+    :param inventory_providers: names of those that are enabled
+    :param enforcers: the same
+    :param stale_after: seconds without :meth:`observe_host` after which
+        nothing of what is known counts as known any more
+    :param clock: gives the time, aware and in UTC
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        inventory_providers: Iterable[str] = (),
+        enforcers: Iterable[str] = (),
+        stale_after: float = 600.0,
+        clock: Callable[[], datetime.datetime] | None = None,
+    ) -> None:
+        self._host = host
+        self._stale_after = datetime.timedelta(seconds=stale_after)
+        self._clock = clock or _read_clock
+        self._lock = threading.Lock()
+        self._holds_something = False
+        self._observed_at = self._clock()
+        self._parts: dict[_PartKey, PartHealth] = {
+            (part, name): PartHealth(part=part, name=name)
+            for part, names in (
+                (Part.INVENTORY_PROVIDER, tuple(inventory_providers)),
+                (Part.ENFORCER, tuple(enforcers)),
+                (Part.HEALING, ('',)),
+                (Part.LEDGER, ('',)),
+                (Part.PUBLISHER, ('',)),
+            )
+            for name in names
+        }
+        self._reported: dict[str, tuple[alarms.Alarm, ...]] = {}
+
+    # -- what parts say of themselves ----------------------------------
+
+    def note_success(
+        self,
+        part: Part,
+        name: str = '',
+        *,
+        at: datetime.datetime | None = None,
+    ) -> None:
+        """Note that a part has worked.
+
+        :param at: when; now, if not given
+        """
+        with self._lock:
+            self._parts[part, name] = PartHealth(
+                part=part, name=name, last_success_at=at or self._clock()
+            )
+
+    def note_failure(
+        self,
+        part: Part,
+        name: str = '',
+        *,
+        failure: str,
+        alarm: str = '',
+        worked_at: datetime.datetime | None = None,
+    ) -> None:
+        """Note that a part does not work, and raise an alarm until it does.
+
+        :param failure: why, and what to do
+        :param alarm: instead of the part's usual one
+        :param worked_at: when it last worked, if it was not noted then
+        """
+        with self._lock:
+            before = self._parts.get(
+                (part, name), PartHealth(part=part, name=name)
+            )
+            self._parts[part, name] = dataclasses.replace(
+                before,
+                last_success_at=worked_at or before.last_success_at,
+                failing_since=before.failing_since or self._clock(),
+                failure=failure,
+                alarm=alarm or ALARMS[part],
+            )
+
+    def report(self, source: str, problems: Iterable[alarms.Problem]) -> None:
+        """Say all that is wrong now as one source sees it.
+
+        What it said before is forgotten; alarms that stay keep their time.
+        """
+        with self._lock:
+            now = self._clock()
+            since = {
+                (one.name, one.subject): one.since
+                for one in self._reported.get(source, ())
+            }
+            self._reported[source] = tuple(
+                _make_alarm(one, since.get((one.alarm, one.subject), now))
+                for one in problems
+            )
+
+    # -- what is seen of the host --------------------------------------
+
+    def observe_host(
+        self, host: host_mod.HostResources, *, failure: str = ''
+    ) -> None:
+        """Note how a host fares that has just looked at itself and healed.
+
+        :param failure: why healing broke off, '' when it did not
+        """
+        self._observe_discovery(host)
+        self.observe_ledger(host.ledger_status)
+        if failure:
+            self.note_failure(Part.HEALING, failure=failure)
+        else:
+            self.note_success(Part.HEALING)
+            self._observe_healing(host.problems)
+        with self._lock:
+            self._holds_something = bool(host.entries)
+            self._observed_at = self._clock()
+
+    def _observe_discovery(self, host: host_mod.HostResources) -> None:
+        found = host.found
+        for name in self._list_names(Part.INVENTORY_PROVIDER):
+            if name in found.failures:
+                self.note_failure(
+                    Part.INVENTORY_PROVIDER,
+                    name,
+                    failure=found.failures[name],
+                )
+            elif name not in found.missing:
+                self.note_success(Part.INVENTORY_PROVIDER, name)
+        self.report(
+            'discovery',
+            [
+                *(_tell_left_out(one) for one in sorted(found.left_out)),
+                *([_STATS_CUT] if host.has_cut_stats else []),
+            ],
+        )
+
+    def _observe_healing(self, problems: Iterable[alarms.Problem]) -> None:
+        problems = tuple(problems)
+        failing = {
+            one.subject: one for one in problems if one.alarm in _OF_ENFORCERS
+        }
+        for name in self._list_names(Part.ENFORCER):
+            if name in failing:
+                self.note_failure(
+                    Part.ENFORCER,
+                    name,
+                    failure=failing[name].text,
+                    alarm=failing[name].alarm,
+                )
+            else:
+                self.note_success(Part.ENFORCER, name)
+        self.report(
+            'healing',
+            (one for one in problems if one.alarm not in _OF_ENFORCERS),
+        )
+
+    def observe_ledger(self, status: ledger_mod.Status) -> None:
+        """Note how writing the ledger goes."""
+        self._observe(Part.LEDGER, status.last_success_at, status.failure)
+
+    def observe_publisher(self, status: publisher_mod.Status) -> None:
+        """Note how publishing goes."""
+        self._observe(Part.PUBLISHER, status.last_success_at, status.failure)
+        self.report(
+            'publisher',
+            (
+                alarms.Problem(
+                    alarm=alarms.PROVIDER_IN_USE,
+                    subject=f'{one.name} {one.resource_class}'.strip(),
+                    text=str(one),
+                )
+                for one in status.held
+            ),
+        )
+
+    def _observe(
+        self, part: Part, worked_at: datetime.datetime | None, failure: str
+    ) -> None:
+        if failure:
+            self.note_failure(part, failure=failure, worked_at=worked_at)
+        elif worked_at is not None:
+            self.note_success(part, at=worked_at)
+
+    def _list_names(self, part: Part) -> list[str]:
+        with self._lock:
+            return [name for other, name in self._parts if other is part]
+
+    # -- what others ask -----------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Give all that is known, as one value."""
+        with self._lock:
+            now = self._clock()
+            raised = self._list_alarms(now)
+            return Snapshot(
+                host=self._host,
+                at=now,
+                status=self._find_status(raised),
+                parts=tuple(self._parts.values()),
+                alarms=raised,
+            )
+
+    def _list_alarms(self, now: datetime.datetime) -> tuple[alarms.Alarm, ...]:
+        raised: dict[_AlarmKey, alarms.Alarm] = {}
+        for one in self._list_raised(now):
+            raised.setdefault((one.name, one.subject), one)
+        order = list(alarms.KINDS)
+        return tuple(
+            sorted(
+                raised.values(),
+                key=lambda one: (order.index(one.name), one.subject),
+            )
+        )
+
+    def _list_raised(self, now: datetime.datetime) -> Iterator[alarms.Alarm]:
+        stale_at = self._observed_at + self._stale_after
+        if now > stale_at:
+            yield alarms.Alarm(
+                name=alarms.STALLED,
+                subject='',
+                text=f'nobody has looked at host {self._host} since '
+                f'{self._observed_at:%Y-%m-%d %H:%M:%S} UTC; look into the '
+                'log for what it waits for, and restart the service',
+                since=stale_at,
+            )
+        for part in self._parts.values():
+            if part.failing_since is not None:
+                yield alarms.Alarm(
+                    name=part.alarm,
+                    subject=part.name,
+                    text=part.failure,
+                    since=part.failing_since,
+                )
+        for reported in self._reported.values():
+            yield from reported
+
+    def _find_status(self, raised: Iterable[alarms.Alarm]) -> Status:
+        severities = {one.severity for one in raised}
+        if alarms.Severity.CRITICAL in severities and self._holds_something:
+            return Status.FAILING
+        return Status.DEGRADED if severities else Status.OK
+
+
+def _make_alarm(
+    problem: alarms.Problem, since: datetime.datetime
+) -> alarms.Alarm:
+    return alarms.Alarm(
+        name=problem.alarm,
+        subject=problem.subject,
+        text=problem.text,
+        since=since,
+    )
+
+
+_STATS_CUT = alarms.Problem(
+    alarm=alarms.STATS_CUT,
+    text='there are too many providers or resource classes for Nova to carry '
+    'their state to the scheduler; only totals are published there',
+)
+
+
+def _tell_left_out(resource: str) -> alarms.Problem:
+    return alarms.Problem(
+        alarm=alarms.RESOURCES_LEFT_OUT,
+        subject=resource,
+        text=f'{resource} could not be reported; nothing is taken out of '
+        'placement until it can, and the log of discovery has the reason',
+    )
+
+
+def _read_clock() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now
