@@ -1,0 +1,81 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Division of what is left among those who may have more than they bought.
+
+Burst ways and memory bandwidth are sold with a minimum and a maximum. This
+decides who has how much where nothing else does. Pure.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+#: (minimum, maximum) of one server, in the unit of the resource class.
+Demand: TypeAlias = tuple[int, int]
+
+
+def divide(
+    capacity: int, demands: Sequence[Demand], step: int = 1
+) -> tuple[int, ...]:
+    """Give everybody its minimum, and divide the rest evenly.
+
+    What somebody cannot take for its maximum goes to the others. The same
+    demands in the same order always give the same amounts.
+
+    :param step: what the hardware counts in: amounts differ from their
+        minimums by multiples of it. What is less than one step stays free;
+        steps that do not go round go to the first ones.
+    :return: an amount for each demand
+    :raises ValueError: the minimums alone are more than the capacity, a
+        maximum is below its minimum, or the step is below 1
+    """
+    _check(capacity, demands, step)
+    spare = capacity - sum(least for least, _most in demands)
+    rooms = [(most - least) // step for least, most in demands]
+    level, rest = _find_level(rooms, spare // step)
+    amounts = []
+    for (least, _most), room in zip(demands, rooms, strict=True):
+        is_first = level < room and rest > 0
+        rest -= is_first
+        amounts.append(least + step * (min(level, room) + is_first))
+    return tuple(amounts)
+
+
+def _check(capacity: int, demands: Sequence[Demand], step: int) -> None:
+    if step < 1:
+        raise ValueError(f'a step of {step} is no step')
+    for least, most in demands:
+        if not 0 <= least <= most:
+            raise ValueError(
+                f'from {least} to {most} is no range of an amount'
+            )
+    sold = sum(least for least, _most in demands)
+    if sold > capacity:
+        raise ValueError(
+            f'the minimums add up to {sold}, more than the {capacity} that '
+            'there are'
+        )
+
+
+def _find_level(rooms: Sequence[int], steps: int) -> tuple[int, int]:
+    """Give how many steps all get who have room, and how many are left.
+
+    Whoever has the least room is full first; the others share what it
+    leaves.
+    """
+    level = 0
+    for number, room in enumerate(sorted(rooms)):
+        level, rest = divmod(steps, len(rooms) - number)
+        if level < room:
+            return level, rest
+        steps -= room
+    return level, 0
