@@ -112,6 +112,9 @@ class RealFileSystem:
     def listdir(self, path: str) -> list[str]:
         return os.listdir(self._resolve(path))
 
+    def get_inode(self, path: str) -> int:
+        return os.stat(self._resolve(path)).st_ino
+
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:
         handle = os.open(

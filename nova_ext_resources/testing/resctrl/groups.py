@@ -15,11 +15,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 SHAREABLE = 'shareable'
 EXCLUSIVE = 'exclusive'
 LOCKSETUP = 'pseudo-locksetup'
 LOCKED = 'pseudo-locked'
+
+_INODES = itertools.count(1)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -30,6 +33,7 @@ class Group:
     :ivar rmid: None where nothing can be monitored
     :ivar children: its monitoring groups
     :ivar locked: (resource, domain, mask) that is pseudo-locked
+    :ivar inode: of its directory: never that of another one
     """
 
     name: str
@@ -41,6 +45,7 @@ class Group:
     children: dict[str, Group] = dataclasses.field(default_factory=dict)
     locked: tuple[str, int, int] | None = None
     mbps_event: str = 'mbm_local_bytes'
+    inode: int = dataclasses.field(default_factory=lambda: next(_INODES))
 
     @property
     def is_locking(self) -> bool:

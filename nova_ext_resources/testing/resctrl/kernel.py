@@ -188,6 +188,19 @@ class Kernel:
             node = files.find(self.mounted, path)
         return node.mode if isinstance(node, files.File) else None
 
+    def get_inode(self, path: str) -> int:
+        """Give the number of a group's folder.
+
+        Not counted as an operation, and no fault hits it.
+
+        :raises OSError: ENOENT, there is no such group
+        """
+        with self.mutex:
+            group = self.find_group(path)
+        if group is None:
+            raise FileNotFoundError(errno.ENOENT, 'no such group', path)
+        return group.inode
+
     def mkdir(self, path: str) -> None:
         with self._operation('mkdir', path):
             mount = self.mounted

@@ -99,6 +99,9 @@ class Tree:
     def listdir(self, path: str) -> list[str]:
         return self._kernel.listdir(_normalize(path))
 
+    def get_inode(self, path: str) -> int:
+        return self._kernel.get_inode(_normalize(path))
+
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:
         """Hold the lock that the kernel's documentation asks for."""

@@ -1,0 +1,120 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The thread that monitors, and keeps what it saw last."""
+
+from collections.abc import Callable
+import threading
+import time
+
+from oslo_log import log as logging
+
+from nova_ext_resources.monitoring import sample
+
+LOG = logging.getLogger(__name__)
+
+
+class SweepLoop:
+    """Sweeps again and again until stopped. Nothing that fails ends it.
+
+    :param sweep: does one, see :meth:`.sweep.Sweeper.sweep`
+    :param interval: seconds from the begin of one to that of the next
+    :param host: name of this host, for the log
+    :param on_sweep: called in the thread with each one
+    """
+
+    def __init__(
+        self,
+        sweep: Callable[[], sample.Sweep],
+        *,
+        interval: float,
+        host: str,
+        on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
+    ) -> None:
+        self._sweep = sweep
+        self._interval = interval
+        self._host = host
+        self._on_sweep = on_sweep
+        self._latest: sample.Sweep | None = None
+        self._logged: tuple[str, frozenset[str]] = ('', frozenset())
+        self._is_stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def latest(self) -> sample.Sweep | None:
+        """Give the last one that ended; None before the first."""
+        return self._latest
+
+    def start(self) -> None:
+        """Start the thread; its first sweep begins at once."""
+        self._thread = threading.Thread(
+            target=self._run, name='ext-resources-monitoring', daemon=True
+        )
+        self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """End the thread, after the sweep that it is at.
+
+        Groups stay: who starts again soon goes on with them.
+
+        :param timeout: seconds to wait for it
+        """
+        self._is_stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def run_once(self) -> None:
+        """Sweep, and tell; raises nothing."""
+        try:
+            swept = self._sweep()
+            self._latest = swept
+            self._log(swept)
+            self._on_sweep(swept)
+        except Exception:
+            # A bug: the thread has to outlive it, and the log has to show
+            # where it is.
+            LOG.exception(
+                'Host %(host)s: a sweep over its servers failed',
+                {'host': self._host},
+            )
+
+    def _run(self) -> None:
+        while not self._is_stopping.is_set():
+            started_at = time.monotonic()
+            self.run_once()
+            spent = time.monotonic() - started_at
+            # Not at once, however long it took: others need the CPU too.
+            pause = max(self._interval - spent, self._interval / 10)
+            self._is_stopping.wait(pause)
+
+    def _log(self, swept: sample.Sweep) -> None:
+        """Say what is wrong once, and not with every sweep."""
+        essence = (swept.problem, frozenset(swept.problems))
+        if essence == self._logged:
+            return
+        self._logged = essence
+        if swept.problem:
+            LOG.warning(
+                'Host %(host)s: not everything is monitored: %(problem)s',
+                {'host': self._host, 'problem': swept.problem},
+            )
+        for uuid, problem in sorted(swept.problems.items())[:1]:
+            LOG.warning(
+                'Host %(host)s: %(number)d servers are not or not fully '
+                'monitored, such as %(uuid)s: %(problem)s',
+                {
+                    'host': self._host,
+                    'number': len(swept.problems),
+                    'uuid': uuid,
+                    'problem': problem,
+                },
+            )

@@ -1,0 +1,94 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import threading
+
+import fixtures
+
+from nova_ext_resources.monitoring import loop
+from nova_ext_resources.monitoring import sample
+from tests import base
+
+EMPTY = sample.Sweep(finished_at=1.0, duration=0.1)
+
+
+class LoopTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.logger = self.useFixture(fixtures.FakeLogger())
+        self.next: list[sample.Sweep] = []
+        self.seen: list[sample.Sweep] = []
+        self.swept = threading.Semaphore(0)
+
+    def sweep(self) -> sample.Sweep:
+        self.swept.release()
+        return self.next.pop(0) if self.next else EMPTY
+
+    def make(self, interval: float = 60.0) -> loop.SweepLoop:
+        return loop.SweepLoop(
+            self.sweep,
+            interval=interval,
+            host='host1',
+            on_sweep=self.seen.append,
+        )
+
+    def test_the_latest_one_is_kept_and_told(self) -> None:
+        one = self.make()
+        self.assertIsNone(one.latest)
+
+        one.run_once()
+
+        self.assertIs(EMPTY, one.latest)
+        self.assertEqual([EMPTY], self.seen)
+
+    def test_a_bug_neither_ends_it_nor_takes_what_was_seen(self) -> None:
+        one = self.make()
+        one.run_once()
+        one._sweep = lambda: 1 / 0  # type: ignore[assignment,return-value]
+
+        one.run_once()
+
+        self.assertIs(EMPTY, one.latest)
+        self.assertIn('ZeroDivisionError', self.logger.output)
+        self.assertIn('host1', self.logger.output)
+
+    def test_it_goes_on_until_it_is_stopped(self) -> None:
+        one = self.make(0.01)
+
+        one.start()
+        for _ in range(3):
+            self.assertTrue(self.swept.acquire(timeout=10))
+        one.stop()
+
+        self.assertFalse(one._thread and one._thread.is_alive())
+
+    def test_it_can_be_stopped_before_it_was_started(self) -> None:
+        self.make().stop()
+
+    def test_what_is_wrong_is_logged_once(self) -> None:
+        wrong = sample.Sweep(
+            finished_at=1.0,
+            duration=0.1,
+            problem='it is not mounted',
+            problems={'a': 'no id', 'b': 'no id either'},
+        )
+        self.next = [wrong, wrong, EMPTY, wrong]
+        one = self.make()
+
+        one.run_once()
+        one.run_once()
+        self.assertEqual(1, self.logger.output.count('it is not mounted'))
+        self.assertEqual(1, self.logger.output.count('2 servers'))
+
+        one.run_once()
+        one.run_once()
+        self.assertEqual(2, self.logger.output.count('it is not mounted'))
