@@ -1,0 +1,345 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers that are not there, and how fast they would be.
+
+A server works, looks into its cache and waits for memory. How much it waits
+follows from the ways that it has (a miss-rate curve: what is left of its
+working set does not fit) and from the bandwidth that it may use. What it
+suffers is the time for its work against the time with its maximum, alone.
+
+It is a model: it says which of two policies is better, not how fast a real
+server is. All is seeded: the same seed is the same day.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import math
+import random
+
+from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources import rdt
+from nova_ext_resources import shares
+from nova_ext_resources.tuning import audit
+from nova_ext_resources.tuning import loop
+from nova_ext_resources.tuning import moves
+from nova_ext_resources.tuning import pressure
+
+#: Bytes of a cache line.
+LINE = 64
+
+#: Size of one way: 20 ways are 40 MB.
+WAY_BYTES = 2.0 * (1 << 20)
+
+#: Bytes per second of one domain.
+BANDWIDTH = 60e9
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """What a server does for a while.
+
+    :ivar looks: looks into the last-level cache for each second of work
+    :ivar working_set: ways that hold all that it uses again
+    :ivar floor: part of its looks that miss in any case; 1 is a stream
+    :ivar shape: how fast misses fall with ways; 1 is a straight line
+    :ivar wait: seconds for a miss, after what overlaps
+    :ivar rounds: how many rounds it lasts
+    """
+
+    looks: float
+    working_set: float
+    floor: float
+    shape: float
+    wait: float
+    rounds: int
+
+    def miss_rate(self, ways: float) -> float:
+        missing = max(1 - ways / self.working_set, 0.0)
+        return self.floor + (1 - self.floor) * math.pow(missing, self.shape)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One server: its phases come again and again.
+
+    :ivar noise: relative error of what is measured
+    """
+
+    consumer_uuid: str
+    cpus: int
+    phases: tuple[Phase, ...]
+    noise: float = 0.03
+
+    def find_phase(self, round_: int) -> Phase:
+        left = round_ % sum(phase.rounds for phase in self.phases)
+        for phase in self.phases:
+            if left < phase.rounds:
+                break
+            left -= phase.rounds
+        return phase
+
+    def find_time(
+        self, round_: int, ways: float, limit: float
+    ) -> tuple[float, float]:
+        """Give (seconds for one second of work, bytes per second).
+
+        :param limit: bytes per second that it may use
+        """
+        phase = self.find_phase(round_)
+        misses = phase.looks * phase.miss_rate(ways)
+        seconds = 1 + misses * phase.wait
+        fetched = misses * LINE * self.cpus
+        seconds = max(seconds, fetched / limit)
+        return seconds, fetched / seconds
+
+    def find_occupancy(self, round_: int, ways: float) -> float:
+        """Give the bytes that it has in the cache."""
+        phase = self.find_phase(round_)
+        wanted = ways if phase.floor > 0.9 else phase.working_set
+        return min(ways, wanted) * WAY_BYTES
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """Servers of one domain and what was sold to them.
+
+    :ivar sold: resource class -> (minimum, maximum) of each server
+    :ivar capacities: resource class -> units of all together
+    """
+
+    servers: tuple[Server, ...]
+    sold: Mapping[str, tuple[tuple[int, int], ...]]
+    capacities: Mapping[str, int]
+    rp_key: str = 'L3_0'
+
+    @property
+    def domain(self) -> pressure.Domain:
+        return pressure.Domain(
+            capacities=self.capacities,
+            steps={rdt.PERCENT: 10},
+            way_bytes=WAY_BYTES,
+            bandwidth_bytes=BANDWIDTH,
+        )
+
+    def list_shares(
+        self, amounts: Mapping[str, Sequence[int]]
+    ) -> tuple[share_obj.Share, ...]:
+        """Make the shares of all, with these amounts."""
+        return tuple(
+            share_obj.Share(
+                consumer_uuid=server.consumer_uuid,
+                rp_key=self.rp_key,
+                resource_class=resource_class,
+                minimum=sold[0],
+                maximum=sold[1],
+                amount=amount,
+            )
+            for resource_class, all_sold in self.sold.items()
+            for server, sold, amount in zip(
+                self.servers, all_sold, amounts[resource_class], strict=True
+            )
+        )
+
+
+class Machine:
+    """A domain on which a mix runs, round by round.
+
+    :param held: what the servers have at first
+    :param seconds: length of a round
+    """
+
+    def __init__(
+        self,
+        mix: Mix,
+        held: Sequence[share_obj.Share],
+        *,
+        seed: int = 0,
+        seconds: float = 10.0,
+    ) -> None:
+        self.mix = mix
+        self.round = 0
+        self.seconds = seconds
+        self._random = random.Random(seed)  # noqa: S311
+        self._shares = {(s.consumer_uuid, s.resource_class): s for s in held}
+        self._total = {one.consumer_uuid: 0.0 for one in mix.servers}
+        self._alone = dict(self._total)
+
+    @property
+    def now(self) -> float:
+        return self.round * self.seconds
+
+    def list_shares(self) -> tuple[share_obj.Share, ...]:
+        return tuple(self._shares.values())
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        """Put them into force, as an enforcer does.
+
+        :raises ValueError: that is not what was sold
+        """
+        for one in shares:
+            if not one.minimum <= one.amount <= one.maximum:
+                raise ValueError(f'{one} is not within what was sold')
+        found = {one.resource_class for one in shares}
+        for resource_class in found:
+            total = sum(one.amount for one in shares)
+            if total > self.mix.capacities[resource_class]:
+                raise ValueError(f'{total} of {resource_class} are too many')
+        for one in shares:
+            self._shares[one.consumer_uuid, one.resource_class] = one
+
+    def list_domains(self) -> Mapping[str, pressure.Domain]:
+        return {self.mix.rp_key: self.mix.domain}
+
+    def list_readings(self) -> tuple[pressure.Reading, ...]:
+        """Measure everybody in this round."""
+        return tuple(
+            pressure.Reading(
+                consumer_uuid=one.consumer_uuid,
+                rp_key=self.mix.rp_key,
+                llc_bytes=self._blur(
+                    one, one.find_occupancy(self.round, ways)
+                ),
+                memory_bytes=self._blur(
+                    one, one.find_time(self.round, ways, limit)[1]
+                ),
+                taken_at=self.now,
+                cpus=one.cpus,
+            )
+            for one, ways, limit in self._list_held()
+        )
+
+    def _blur(self, server: Server, value: float) -> float:
+        return max(value * self._random.gauss(1, server.noise), 0.0)
+
+    def _list_held(self) -> Iterator[tuple[Server, float, float]]:
+        for one in self.mix.servers:
+            ways = self._shares[one.consumer_uuid, rdt.BURST].amount
+            yield one, ways, self._find_limit(one, 'amount')
+
+    def _find_limit(self, server: Server, what: str) -> float:
+        share = self._shares.get((server.consumer_uuid, rdt.PERCENT))
+        if share is None:
+            return BANDWIDTH
+        return float(getattr(share, what)) * BANDWIDTH / 100
+
+    def run_round(self) -> None:
+        """Let everybody work, and time go on."""
+        for one, ways, limit in self._list_held():
+            seconds, _bytes = one.find_time(self.round, ways, limit)
+            most = self._shares[one.consumer_uuid, rdt.BURST].maximum
+            alone, _bytes = one.find_time(
+                self.round, most, self._find_limit(one, 'maximum')
+            )
+            self._total[one.consumer_uuid] += seconds
+            self._alone[one.consumer_uuid] += alone
+        self.round += 1
+
+    @property
+    def slowdowns(self) -> Mapping[str, float]:
+        """Give server -> its time against its time with its maximum."""
+        return {
+            uuid: total / self._alone[uuid]
+            for uuid, total in self._total.items()
+        }
+
+
+def divide_evenly(mix: Mix) -> tuple[share_obj.Share, ...]:
+    """Give what the servers have where nothing is tuned."""
+    return mix.list_shares(
+        {
+            name: shares.divide(
+                mix.capacities[name], sold, mix.domain.steps.get(name, 1)
+            )
+            for name, sold in mix.sold.items()
+        }
+    )
+
+
+def play(
+    machine: Machine, rounds: int, tuner: loop.Tuner | None = None
+) -> list[moves.Move]:
+    """Let so many rounds go by; give the steps that were made."""
+    made: list[moves.Move] = []
+    for _round in range(rounds):
+        if tuner is not None:
+            made.extend(tuner.run_once(machine.list_readings()))
+        machine.run_round()
+    return made
+
+
+def make_tuner(
+    machine: Machine, audit_path: str, settings: loop.Settings | None = None
+) -> loop.Tuner:
+    """Make a tuner that lives in the time of this machine."""
+    return loop.Tuner(
+        machine,
+        settings=settings or loop.Settings(),
+        audit=audit.AuditTrail(audit_path, host='simulated'),
+        host='simulated',
+        clock=lambda: machine.now,
+    )
+
+
+def make_mix(seed: int, *, is_steady: bool = False) -> Mix:
+    """Draw a mix: three to six servers of all kinds.
+
+    :param is_steady: everybody does the same all the time
+    """
+    rng = random.Random(seed)  # noqa: S311
+    count = rng.randint(3, 6)
+    ways = rng.randint(max(8, 2 * count), 16)
+    servers = tuple(
+        _make_server(rng, f'server-{number}', ways, is_steady)
+        for number in range(count)
+    )
+    least = rng.randint(1, 2)
+    sold = tuple(
+        (least, ways if rng.random() < 0.5 else rng.randint(least + 2, ways))
+        for _ in servers
+    )
+    limits = tuple(
+        (10, rng.choice((40, 60, 100))) if rng.random() < 0.7 else (10, 20)
+        for _ in servers
+    )
+    return Mix(
+        servers=servers,
+        sold={rdt.BURST: sold, rdt.PERCENT: limits},
+        capacities={rdt.BURST: ways, rdt.PERCENT: 100},
+    )
+
+
+def _make_server(
+    rng: random.Random, name: str, ways: int, is_steady: bool
+) -> Server:
+    count = 1 if is_steady or rng.random() < 0.6 else 2
+    return Server(
+        consumer_uuid=name,
+        cpus=rng.choice((2, 4, 8)),
+        phases=tuple(_make_phase(rng, ways) for _ in range(count)),
+    )
+
+
+def _make_phase(rng: random.Random, ways: int) -> Phase:
+    """Draw one of: busy with itself, a stream, a user of the cache."""
+    kind = rng.choices(('calm', 'stream', 'user'), (0.25, 0.2, 0.55))[0]
+    wait = 80e-9 / rng.uniform(1.0, 4.0)
+    # Seconds of waiting for a second of work if everything missed.
+    heavy = rng.uniform(0.02, 0.15) if kind == 'calm' else rng.uniform(0.5, 4)
+    return Phase(
+        looks=heavy / wait,
+        working_set=rng.uniform(1.0, 0.9 * ways),
+        floor=1.0 if kind == 'stream' else rng.uniform(0.02, 0.15),
+        shape=math.exp(rng.uniform(-0.4, 0.9)),
+        wait=wait,
+        rounds=rng.randint(40, 120),
+    )

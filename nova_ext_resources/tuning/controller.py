@@ -1,0 +1,261 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Decides what goes from one server to another.
+
+A pool is one resource class of one domain. Of each pool at most one step is
+made in a round: from what nobody has, or from the server that can best do
+without, to the one that suffers most. A server keeps its minimum, which was
+sold to it, whatever is measured.
+
+Where it cannot be foreseen what a step does (ways of a cache), it is on trial:
+after the cool-down it stays if the one that got it is better off and the
+other one not worse than that one was; otherwise it is undone and not tried
+again for a while. Each step that stays makes the worst of the two better off,
+so that under a steady load the steps come to an end.
+
+All of this is pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+import dataclasses
+
+from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources.tuning import history
+from nova_ext_resources.tuning import moves as moves_mod
+from nova_ext_resources.tuning import pressure as pressure_mod
+from nova_ext_resources.tuning import trials
+
+#: Why a server gets more.
+UNHELD = 'gets what nobody has'
+UNUSED = 'gets what the other one does not use'
+NO_USE = 'gets what was of no use to the other one'
+WORSE_OFF = 'suffers more than the other one'
+
+
+def decide(
+    shares: Sequence[share_obj.Share],
+    pressures: Iterable[pressure_mod.Pressure],
+    state: history.State,
+    pools: Mapping[pressure_mod.PoolKey, moves_mod.Pool],
+    limits: history.Limits,
+    now: float,
+) -> tuple[tuple[moves_mod.Move, ...], history.State]:
+    """Give at most one step for each pool, and what to remember.
+
+    What is to be remembered does not hold the steps: :func:`.trials.note`
+    adds those that were made.
+
+    :param pools: shares of a pool that is missing here are left alone
+    :param now: seconds of any clock that does not go backwards
+    """
+    state = history.observe(state, shares, pressures, limits, now)
+    moves = []
+    busy: set[tuple[str, str]] = set()
+    for key, members in pressure_mod.group_by_pool(shares).items():
+        if key in pools:
+            round_ = _Round(
+                pool=pools[key],
+                shares=members,
+                state=state,
+                limits=limits,
+                now=now,
+            )
+            undone, state = round_.judge()
+            move = undone or round_.find_step(state, busy)
+            if move is not None:
+                moves.append(move)
+                busy.update((one, key[0]) for one in move.servers)
+    return tuple(moves), state
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """One pool in one round."""
+
+    pool: moves_mod.Pool
+    shares: tuple[share_obj.Share, ...]
+    state: history.State
+    limits: history.Limits
+    now: float
+
+    def judge(self) -> tuple[moves_mod.Move | None, history.State]:
+        """Undo one step that has not proved itself, keep those that have.
+
+        A step that is to be undone stays on trial until that is done.
+        """
+        state = self.state
+        own = {history.make_key(one) for one in self.shares}
+        for trial in self.state.trials:
+            if trial.taker not in own or not self._is_ripe(trial):
+                continue
+            reason = trials.find_failure(trial, state, self.limits)
+            if reason and self._can_undo(trial):
+                return trials.undo(trial, reason, state), state
+            state = state.drop_trial(trial)
+        return None, state
+
+    def _is_ripe(self, trial: history.Trial) -> bool:
+        return all(
+            self.state.tracks[key].is_ready(self.now, self.limits)
+            for key in trial.keys
+        )
+
+    def _can_undo(self, trial: history.Trial) -> bool:
+        """Whether both stay within what was sold, which may have changed."""
+        for share in self.shares:
+            key = history.make_key(share)
+            if key == trial.taker and share.amount - trial.units < (
+                share.minimum
+            ):
+                return False
+            if key == trial.giver and share.amount + trial.units > (
+                share.maximum
+            ):
+                return False
+        return True
+
+    def find_step(
+        self, state: history.State, busy: Set[tuple[str, str]]
+    ) -> moves_mod.Move | None:
+        """Give the best step that may be made now.
+
+        :param busy: (server, domain) that another step of this round changes;
+            of two changes at once nobody could tell which one helped
+        """
+        excluded = busy | {key[:2] for key in state.tried}
+        ready = [
+            share
+            for share in self.shares
+            if (share.consumer_uuid, share.rp_key) not in excluded
+            and self._track(share).is_ready(self.now, self.limits)
+        ]
+        for taker in self._list_takers(ready):
+            rest = self._find_units(taker, self._rest)
+            if rest:
+                return self._make_move(taker, None, rest, UNHELD)
+            for giver, most, reason in self._list_givers(taker, ready):
+                units = self._find_units(
+                    taker, min(giver.amount - giver.minimum, most)
+                )
+                if units:
+                    return self._make_move(taker, giver, units, reason)
+        return None
+
+    def _track(self, share: share_obj.Share) -> history.Track:
+        return self.state.tracks[history.make_key(share)]
+
+    @property
+    def _rest(self) -> int:
+        """Units that nobody has."""
+        if self.pool.capacity is None:
+            return 0
+        return self.pool.capacity - sum(one.amount for one in self.shares)
+
+    def _find_units(self, taker: share_obj.Share, available: int) -> int:
+        """Give how many may go to a server; only steps that have effect."""
+        units = min(
+            max(self.pool.max_step, self.pool.step),
+            taker.maximum - taker.amount,
+            available,
+        )
+        return max(units - units % self.pool.step, 0)
+
+    def _list_takers(
+        self, ready: Iterable[share_obj.Share]
+    ) -> list[share_obj.Share]:
+        """Give who wants more: who suffers most, then who has least."""
+        return sorted(
+            (
+                one
+                for one in ready
+                if self._track(one).wants
+                and one.amount < one.maximum
+                and not self._is_futile(one)
+            ),
+            key=lambda one: (
+                -round(self._track(one).pressure, 1),
+                (one.amount - one.minimum) / max(one.maximum - one.minimum, 1),
+                -self._track(one).pressure,
+                one.consumer_uuid,
+            ),
+        )
+
+    def _is_futile(self, one: share_obj.Share) -> bool:
+        track = self._track(one)
+        return history.is_blocked(
+            track.futile, track.pressure, self.limits, self.now
+        )
+
+    def _list_givers(
+        self, taker: share_obj.Share, ready: Iterable[share_obj.Share]
+    ) -> Iterator[tuple[share_obj.Share, int, str]]:
+        """Give who can do without, of how much, and why; best one first."""
+        others = [
+            one
+            for one in ready
+            if one.consumer_uuid != taker.consumer_uuid
+            and one.amount > one.minimum
+        ]
+        yield from (
+            (one, int(self._track(one).spare), UNUSED)
+            for one in sorted(others, key=lambda o: -self._track(o).spare)
+            if not self._track(one).wants
+        )
+        if self.pool.is_tried:
+            yield from (
+                (one, one.amount, reason)
+                for one, reason in self._list_losers(taker, others)
+            )
+
+    def _list_losers(
+        self, taker: share_obj.Share, others: Iterable[share_obj.Share]
+    ) -> Iterator[tuple[share_obj.Share, str]]:
+        able = sorted(
+            (one for one in others if not self._is_needed(one)),
+            key=lambda one: self._track(one).pressure,
+        )
+        yield from ((one, NO_USE) for one in able if self._is_futile(one))
+        limit = self._track(taker).pressure - self.limits.margin
+        yield from (
+            (one, WORSE_OFF)
+            for one in able
+            if self._track(one).pressure < limit
+        )
+
+    def _is_needed(self, one: share_obj.Share) -> bool:
+        track = self._track(one)
+        return history.is_blocked(
+            track.needed, track.pressure, self.limits, self.now
+        )
+
+    def _make_move(
+        self,
+        taker: share_obj.Share,
+        giver: share_obj.Share | None,
+        units: int,
+        reason: str,
+    ) -> moves_mod.Move:
+        concerned = [taker] if giver is None else [taker, giver]
+        return moves_mod.Move(
+            rp_key=taker.rp_key,
+            resource_class=taker.resource_class,
+            units=units,
+            taker=taker.consumer_uuid,
+            giver=giver.consumer_uuid if giver else None,
+            kind=moves_mod.Kind.WANTED,
+            reason=reason,
+            pressures={
+                one.consumer_uuid: self._track(one).pressure
+                for one in concerned
+            },
+        )

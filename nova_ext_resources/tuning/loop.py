@@ -1,0 +1,352 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Runs the controller on a host: measure, decide, act, write down.
+
+It has no thread of its own: whoever monitors calls it after each sweep.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+import time
+from typing import Protocol
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources import exception
+from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources import option_values
+from nova_ext_resources.plugins import loader
+from nova_ext_resources import rdt
+from nova_ext_resources.tuning import audit as audit_mod
+from nova_ext_resources.tuning import controller
+from nova_ext_resources.tuning import history
+from nova_ext_resources.tuning import moves as moves_mod
+from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import trials
+
+LOG = logging.getLogger(__name__)
+
+#: Measurements that are older than so many rounds say nothing.
+_MAX_AGE = 2.5
+
+#: Seconds for which a pool is left alone whose change failed; twice as long
+#: each time.
+_BACK_OFF = 60.0
+_MAX_BACK_OFF = 3600.0
+
+
+class Host(Protocol):
+    """What the tuner needs of the host; all of it is asked in each round."""
+
+    def list_shares(self) -> Sequence[share_obj.Share]:
+        """Give what may be moved, as it is in force now."""
+
+    def list_domains(self) -> Mapping[str, pressure.Domain]:
+        """Give the caches by the keys of their providers."""
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        """Put all shares of one pool into force.
+
+        :raises ExtResourcesError: nothing has changed, or it is not known
+        """
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options, as values.
+
+    :ivar interval: seconds
+    :ivar max_ways: ways in a step
+    :ivar max_bandwidth: percent of the domain's bandwidth in a step
+    """
+
+    limits: history.Limits = dataclasses.field(default_factory=history.Limits)
+    is_dry_run: bool = False
+    interval: float = 10.0
+    max_ways: int = 1
+    max_bandwidth: int = 10
+
+    @classmethod
+    def from_conf(cls, conf: cfg.ConfigOpts) -> 'Settings':
+        """Read ``[ext_resources_tuning]``.
+
+        :param conf: with the options registered
+        :raises InvalidConfiguration: an option cannot be used
+        """
+        group = tuning_conf.GROUP.name
+        option_values.check(conf, group, tuning_conf.OPTS)
+        options = conf[group]
+        if options.give_below >= options.want_above:
+            raise exception.InvalidConfiguration(
+                option=f'[{group}] give_below',
+                value=options.give_below,
+                reason='it must be below want_above, which is '
+                f'{options.want_above}',
+            )
+        return cls(
+            limits=history.Limits(
+                want_above=options.want_above,
+                give_below=options.give_below,
+                cool_down=options.cool_down,
+            ),
+            is_dry_run=options.dry_run,
+            interval=options.interval,
+            max_ways=options.max_ways,
+            max_bandwidth=options.max_bandwidth,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """A pool whose change failed."""
+
+    until: float
+    count: int
+    text: str
+
+
+def from_conf(
+    conf: cfg.ConfigOpts, target: Host, *, host: str, audit_path: str
+) -> 'Tuner | None':
+    """Make a tuner; None when it is switched off.
+
+    :param host: name of the compute host
+    :param audit_path: file of the audit trail where no other is set
+    :raises InvalidConfiguration: an option cannot be used
+    """
+    settings = Settings.from_conf(conf)
+    options = conf[tuning_conf.GROUP.name]
+    if not options.enabled:
+        return None
+    trail = audit_mod.AuditTrail(options.audit_path or audit_path, host=host)
+    return Tuner(target, settings=settings, audit=trail, host=host)
+
+
+class Tuner:
+    """Moves burst ways and bandwidth between the servers of one host.
+
+    Only one thread may call it at a time; ``problems`` anybody may read.
+
+    :param clock: seconds, the same clock as that of the readings
+    """
+
+    def __init__(
+        self,
+        target: Host,
+        *,
+        settings: Settings,
+        audit: audit_mod.AuditTrail,
+        host: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._target = target
+        self._settings = settings
+        self._audit = audit
+        self._host = host
+        self._clock = clock
+        self._state = history.State()
+        self._last_round: float | None = None
+        self._failures: dict[pressure.PoolKey, _Failure] = {}
+        self._told: dict[
+            pressure.PoolKey, tuple[float, tuple[object, ...]]
+        ] = {}
+        self._problems: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Give what is wrong now, each in a sentence."""
+        return self._problems
+
+    def run_once(
+        self, readings: Iterable[pressure.Reading]
+    ) -> tuple[moves_mod.Move, ...]:
+        """Do one round, unless the last one was just now.
+
+        :param readings: what the newest sweep measured
+        :return: the steps that were made, or in a dry run: would have been
+        """
+        now = self._clock()
+        if (
+            self._last_round is not None
+            # A sweep is a little early now and then.
+            and now - self._last_round < self._settings.interval * 0.9
+        ):
+            return ()
+        self._last_round = now
+        fresh = tuple(one for one in readings if self._is_fresh(one, now))
+        made = self._run(fresh, now)
+        self._problems = tuple(
+            text
+            for text in (
+                *(one.text for one in self._failures.values()),
+                self._audit.problem,
+            )
+            if text
+        )
+        return made
+
+    def _is_fresh(self, reading: pressure.Reading, now: float) -> bool:
+        return now - reading.taken_at <= _MAX_AGE * self._settings.interval
+
+    def _run(
+        self, readings: tuple[pressure.Reading, ...], now: float
+    ) -> tuple[moves_mod.Move, ...]:
+        shares = tuple(self._target.list_shares())
+        domains = self._target.list_domains()
+        grouped = pressure.group_by_pool(shares)
+        for gone in self._failures.keys() - grouped.keys():
+            del self._failures[gone]
+        pools = {
+            key: make_pool(key, some, domains[key[0]], self._settings)
+            for key, some in grouped.items()
+            if key[0] in domains
+        }
+        moves, self._state = controller.decide(
+            shares,
+            pressure.list_pressures(shares, readings, domains),
+            self._state,
+            {
+                key: pool
+                for key, pool in pools.items()
+                if not self._is_backing_off(key, now)
+            },
+            self._settings.limits,
+            now,
+        )
+        if self._settings.is_dry_run:
+            return self._tell(moves, grouped, readings, now)
+        return tuple(
+            move
+            for move in moves
+            if self._make(move, grouped[move.pool], readings, pools, now)
+        )
+
+    def _is_backing_off(self, key: pressure.PoolKey, now: float) -> bool:
+        failure = self._failures.get(key)
+        return failure is not None and now < failure.until
+
+    def _tell(
+        self,
+        moves: Iterable[moves_mod.Move],
+        grouped: Mapping[pressure.PoolKey, tuple[share_obj.Share, ...]],
+        readings: tuple[pressure.Reading, ...],
+        now: float,
+    ) -> tuple[moves_mod.Move, ...]:
+        """Write down what would be done; the same thing once only."""
+        told = []
+        for move in moves:
+            what = move.taker, move.giver, move.units
+            said_at, said = self._told.get(move.pool, (now, ()))
+            wait = self._settings.limits.cool_down
+            if what == said or (said and now - said_at < wait):
+                continue
+            self._told[move.pool] = now, what
+            self._audit.write(
+                move,
+                outcome=audit_mod.Outcome.DRY_RUN,
+                before=grouped[move.pool],
+                readings=readings,
+            )
+            told.append(move)
+        return tuple(told)
+
+    def _make(
+        self,
+        move: moves_mod.Move,
+        before: tuple[share_obj.Share, ...],
+        readings: tuple[pressure.Reading, ...],
+        pools: Mapping[pressure.PoolKey, moves_mod.Pool],
+        now: float,
+    ) -> bool:
+        error = self._set(move, moves_mod.apply_move(before, move), now)
+        outcome = audit_mod.Outcome
+        self._audit.write(
+            move,
+            outcome=outcome.FAILED if error else outcome.APPLIED,
+            before=before,
+            readings=readings,
+            error=error,
+        )
+        if error:
+            return False
+        self._state = trials.note(
+            self._state, [move], pools, self._settings.limits, now
+        )
+        return True
+
+    def _set(
+        self,
+        move: moves_mod.Move,
+        after: tuple[share_obj.Share, ...],
+        now: float,
+    ) -> str:
+        """Put it into force; give the error, '' when there was none."""
+        try:
+            self._target.set_shares(after)
+        except Exception as err:
+            # Also what is not ours: one enforcer must not stop the others.
+            self._note_failure(move.pool, loader.describe(err), now)
+            LOG.warning(
+                'Host %(host)s: %(problem)s',
+                {
+                    'host': self._host,
+                    'problem': self._failures[move.pool].text,
+                },
+                exc_info=not isinstance(err, exception.ExtResourcesError),
+            )
+            return loader.describe(err)
+        self._failures.pop(move.pool, None)
+        return ''
+
+    def _note_failure(
+        self, key: pressure.PoolKey, error: str, now: float
+    ) -> None:
+        old = self._failures.get(key)
+        count = old.count + 1 if old else 1
+        pause = min(_BACK_OFF * 2 ** min(count - 1, 10), _MAX_BACK_OFF)
+        rp_key, resource_class = key
+        self._failures[key] = _Failure(
+            until=now + pause,
+            count=count,
+            text=f'{resource_class} of {rp_key} could not be tuned, which is '
+            f'left alone for {pause:.0f} s: {error}',
+        )
+
+
+def make_pool(
+    key: pressure.PoolKey,
+    shares: Iterable[share_obj.Share],
+    domain: pressure.Domain,
+    settings: Settings,
+) -> moves_mod.Pool:
+    """Give what holds for one pool. Pure.
+
+    What more cache is of use, nothing tells beforehand; of bandwidth the
+    traffic does.
+    """
+    _rp_key, resource_class = key
+    capacity = domain.capacities.get(resource_class)
+    step = max(domain.steps.get(resource_class, 1), 1)
+    if resource_class not in rdt.BANDWIDTHS:
+        return moves_mod.Pool(
+            capacity=capacity, step=step, max_step=settings.max_ways
+        )
+    total = sum(one.amount for one in shares) if capacity is None else capacity
+    return moves_mod.Pool(
+        capacity=capacity,
+        step=step,
+        max_step=max(total * settings.max_bandwidth // 100, 1),
+        is_tried=False,
+    )

@@ -1,0 +1,48 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What monitoring saw, in the words of the tuner. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources import rdt
+from nova_ext_resources.tuning import pressure
+
+
+def list_readings(
+    sweep: sample.Sweep, cpus: Mapping[str, int] | None = None
+) -> tuple[pressure.Reading, ...]:
+    """Give one for each server and cache; what is not known stays so.
+
+    :param cpus: server -> how many CPUs it has; who is missing is taken for
+        a server of middle size
+    """
+    return tuple(
+        reading
+        for server in sweep.servers.values()
+        for reading in _read(server, sweep.finished_at, cpus or {})
+    )
+
+
+def _read(
+    server: sample.ServerSample, taken_at: float, cpus: Mapping[str, int]
+) -> Iterator[pressure.Reading]:
+    for one in server.caches:
+        yield pressure.Reading(
+            consumer_uuid=server.consumer_uuid,
+            rp_key=f'{rdt.L3_PREFIX}{one.domain.cache}',
+            llc_bytes=one.counters.occupancy,
+            memory_bytes=one.total_rate,
+            taken_at=taken_at,
+            cpus=cpus.get(server.consumer_uuid),
+        )
