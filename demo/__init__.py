@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The main job on one machine: real Nova, real placement, simulated RMD.
+"""The main job on one machine: real Nova, real placement, simulated hardware.
 
 Run it with ``python -m demo``.
 """

@@ -27,6 +27,7 @@ from openstack import exceptions
 from demo.cloud import config
 from demo.cloud import errors
 from demo.cloud import journal
+from demo import machines
 from demo import scene as scenes
 from demo import stage as stages
 from demo import story
@@ -62,7 +63,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='python -m demo',
         description='Play the main story of nova-ext-resources on this '
-        'machine: real Nova, real placement, one simulated RMD for each '
+        'machine: real Nova, real placement, one simulated machine for each '
         'compute host. Everything listens on loopback and is removed at '
         'the end.',
     )
@@ -75,7 +76,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         '--backend',
-        choices=sorted(scenes.BACKENDS),
+        choices=sorted(machines.BACKENDS),
         default='rmd',
         help='what manages the cache of the hosts (default: rmd)',
     )
@@ -156,8 +157,8 @@ def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
     )
     stage.plain('  openstack server list --long')
     stage.plain('  openstack resource provider list')
-    for host, simulator in scene.simulators.items():
-        stage.plain(f'  curl {simulator.url}/v1/workloads    # {host}')
+    for host, machine in scene.machines.items():
+        stage.plain(f'  {machine.describe()}    # {host}')
     stage.plain(f'  less {folder.nova_log}')
     stage.plain('Press Enter or Ctrl-C to stop it and remove everything.')
     _wait_for_enter(scene)

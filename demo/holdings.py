@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Who holds what on a host: its ledger, placement and RMD side by side."""
+"""Who holds what on a host: ledger, placement and what is in force."""
 
 from collections.abc import Iterable, Mapping
 import contextlib
@@ -50,19 +50,19 @@ class Holding:
 
     :ivar ledger: ways in the host's ledger
     :ivar placement: ways allocated in placement
-    :ivar rmd: ways of its RMD workload
+    :ivar in_force: ways that the host really gives it
     """
 
     host: str
     consumer_uuid: str
     ledger: int
     placement: int
-    rmd: int
+    in_force: int
 
     @property
     def is_agreed(self) -> bool:
         """Whether all three say the same."""
-        return self.ledger == self.placement == self.rmd
+        return self.ledger == self.placement == self.in_force
 
 
 def read_ledger(path: pathlib.Path) -> tuple[Assigned, ...]:
@@ -103,16 +103,17 @@ def _compare(
     ledger = _ways_in_ledger(scene, host)
     mine = [one.uuid for one in ours if one.host == host]
     placement = _ways_in_placement(scene, mine)
-    rmd = _ways_in_rmd(scene, host)
+    in_force = scene.machines[host].list_in_force()
+    ways = {uuid: one.ways for uuid, one in in_force.items()}
     return tuple(
         Holding(
             host=host,
             consumer_uuid=consumer_uuid,
             ledger=ledger.get(consumer_uuid, 0),
             placement=placement.get(consumer_uuid, 0),
-            rmd=rmd.get(consumer_uuid, 0),
+            in_force=ways.get(consumer_uuid, 0),
         )
-        for consumer_uuid in sorted({*ledger, *placement, *rmd})
+        for consumer_uuid in sorted({*ledger, *placement, *ways})
     )
 
 
@@ -135,10 +136,3 @@ def _ways_in_placement(
             amount = resources.get(tree.WAYS, 0)
             ways[consumer_uuid] = ways.get(consumer_uuid, 0) + amount
     return ways
-
-
-def _ways_in_rmd(scene: scenes.Scene, host: str) -> dict[str, int]:
-    return {
-        one.get('uuid') or one['id']: one['rdt']['cache'].get('min', 0)
-        for one in scene.simulators[host].workloads()
-    }

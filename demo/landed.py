@@ -26,7 +26,7 @@ _COLUMNS = (
     'provider',
     'ways',
     'mask',
-    'RMD',
+    'group',
     'in force',
 )
 
@@ -35,7 +35,7 @@ def show(scene: scenes.Scene, names: Sequence[str]) -> None:
     """Print one row for each of the servers, from four sources.
 
     Nova says host and CPUs, placement provider and ways, the ledger the
-    mask, and RMD the class of service of the workload and what is in force.
+    mask, and the machine the control group and what is in force.
     """
     rps = tree.list_names(scene.cloud.placement)
     rows = [_row(scene, name, rps) for name in names]
@@ -54,7 +54,7 @@ def _row(scene: scenes.Scene, name: str, rps: dict[str, str]) -> list[str]:
         provider,
         ways,
         _mask(scene, host, server_id),
-        *_rmd(scene, host, server_id),
+        *_in_force(scene, host, server_id),
     ]
 
 
@@ -78,10 +78,11 @@ def _mask(scene: scenes.Scene, host: str, server_id: str) -> str:
     )
 
 
-def _rmd(scene: scenes.Scene, host: str, server_id: str) -> tuple[str, str]:
-    simulator = scene.simulators[host]
-    for workload in simulator.workloads():
-        if workload.get('uuid') == server_id:
-            name = str(workload['cos_name'])
-            return name, simulator.schemata(name)
-    return 'none', 'none'
+def _in_force(
+    scene: scenes.Scene, host: str, server_id: str
+) -> tuple[str, str]:
+    found = scene.machines[host].list_in_force().get(server_id)
+    if found is None:
+        return 'none', 'none'
+    # A group that is named after the server says nothing new.
+    return found.name.replace(server_id, '...'), found.schemata

@@ -24,26 +24,23 @@ from demo.cloud import cloud as clouds
 from demo.cloud import folder as folders
 from demo.cloud import journal
 from demo.cloud import settings as cloud_settings
+from demo.machines import base as machines_base
+from demo import machines as machines_mod
 from demo import servers
-from demo import simulator as simulators
 from demo import stage as stages
-
-#: What may manage the cache of the hosts.
-BACKENDS = ('rmd',)
 
 #: How often Nova asks a host for its statistics, in seconds, after which
 #: the host looks at what it has and tells placement. It is a minute where
 #: nobody watches.
 REFRESH_SECONDS = 2
 
-_HARDWARE = simulators.Hardware()
-
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Scene:
     """The running cloud and what the story has made in it so far.
 
-    :ivar simulators: host -> its RMD
+    :ivar backend: what manages the cache, as in ``nova.conf``
+    :ivar machines: host -> its machine
     :ivar image_id: the image that all servers boot from
     :ivar flavors: name -> id of the flavors
     :ivar servers: name -> id of the servers that exist now
@@ -52,7 +49,8 @@ class Scene:
 
     stage: stages.Stage
     cloud: clouds.Cloud
-    simulators: Mapping[str, simulators.Simulator]
+    backend: str
+    machines: Mapping[str, machines_base.Machine]
     image_id: str = ''
     flavors: dict[str, str] = dataclasses.field(default_factory=dict)
     servers: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -62,6 +60,11 @@ class Scene:
     def hosts(self) -> tuple[str, ...]:
         """Names of the compute hosts."""
         return self.cloud.settings.hosts
+
+    @property
+    def manager(self) -> str:
+        """What manages the cache, for people."""
+        return next(iter(self.machines.values())).manager
 
     @property
     def sdk(self) -> connection.Connection:
@@ -104,34 +107,37 @@ class Scene:
 def opened(
     stage: stages.Stage, *, computes: int, backend: str
 ) -> Iterator[Scene]:
-    """Start simulators and cloud; stop and remove all of it at the end.
+    """Start machines and cloud; stop and remove all of it at the end.
 
-    :param backend: one of :data:`BACKENDS`
+    :param backend: one of :data:`.machines.BACKENDS`
     :raises CloudError: something did not start
     """
     hosts = tuple(f'node{number + 1}' for number in range(computes))
     with contextlib.ExitStack() as stack:
         folder = folders.Folder.create()
         stack.callback(folder.remove)
-        with stage.step(f'Start {computes} simulated RMD'):
-            started = _start_simulators(hosts, folder, stack)
+        with stage.step(f'Start {computes} simulated machines with {backend}'):
+            started = _start_machines(backend, hosts, folder, stack)
         with stage.step('Start placement, Nova and glance') as step:
             cloud = stack.enter_context(
-                clouds.Cloud(_settings(folder, started), folder=folder)
+                clouds.Cloud(
+                    _settings(backend, folder, started), folder=folder
+                )
             )
             step.result = f'{computes} computes'
-        yield Scene(stage=stage, cloud=cloud, simulators=started)
+        yield Scene(
+            stage=stage, cloud=cloud, backend=backend, machines=started
+        )
 
 
-def _start_simulators(
+def _start_machines(
+    backend: str,
     hosts: tuple[str, ...],
     folder: folders.Folder,
     stack: contextlib.ExitStack,
-) -> dict[str, simulators.Simulator]:
-    made = {
-        host: simulators.Simulator(host, folder=folder, hardware=_HARDWARE)
-        for host in hosts
-    }
+) -> dict[str, machines_base.Machine]:
+    make = machines_mod.BACKENDS[backend]
+    made = {host: make(host, folder) for host in hosts}
     for one in made.values():
         stack.callback(one.stop)
         one.start()
@@ -146,21 +152,23 @@ def ledger_path(folder: folders.Folder, host: str) -> pathlib.Path:
 
 
 def _settings(
-    folder: folders.Folder, started: Mapping[str, simulators.Simulator]
+    backend: str,
+    folder: folders.Folder,
+    started: Mapping[str, machines_base.Machine],
 ) -> cloud_settings.Settings:
+    chosen = {'inventory_providers': backend, 'enforcers': backend}
     return cloud_settings.Settings(
         hosts=tuple(started),
-        nova=_NOVA,
+        nova={
+            **_NOVA,
+            'ext_resources': {**_NOVA['ext_resources'], **chosen},
+        },
         per_host={
             host: {
                 'ext_resources': {
                     'ledger_path': str(ledger_path(folder, host))
                 },
-                'ext_resources_rmd': {
-                    'url': one.url,
-                    'num_closids': str(_HARDWARE.closids),
-                    'timeout': '3',
-                },
+                **one.options(),
             }
             for host, one in started.items()
         },
@@ -177,16 +185,14 @@ _NOVA: cloud_settings.Options = {
         'neutronclient=ERROR,sqlalchemy=WARN,stevedore=WARN',
     },
     'ext_resources': {
-        'inventory_providers': 'rmd',
-        'enforcers': 'rmd',
         'claim_tests': 'granularity,capacity,cache_affinity',
         # Seconds; nobody wants to watch for a minute.
         'refresh_interval': '5',
     },
-    # The virt driver shows the same machine as the simulator.
+    # The virt driver shows the same machine.
     'ext_resources_fake': {
-        'sockets': str(_HARDWARE.sockets),
-        'cpus': str(_HARDWARE.cpus),
+        'sockets': str(machines_base.HARDWARE.sockets),
+        'cpus': str(machines_base.HARDWARE.cpus),
     },
     'filter_scheduler': {
         'available_filters': (

@@ -16,6 +16,7 @@ from demo import scene as scenes
 from demo.story import balance
 from demo.story import boot
 from demo.story import discovered
+from demo.story import enforced
 from demo.story import flavors
 from demo.story import given_back
 from demo.story import outage
@@ -27,12 +28,16 @@ ACTS = (
     discovered.play,
     flavors.play,
     boot.play,
+    enforced.play,
     too_much.play,
     refused.play,
     given_back.play,
     outage.play,
     balance.play,
 )
+
+#: Those that are about the kernel's own interface.
+KERNEL_ACTS = (enforced.play,)
 
 
 def play(scene: scenes.Scene) -> None:
@@ -41,4 +46,5 @@ def play(scene: scenes.Scene) -> None:
     :raises NotAsTold: a step did not go as the story says
     """
     for act in ACTS:
-        act(scene)
+        if act not in KERNEL_ACTS or scene.backend == 'resctrl':
+            act(scene)

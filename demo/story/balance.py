@@ -19,23 +19,23 @@ from demo.story import given_back
 
 
 def play(scene: scenes.Scene) -> None:
-    """Compare ledger, placement and RMD on every host.
+    """Compare ledger, placement and what is in force on every host.
 
     :raises NotAsTold: they differ, or something is left
     """
-    scene.stage.act('Ledger = placement = RMD')
+    scene.stage.act(f'Ledger = placement = {scene.manager}')
     names = {server_id: name for name, server_id in scene.servers.items()}
     found = holdings.compare(scene)
     scene.stage.table(
         'Cache ways of each server, from three sources',
-        ('host', 'server', 'ledger', 'placement', 'RMD', ''),
+        ('host', 'server', 'ledger', 'placement', scene.manager, ''),
         [
             (
                 one.host,
                 names.get(one.consumer_uuid, one.consumer_uuid),
                 one.ledger,
                 one.placement,
-                one.rmd,
+                one.in_force,
                 'agreed' if one.is_agreed else 'DIFFERS',
             )
             for one in found

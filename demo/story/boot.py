@@ -28,8 +28,8 @@ def play(scene: scenes.Scene) -> None:
     scene.stage.act(
         'Pinned servers with cache of their own',
         'Nova says where a server is and on which CPUs, placement what was '
-        'allocated, the host\'s ledger which ways these are, and RMD which '
-        'class of service enforces them.',
+        'allocated, the host\'s ledger which ways these are, and the machine '
+        'which control group enforces them.',
     )
     number = range(1, len(scene.hosts) + 1)
     names = [
@@ -42,7 +42,7 @@ def play(scene: scenes.Scene) -> None:
     for one in holdings.compare(scene):
         stages.expect(
             one.is_agreed,
-            f'ledger, placement and RMD of {one.host} agree on '
+            f'ledger, placement and machine {one.host} agree on '
             f'{one.consumer_uuid}',
             one,
         )

@@ -30,8 +30,9 @@ def play(scene: scenes.Scene) -> None:
     """
     scene.stage.act(
         'What the hosts found and published',
-        'Each compute asked its RMD; below is what placement answers. The '
-        'first line of a host is Nova\'s own provider, the others are ours.',
+        f'Each compute asked {scene.manager}; below is what placement '
+        'answers. The first line of a host is Nova\'s own provider, the '
+        'others are ours.',
     )
     with scene.stage.step('Wait until every host has published its cache'):
         found = waiting.until(

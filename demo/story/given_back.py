@@ -47,7 +47,7 @@ def delete_all(scene: scenes.Scene) -> None:
     ours = tree.list_ours(scene.cloud.placement)
     scene.stage.table(
         'What is still held',
-        ('host', 'ledger rows', 'placement consumers', 'RMD workloads'),
+        ('host', 'ledger rows', 'placement consumers', scene.manager),
         [_count(scene, host, ours) for host in scene.hosts],
     )
 
@@ -62,14 +62,14 @@ def _count(
         if one.host == host
         for consumer in tree.list_consumers(scene.cloud.placement, one.uuid)
     }
-    workloads = len(scene.simulators[host].workloads())
+    in_force = len(scene.machines[host].list_in_force())
     stages.expect(
-        ledger == len(consumers) == workloads == 0,
+        ledger == len(consumers) == in_force == 0,
         f'nothing is held on {host}',
         f'{ledger} ledger rows, {len(consumers)} consumers in placement, '
-        f'{workloads} RMD workloads',
+        f'{in_force} in force by {scene.manager}',
     )
-    return host, ledger, len(consumers), workloads
+    return host, ledger, len(consumers), in_force
 
 
 def _is_whole(scene: scenes.Scene) -> bool:

@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""RMD goes away and comes back."""
+"""What manages the cache goes away and comes back."""
 
 from openstack.compute.v2 import server as sdk_server
 
@@ -31,13 +31,13 @@ _BACK = 'back-1'
 
 
 def play(scene: scenes.Scene) -> None:
-    """Kill the RMD of a host, boot, bring it back, boot again.
+    """Kill it on one host, boot, bring it back, boot again.
 
     :raises NotAsTold: a server was built without its cache, placement lost
         an inventory, or the host did not recover
     """
     scene.stage.act(
-        'RMD goes away and comes back',
+        f'{scene.manager} goes away and comes back',
         'Nothing is taken out of placement, and no server is built without '
         'what it asked for.',
     )
@@ -46,8 +46,8 @@ def play(scene: scenes.Scene) -> None:
     boot.boot(scene, _STAYS, 'gold', host=host)
     before = _totals(scene, host)
     with ballast.prefer(scene, host):
-        with scene.stage.step(f'Kill the RMD of {host}'):
-            scene.simulators[host].kill()
+        with scene.stage.step(f'{scene.machines[host].loss} on {host}'):
+            scene.machines[host].kill()
         mark = scene.journal.mark()
         elsewhere = boot.boot(scene, _AWAY, 'silver')
         stages.expect(elsewhere != host, f'{_AWAY} lands elsewhere', elsewhere)
@@ -57,9 +57,9 @@ def play(scene: scenes.Scene) -> None:
             after = _totals(scene, host)
             stages.expect(after == before, f'{before} stays', after)
             step.result = 'nothing was zeroed or deleted'
-        with scene.stage.step(f'Start the RMD of {host} again'):
-            scene.simulators[host].start()
-            scene.simulators[host].wait()
+        with scene.stage.step(f'Bring {scene.manager} of {host} back'):
+            scene.machines[host].start()
+            scene.machines[host].wait()
     _boot_again(scene, host)
     landed.show(scene, [_STAYS, _AWAY, _BACK])
 

@@ -65,12 +65,12 @@ def play(scene: scenes.Scene) -> None:
 
 def _boot_behind_its_back(scene: scenes.Scene, host: str) -> list[str]:
     """Give the hosts that were asked, the last of which built the server."""
-    simulator = scene.simulators[host]
+    machine = scene.machines[host]
     with scene.stage.step(f'Wait until {host} has looked at its cache'):
-        simulator.wait_for_discovery()
+        machine.wait_for_look()
     with scene.stage.step(f'Other software takes the free cache of {host}'):
-        simulator.add_foreign_group(_FOREIGN, simulator.free_ways())
+        machine.take_free_ways(_FOREIGN)
     boot.boot(scene, _SERVER, 'silver')
-    simulator.remove_foreign_group(_FOREIGN)
+    machine.give_ways_back(_FOREIGN)
     attempts = servers.list_attempts(scene.sdk, scene.servers[_SERVER])
     return [one.host for one in attempts]

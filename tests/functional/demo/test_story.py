@@ -19,15 +19,24 @@ from demo import scene as scenes
 from demo import stage
 from demo import story
 from tests import base
+from tests.functional.resctrl import mounting
 
 
 class StoryTest(base.TestCase):
-    def test_everything_is_as_told_and_nothing_is_left(self) -> None:
+    def test_everything_is_as_told_with_rmd(self) -> None:
+        self.play('rmd')
+
+    def test_everything_is_as_told_with_resctrl(self) -> None:
+        mounting.require()
+
+        self.play('resctrl')
+
+    def play(self, backend: str) -> None:
         printed = io.StringIO()
         theatre = stage.Stage(console.Console(file=printed, width=120))
         self.addOnException(lambda _: print(printed.getvalue()))
 
-        with scenes.opened(theatre, computes=2, backend='rmd') as scene:
+        with scenes.opened(theatre, computes=2, backend=backend) as scene:
             story.play(scene)
 
         self.assertNotIn('FAIL', printed.getvalue())

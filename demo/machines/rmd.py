@@ -10,10 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""One simulated RMD for each compute host, in a process of its own."""
+"""A machine with RMD: one simulated daemon, in a process of its own."""
 
-from collections.abc import Mapping
-import dataclasses
 import re
 from typing import Any
 
@@ -22,6 +20,8 @@ import requests
 from demo.cloud import child
 from demo.cloud import errors
 from demo.cloud import folder as folders
+from demo.cloud import settings as cloud_settings
+from demo.machines import base
 from demo import stage
 from demo import waiting
 
@@ -29,49 +29,22 @@ _URL = re.compile(r'https?://127\.0\.0\.1:(\d+)')
 _READY_SECONDS = 30.0
 _TIMEOUT_SECONDS = 5.0
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Hardware:
-    """The machine that a simulator pretends to be.
-
-    :ivar ways: ways of each socket's cache
-    :ivar closids: classes of service, of which RMD keeps two
-    :ivar pools: how RMD deals out the ways
-    """
-
-    sockets: int = 2
-    cpus: int = 48
-    ways: int = 11
-    closids: int = 5
-    pools: str = 'os=1,guarantee=6,besteffort=3,shared=1'
-
-    def arguments(self) -> list[str]:
-        """Give the simulator's command line options."""
-        return [
-            f'--sockets={self.sockets}',
-            f'--cpus={self.cpus}',
-            f'--ways={self.ways}',
-            f'--clos={self.closids}',
-            f'--pools={self.pools}',
-        ]
+#: How RMD deals out the ways.
+_POOLS = 'os=1,guarantee=6,besteffort=3,shared=1'
 
 
-class Simulator:
-    """RMD of one host; can be killed and brought back on the same port.
+class Machine:
+    """RMD of one host; comes back on the same port.
 
     :ivar host: the compute host that it belongs to
     """
 
-    def __init__(
-        self,
-        host: str,
-        *,
-        folder: folders.Folder,
-        hardware: Hardware,
-    ) -> None:
+    manager = 'RMD'
+    loss = 'RMD is killed'
+
+    def __init__(self, host: str, folder: folders.Folder) -> None:
         self.host = host
         self._folder = folder
-        self._hardware = hardware
         self._port = 0
         self._child = self._make_child()
 
@@ -107,6 +80,31 @@ class Simulator:
     def stop(self) -> None:
         """Ask it to end, and wait."""
         self._child.stop()
+
+    def options(self) -> cloud_settings.Options:
+        """Give what the configuration of its host says of it."""
+        return {
+            'ext_resources_rmd': {
+                'url': self.url,
+                'num_closids': str(base.HARDWARE.closids),
+                'timeout': '3',
+            }
+        }
+
+    def describe(self) -> str:
+        """Give a command that shows what is in force."""
+        return f'curl {self.url}/v1/workloads'
+
+    def list_in_force(self) -> dict[str, base.InForce]:
+        """Give server -> the workload that RMD has for it."""
+        return {
+            one.get('uuid') or one['id']: base.InForce(
+                name=one['cos_name'],
+                ways=one['rdt']['cache'].get('min', 0),
+                schemata=self.schemata(one['cos_name']),
+            )
+            for one in self.workloads()
+        }
 
     def get(self, path: str) -> Any:
         """GET a path, as anybody may.
@@ -148,7 +146,7 @@ class Simulator:
         so_far: list[list[str]] = self.get('/-/requests')
         return so_far.count(['GET', '/v1/cache/l3'])
 
-    def wait_for_discovery(self) -> None:
+    def wait_for_look(self) -> None:
         """Wait until the host has looked at its caches again.
 
         :raises NotAsTold: it does not look
@@ -159,14 +157,12 @@ class Simulator:
             f'{self.host} looks at its caches now and then',
         )
 
-    def add_foreign_group(self, name: str, ways: Mapping[str, str]) -> None:
-        """Let other software take ways, behind RMD's back.
+    def take_free_ways(self, name: str) -> None:
+        """Let other software take the guaranteed ways, behind RMD's back."""
+        body = {'name': name, 'ways': self.free_ways()}
+        self._call('POST', '/-/groups', body)
 
-        :param ways: cache id -> ways, such as ``1-6``
-        """
-        self._call('POST', '/-/groups', {'name': name, 'ways': dict(ways)})
-
-    def remove_foreign_group(self, name: str) -> None:
+    def give_ways_back(self, name: str) -> None:
         """Let other software give its ways back."""
         self._call('DELETE', f'/-/groups/{name}')
 
@@ -197,7 +193,7 @@ class Simulator:
                 f'--port={self._port}',
                 # RMD's database and the kernel's groups outlive a crash.
                 f'--database={self._folder.lib / self.name}.json',
-                *self._hardware.arguments(),
+                *_list_arguments(),
             ],
             folder=self._folder,
         )
@@ -214,3 +210,14 @@ class Simulator:
             ).ok
         except requests.RequestException:
             return False
+
+
+def _list_arguments() -> list[str]:
+    hardware = base.HARDWARE
+    return [
+        f'--sockets={hardware.sockets}',
+        f'--cpus={hardware.cpus}',
+        f'--ways={hardware.ways}',
+        f'--clos={hardware.closids}',
+        f'--pools={_POOLS}',
+    ]
