@@ -65,7 +65,7 @@ PROVIDER_IN_USE = 'provider_in_use'
 LEDGER_FAILED = 'ledger_failed'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
-RMIDS_EXHAUSTED = 'rmids_exhausted'
+NOT_MONITORED = 'not_monitored'
 TUNING_FAILED = 'tuning_failed'
 
 
@@ -160,9 +160,9 @@ def _list_kinds() -> Iterator[Kind]:
             'Servers are not measured.',
         ),
         (
-            RMIDS_EXHAUSTED,
-            '',
-            'Some servers are not measured, for monitoring ids ran out.',
+            NOT_MONITORED,
+            'server',
+            'A server is not measured, or not fully.',
         ),
         (
             TUNING_FAILED,

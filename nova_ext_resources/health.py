@@ -16,10 +16,9 @@ Others say how they fare; this remembers it, and gives it away as one value
 for metrics, the health endpoint and whoever asks. It does no I/O.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import datetime
-import enum
 import threading
 from typing import TypeAlias
 
@@ -28,82 +27,27 @@ from oslo_utils import timeutils
 from nova_ext_resources import alarms
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.placement import publisher as publisher_mod
 
 
-class Part(enum.StrEnum):
-    """What can work or fail by itself."""
-
-    INVENTORY_PROVIDER = 'inventory_provider'
-    ENFORCER = 'enforcer'
-    HEALING = 'healing'
-    LEDGER = 'ledger'
-    PUBLISHER = 'publisher'
-    MONITORING = 'monitoring'
-    TUNING = 'tuning'
-
-
 #: The alarm that is raised while a part fails, unless it names another.
-ALARMS: Mapping[Part, str] = {
-    Part.INVENTORY_PROVIDER: alarms.DISCOVERY_FAILED,
-    Part.ENFORCER: alarms.ENFORCER_FAILED,
-    Part.HEALING: alarms.HEALING_FAILED,
-    Part.LEDGER: alarms.LEDGER_FAILED,
-    Part.PUBLISHER: alarms.PUBLISH_FAILED,
-    Part.MONITORING: alarms.MONITORING_FAILED,
-    Part.TUNING: alarms.TUNING_FAILED,
+ALARMS: Mapping[health_obj.Part, str] = {
+    health_obj.Part.INVENTORY_PROVIDER: alarms.DISCOVERY_FAILED,
+    health_obj.Part.ENFORCER: alarms.ENFORCER_FAILED,
+    health_obj.Part.HEALING: alarms.HEALING_FAILED,
+    health_obj.Part.LEDGER: alarms.LEDGER_FAILED,
+    health_obj.Part.PUBLISHER: alarms.PUBLISH_FAILED,
+    health_obj.Part.MONITORING: alarms.MONITORING_FAILED,
+    health_obj.Part.TUNING: alarms.TUNING_FAILED,
 }
 
 #: Of problems that healing reports, those that are about an enforcer.
 _OF_ENFORCERS = frozenset({alarms.ENFORCER_FAILED, alarms.RESCTRL_MISSING})
 
 
-class Status(enum.StrEnum):
-    """How a host is as a whole.
-
-    ``OK``: nothing is wrong.
-    ``DEGRADED``: something is, and what servers hold is in force.
-    ``FAILING``: something sold is not in force, or nobody can tell.
-    """
-
-    OK = 'ok'
-    DEGRADED = 'degraded'
-    FAILING = 'failing'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PartHealth:
-    """How one plugin, or another part of the service, fares.
-
-    :ivar name: the plugin's entry point name, '' where there is only one
-    :ivar last_success_at: aware, UTC; None: never since the start
-    :ivar failing_since: None while it does not fail
-    :ivar failure: why it fails, '' while it does not
-    """
-
-    part: Part
-    name: str = ''
-    last_success_at: datetime.datetime | None = None
-    failing_since: datetime.datetime | None = None
-    failure: str = ''
-    alarm: str = ''
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """How a host was at one moment.
-
-    :ivar alarms: the worst first
-    """
-
-    host: str
-    at: datetime.datetime
-    status: Status
-    parts: tuple[PartHealth, ...]
-    alarms: tuple[alarms.Alarm, ...]
-
-
-_PartKey: TypeAlias = tuple[Part, str]
+_PartKey: TypeAlias = tuple[health_obj.Part, str]
 _AlarmKey: TypeAlias = tuple[str, str]
 
 
@@ -132,14 +76,17 @@ class Health:
         self._lock = threading.Lock()
         self._holds_something = False
         self._observed_at = self._clock()
-        self._parts: dict[_PartKey, PartHealth] = {
-            (part, name): PartHealth(part=part, name=name)
+        self._parts: dict[_PartKey, health_obj.PartHealth] = {
+            (part, name): health_obj.PartHealth(part=part, name=name)
             for part, names in (
-                (Part.INVENTORY_PROVIDER, tuple(inventory_providers)),
-                (Part.ENFORCER, tuple(enforcers)),
-                (Part.HEALING, ('',)),
-                (Part.LEDGER, ('',)),
-                (Part.PUBLISHER, ('',)),
+                (
+                    health_obj.Part.INVENTORY_PROVIDER,
+                    tuple(inventory_providers),
+                ),
+                (health_obj.Part.ENFORCER, tuple(enforcers)),
+                (health_obj.Part.HEALING, ('',)),
+                (health_obj.Part.LEDGER, ('',)),
+                (health_obj.Part.PUBLISHER, ('',)),
             )
             for name in names
         }
@@ -149,7 +96,7 @@ class Health:
 
     def note_success(
         self,
-        part: Part,
+        part: health_obj.Part,
         name: str = '',
         *,
         at: datetime.datetime | None = None,
@@ -159,13 +106,13 @@ class Health:
         :param at: when; now, if not given
         """
         with self._lock:
-            self._parts[part, name] = PartHealth(
+            self._parts[part, name] = health_obj.PartHealth(
                 part=part, name=name, last_success_at=at or self._clock()
             )
 
     def note_failure(
         self,
-        part: Part,
+        part: health_obj.Part,
         name: str = '',
         *,
         failure: str,
@@ -180,7 +127,7 @@ class Health:
         """
         with self._lock:
             before = self._parts.get(
-                (part, name), PartHealth(part=part, name=name)
+                (part, name), health_obj.PartHealth(part=part, name=name)
             )
             self._parts[part, name] = dataclasses.replace(
                 before,
@@ -218,9 +165,9 @@ class Health:
         self._observe_discovery(host)
         self.observe_ledger(host.ledger_status)
         if failure:
-            self.note_failure(Part.HEALING, failure=failure)
+            self.note_failure(health_obj.Part.HEALING, failure=failure)
         else:
-            self.note_success(Part.HEALING)
+            self.note_success(health_obj.Part.HEALING)
             self._observe_healing(host.problems)
         with self._lock:
             self._holds_something = bool(host.entries)
@@ -228,15 +175,15 @@ class Health:
 
     def _observe_discovery(self, host: host_mod.HostResources) -> None:
         found = host.found
-        for name in self._list_names(Part.INVENTORY_PROVIDER):
+        for name in self._list_names(health_obj.Part.INVENTORY_PROVIDER):
             if name in found.failures:
                 self.note_failure(
-                    Part.INVENTORY_PROVIDER,
+                    health_obj.Part.INVENTORY_PROVIDER,
                     name,
                     failure=found.failures[name],
                 )
             elif name not in found.missing:
-                self.note_success(Part.INVENTORY_PROVIDER, name)
+                self.note_success(health_obj.Part.INVENTORY_PROVIDER, name)
         self.report(
             'discovery',
             [
@@ -250,16 +197,16 @@ class Health:
         failing = {
             one.subject: one for one in problems if one.alarm in _OF_ENFORCERS
         }
-        for name in self._list_names(Part.ENFORCER):
+        for name in self._list_names(health_obj.Part.ENFORCER):
             if name in failing:
                 self.note_failure(
-                    Part.ENFORCER,
+                    health_obj.Part.ENFORCER,
                     name,
                     failure=failing[name].text,
                     alarm=failing[name].alarm,
                 )
             else:
-                self.note_success(Part.ENFORCER, name)
+                self.note_success(health_obj.Part.ENFORCER, name)
         self.report(
             'healing',
             (one for one in problems if one.alarm not in _OF_ENFORCERS),
@@ -267,11 +214,15 @@ class Health:
 
     def observe_ledger(self, status: ledger_mod.Status) -> None:
         """Note how writing the ledger goes."""
-        self._observe(Part.LEDGER, status.last_success_at, status.failure)
+        self._observe(
+            health_obj.Part.LEDGER, status.last_success_at, status.failure
+        )
 
     def observe_publisher(self, status: publisher_mod.Status) -> None:
         """Note how publishing goes."""
-        self._observe(Part.PUBLISHER, status.last_success_at, status.failure)
+        self._observe(
+            health_obj.Part.PUBLISHER, status.last_success_at, status.failure
+        )
         self.report(
             'publisher',
             (
@@ -284,26 +235,57 @@ class Health:
             ),
         )
 
+    def observe_sweep(self, sweep: sample.Sweep) -> None:
+        """Note how measuring goes."""
+        self._observe(
+            health_obj.Part.MONITORING,
+            None if sweep.problem else self._clock(),
+            sweep.problem,
+        )
+        self.report(
+            'monitoring',
+            (
+                alarms.Problem(
+                    alarm=alarms.NOT_MONITORED,
+                    subject=uuid,
+                    text=f'server {uuid} is not measured, or not fully: '
+                    f'{reason}',
+                )
+                for uuid, reason in sorted(sweep.problems.items())
+            ),
+        )
+
+    def observe_tuning(self, problems: Sequence[str]) -> None:
+        """Note how fine tuning goes that has just done a round."""
+        self._observe(
+            health_obj.Part.TUNING,
+            None if problems else self._clock(),
+            '; '.join(problems),
+        )
+
     def _observe(
-        self, part: Part, worked_at: datetime.datetime | None, failure: str
+        self,
+        part: health_obj.Part,
+        worked_at: datetime.datetime | None,
+        failure: str,
     ) -> None:
         if failure:
             self.note_failure(part, failure=failure, worked_at=worked_at)
         elif worked_at is not None:
             self.note_success(part, at=worked_at)
 
-    def _list_names(self, part: Part) -> list[str]:
+    def _list_names(self, part: health_obj.Part) -> list[str]:
         with self._lock:
             return [name for other, name in self._parts if other is part]
 
     # -- what others ask -----------------------------------------------
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> health_obj.Snapshot:
         """Give all that is known, as one value."""
         with self._lock:
             now = self._clock()
             raised = self._list_alarms(now)
-            return Snapshot(
+            return health_obj.Snapshot(
                 host=self._host,
                 at=now,
                 status=self._find_status(raised),
@@ -345,11 +327,15 @@ class Health:
         for reported in self._reported.values():
             yield from reported
 
-    def _find_status(self, raised: Iterable[alarms.Alarm]) -> Status:
+    def _find_status(
+        self, raised: Iterable[alarms.Alarm]
+    ) -> health_obj.Status:
         severities = {one.severity for one in raised}
         if alarms.Severity.CRITICAL in severities and self._holds_something:
-            return Status.FAILING
-        return Status.DEGRADED if severities else Status.OK
+            return health_obj.Status.FAILING
+        return (
+            health_obj.Status.DEGRADED if severities else health_obj.Status.OK
+        )
 
 
 def _make_alarm(

@@ -16,7 +16,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import functools
 import os
 import re
@@ -26,11 +26,18 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import fake as fake_conf
 from nova_ext_resources.conf import host as host_conf
+from nova_ext_resources.conf import metrics as metrics_conf
 from nova_ext_resources import exception
+from nova_ext_resources import health as health_mod
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.metrics import families
+from nova_ext_resources.metrics import server as metrics_server
+from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources import option_values
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
@@ -38,6 +45,11 @@ from nova_ext_resources.placement import publisher
 from nova_ext_resources.plugins import loader
 
 LOG = logging.getLogger(__name__)
+
+#: What is known of a host is not believed any more after so many intervals
+#: of refreshing, and so many seconds.
+_STALE_ROUNDS = 3
+_STALE = 300.0
 
 _UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
 
@@ -73,6 +85,7 @@ def _parse(
     conf = cfg.ConfigOpts()
     host_conf.register_opts(conf)
     fake_conf.register_opts(conf)
+    metrics_conf.register_opts(conf)
     try:
         # As arguments they are read in this order, and the last one wins.
         conf(
@@ -89,7 +102,8 @@ def _parse(
         raise option_values.tell_unreadable(
             err, (*files, *folders, *last)
         ) from None
-    option_values.check(conf, host_conf.GROUP.name, host_conf.OPTS)
+    for part in (host_conf, metrics_conf):
+        option_values.check(conf, part.GROUP.name, part.OPTS)
     return conf
 
 
@@ -131,6 +145,8 @@ class HostService:
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
     :param on_deleted: called after providers were deleted from placement
+    :param list_servers: tells of Nova's servers here, by uuid; asked in the
+        thread, and for metrics only
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -143,6 +159,9 @@ class HostService:
         node: provider.Node,
         state_path: str,
         on_deleted: Callable[[], None] = lambda: None,
+        list_servers: Callable[
+            [], Mapping[str, server_obj.ServerInfo]
+        ] = lambda: {},
     ) -> None:
         self.conf = conf
         options = conf.ext_resources
@@ -158,6 +177,19 @@ class HostService:
         except BaseException:
             ledger.close()
             raise
+        self.health = health_mod.Health(
+            host,
+            inventory_providers=options.inventory_providers,
+            enforcers=options.enforcers,
+            stale_after=_STALE_ROUNDS * options.refresh_interval + _STALE,
+        )
+        #: Gives the last sweep of whoever measures; None: nobody does.
+        self.read_sweep: Callable[[], sample.Sweep | None] = lambda: None
+        #: Gives resource class -> changes of fine tuning since the start.
+        self.read_tuning: Callable[[], Mapping[str, int]] = lambda: {}
+        self._list_servers = list_servers
+        self._servers: Mapping[str, server_obj.ServerInfo] = {}
+        self._metrics: metrics_server.MetricsServer | None = None
         self._failure = ''
         self._is_node_noticed = False
         self.publisher = publisher.Publisher(
@@ -183,7 +215,12 @@ class HostService:
         has not read its provider tree yet.
 
         :param live: uuids of the servers that Nova has on this host
+        :raises InvalidConfiguration: metrics cannot be listened for where
+            the options say; nothing was started
         """
+        self._metrics = metrics_server.from_conf(
+            self.conf, read=self.read_metrics, health=self.read_health
+        )
         options = self.conf.ext_resources
         LOG.info(
             'Host %(host)s: extended resources of %(providers)s, put into '
@@ -201,9 +238,13 @@ class HostService:
         self._survive(lambda: self.host.reconcile(live))
         self.publisher.run_round()
         self.publisher.start()
+        if self._metrics is not None:
+            self._metrics.start()
 
     def stop(self) -> None:
-        """End the thread and close the ledger; what is in force stays."""
+        """End the threads and close the ledger; what is in force stays."""
+        if self._metrics is not None:
+            self._metrics.stop()
         self.publisher.stop()
         self.host.close()
 
@@ -245,6 +286,37 @@ class HostService:
     def _refresh(self) -> None:
         self.host.refresh()
         self._survive(self.host.heal)
+        self.health.observe_host(self.host, failure=self._failure)
+        if self._metrics is not None:
+            self._servers = self._ask_servers()
+
+    def _ask_servers(self) -> Mapping[str, server_obj.ServerInfo]:
+        try:
+            return self._list_servers()
+        # Only labels depend on it: whatever Nova raises, the rest goes on.
+        except Exception as err:
+            LOG.warning(
+                'Host %(host)s: flavors and projects of servers are not '
+                'known for metrics: %(err)s',
+                {'host': self.host.host, 'err': loader.describe(err)},
+            )
+            return self._servers
+
+    def read_health(self) -> health_obj.Snapshot:
+        """Give how the host is, without I/O."""
+        self.health.observe_publisher(self.publisher.status)
+        return self.health.snapshot()
+
+    def read_metrics(self) -> families.Snapshot:
+        """Give all that metrics are made of, without I/O."""
+        return families.Snapshot(
+            health=self.read_health(),
+            view=self.host.view,
+            entries=self.host.entries,
+            servers=self._servers,
+            sweep=self.read_sweep(),
+            tuning_changes=self.read_tuning(),
+        )
 
     def _survive(self, heal: Callable[[], None]) -> None:
         """Heal; whatever happens, publishing and Nova go on without."""
