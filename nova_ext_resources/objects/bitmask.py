@@ -94,10 +94,21 @@ def list_runs(mask: int) -> Iterator[tuple[int, int]]:
         gap = (mask & -mask).bit_length() - 1
         mask >>= gap
         start += gap
-        length = (mask ^ (mask + 1)).bit_length() - 1
+        length = count_from(mask, 0)
         yield start, length
         mask >>= length
         start += length
+
+
+def count_from(mask: int, start: int) -> int:
+    """Count the contiguous set bits from bit ``start`` upwards."""
+    mask >>= start
+    return (mask ^ (mask + 1)).bit_length() - 1
+
+
+def count_below(mask: int, end: int) -> int:
+    """Count the contiguous set bits from below bit ``end`` downwards."""
+    return end - (~mask & make_run(0, end)).bit_length()
 
 
 def has_run(mask: int, length: int) -> bool:

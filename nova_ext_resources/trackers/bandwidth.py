@@ -14,7 +14,8 @@
 
 The amounts of all servers together stay within the capacity. What a server
 is limited to is rounded upwards to what the hardware can do, never below what
-was sold.
+was sold. With the attribute ``max`` the limit may be raised up to it while
+others leave bandwidth free; without, the amount is also the most.
 """
 
 from collections.abc import Mapping
@@ -23,27 +24,18 @@ import operator
 from typing import Any, Self
 
 from nova_ext_resources.objects import inventory as inventory_obj
-from nova_ext_resources.plugins import base
+from nova_ext_resources.trackers import count
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BandwidthState:
+class BandwidthState(count.CountState):
     """``used`` of ``capacity``; the hardware knows multiples of ``step``."""
 
-    capacity: int
-    used: int = 0
     step: int = 1
 
-    @property
-    def free(self) -> int:
-        return max(self.capacity - self.used, 0)
-
-    @property
-    def available(self) -> int:
-        return self.free
-
     def to_dict(self) -> Mapping[str, str | int]:
-        return {'c': self.capacity, 'u': self.used, 's': self.step}
+        # A class with slots is made anew, which super() does not know.
+        return {**count.CountState.to_dict(self), 's': self.step}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -57,7 +49,7 @@ class BandwidthState:
         return cls(operator.index(data['c']), operator.index(data['u']), step)
 
 
-class BandwidthTracker(base.Tracker):
+class BandwidthTracker(count.RangeTracker):
     """Gives each server a limit, in the units of its resource class.
 
     Inventory providers may report ``{'step': N}``, in which the hardware
@@ -65,8 +57,6 @@ class BandwidthTracker(base.Tracker):
     """
 
     STATE = BandwidthState
-    NEEDS_ENFORCER = True
-    IS_CPU_LOCAL = True
 
     def initial(
         self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
@@ -74,26 +64,13 @@ class BandwidthTracker(base.Tracker):
         step = max(int(units.get('step', 1)), 1)
         return BandwidthState(inventory.capacity, 0, step)
 
-    def fits(self, state: BandwidthState, amount: int) -> bool:
-        return 0 < amount <= state.capacity - state.used
-
     def take(
         self,
-        state: BandwidthState,
+        state: Any,
         amount: int,
         units: Mapping[str, Any] | None = None,
-    ) -> tuple[BandwidthState, Mapping[str, Any]]:
+    ) -> tuple[count.CountState, Mapping[str, Any]]:
+        after, same = super().take(state, amount, units)
         if units is None:
-            if not self.fits(state, amount):
-                raise ValueError(f'{amount} of {state.free} free units')
-            units = {'limit': -(-amount // state.step) * state.step}
-        return _add(state, amount), units
-
-    def give(
-        self, state: BandwidthState, amount: int, units: Mapping[str, Any]
-    ) -> BandwidthState:
-        return _add(state, -amount)
-
-
-def _add(state: BandwidthState, amount: int) -> BandwidthState:
-    return dataclasses.replace(state, used=state.used + amount)
+            return after, {'limit': -(-amount // state.step) * state.step}
+        return after, same

@@ -16,17 +16,41 @@ A capacity bitmask must be one run of set bits on most CPUs (kernel
 documentation, *User Interface for Resource Control feature*, "Cache Bit
 Masks (CBM)"), so N free ways are no use to a server that asks for N unless
 they lie side by side.
+
+Which run a server gets decides what fits after it, since runs are never moved
+while servers use them:
+
+1. The shortest free run that will do, so that long ones stay whole.
+2. Of its two ends the one whose distance to the nearer wall is a multiple of
+   the amount, or comes nearest to one from above. A wall is an end of a run of
+   ways that can be sold. Servers of one size then leave gaps into which others
+   of that size fit exactly.
+3. Of ends that are equal so far the one that is nearer to its wall. What is
+   free then lies in the middle, and grows together with what is given back on
+   either side, rather than in pieces shut in between servers and walls.
+
+The uppermost run is an exception: its upper end is taken only where no more
+than the amount is left of it. Everything without ways of its own fills the
+free ways that lie side by side with the host's own (the highest; see
+``resctrl/masks.py``). A server between the two would cut that off from all of
+them, which is worse than some more refusals.
+
+``bench/allocator.py`` compares this with first fit, with best fit (rule 1
+alone), and with the optimum where that can be computed. Scores of what a
+choice leaves (how many servers of each size would still fit; sums of squares)
+were tried too: nearly always they take the run that best fit takes, and what
+counts is which end of it.
 """
 
 from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Any, Self
 
-from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.plugins import base
+from nova_ext_resources.trackers import count
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,9 +100,15 @@ class CacheWaysTracker(base.Tracker):
     Inventory providers report ``{'free': mask}``, the ways that nobody
     uses. All else that no server of ours holds is reserved: the host's own
     ways, other pools, and groups of other software.
+
+    The attribute ``code`` says how many of the ways hold code alone, where
+    the host tells code from data; the others, one at least, hold data.
     """
 
-    ATTRIBUTES = {'pool': 'guaranteed'}  # noqa: RUF012
+    ATTRIBUTES = {  # noqa: RUF012
+        'code': count.NUMBER,
+        'pool': 'guaranteed',
+    }
     STATE = CacheWaysState
     NEEDS_ENFORCER = True
     IS_CPU_LOCAL = True
@@ -102,12 +132,7 @@ class CacheWaysTracker(base.Tracker):
     def initial(
         self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
     ) -> CacheWaysState:
-        if inventory.allocation_ratio != 1.0:
-            raise exception.InvalidResource(
-                name='cache ways',
-                reason='exclusive ways cannot be sold twice: '
-                'allocation_ratio must be 1.0',
-            )
+        count.check_sold_once('cache ways', inventory)
         return CacheWaysState(bitmask.parse_mask(units['free']))
 
     def fits(self, state: CacheWaysState, amount: int) -> bool:
@@ -130,15 +155,61 @@ class CacheWaysTracker(base.Tracker):
         mask = bitmask.parse_mask(units['mask'])
         return dataclasses.replace(state, taken=state.taken & ~mask)
 
+    def read_attributes(
+        self, amount: int, attributes: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        super().read_attributes(amount, attributes)
+        if 'code' not in attributes:
+            return {}
+        code = count.read_number('code', attributes['code'])
+        if code >= amount:
+            raise ValueError(
+                f'attribute code is {code} of {amount} ways; one at least '
+                'must be left for data'
+            )
+        return {'code': code}
+
 
 def _choose(state: CacheWaysState, amount: int) -> int:
-    """Best fit: the shortest run that will do, so that long ones stay."""
-    runs = bitmask.list_runs(state.free_mask)
-    fitting = [run for run in runs if amount <= run[1]]
-    if amount < 1 or not fitting:
+    """Choose ways by the rules of this module.
+
+    :raises ValueError: there is no such run
+    """
+    runs = [
+        (length, start)
+        for start, length in bitmask.list_runs(state.free_mask)
+        if length >= amount
+    ]
+    if amount < 1 or not runs:
         raise ValueError(f'{amount} of {state.available} ways in a row')
-    start, _length = min(fitting, key=lambda run: (run[1], run[0]))
+    shortest = min(runs)[0]
+    _rest, _distance, start = min(
+        (distance % amount, distance, start)
+        for length, low in runs
+        if length == shortest
+        for start in _list_ends(state, low, length, amount)
+        for distance in (_measure(state.ways, start, amount),)
+    )
     return bitmask.make_run(start, amount)
+
+
+def _list_ends(
+    state: CacheWaysState, low: int, length: int, amount: int
+) -> Iterable[int]:
+    """Give where ``amount`` ways of a free run may start."""
+    yield low
+    is_uppermost = low + length == state.ways.bit_length()
+    longest = 2 * amount if is_uppermost else length
+    if amount < length <= longest:
+        yield low + length - amount
+
+
+def _measure(ways: int, start: int, length: int) -> int:
+    """Count the ways between a run and the nearer wall."""
+    return min(
+        bitmask.count_below(ways, start),
+        bitmask.count_from(ways, start + length),
+    )
 
 
 def _mask_of(held: Iterable[assignment.Assignment]) -> int:

@@ -15,11 +15,42 @@
 from collections.abc import Iterable, Mapping
 import dataclasses
 import operator
+import re
 from typing import Any, Self
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.plugins import base
+
+#: Values of attributes that are numbers; placement's own are not longer.
+NUMBER = '[1-9][0-9]{0,8}'
+
+
+def read_number(name: str, value: str) -> int:
+    """Read an attribute that is a whole number.
+
+    :raises ValueError: it is none, or below 1
+    """
+    if not re.fullmatch(NUMBER, value):
+        raise ValueError(
+            f'attribute {name} is {value!r}; it must be a whole number from '
+            f'1 on'
+        )
+    return int(value)
+
+
+def check_sold_once(name: str, inventory: inventory_obj.Inventory) -> None:
+    """Refuse to sell more than there is of what is always held.
+
+    :raises InvalidResource: the allocation ratio would allow it
+    """
+    if inventory.allocation_ratio != 1.0:
+        raise exception.InvalidResource(
+            name=name,
+            reason=f'{name} cannot be sold twice: allocation_ratio must be '
+            '1.0',
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,9 +115,37 @@ class CountTracker(base.Tracker):
     ) -> tuple[CountState, Mapping[str, Any]]:
         if units is None and not self.fits(state, amount):
             raise ValueError(f'{amount} of {state.free} free units')
-        return CountState(state.capacity, state.used + amount), {}
+        state = dataclasses.replace(state, used=state.used + amount)
+        return state, {} if units is None else units
 
     def give(
         self, state: CountState, amount: int, units: Mapping[str, Any]
     ) -> CountState:
-        return CountState(state.capacity, state.used - amount)
+        return dataclasses.replace(state, used=state.used - amount)
+
+
+class RangeTracker(CountTracker):
+    """Counts what a server always has, and notes what it may have more.
+
+    The attribute ``max`` is the most that a server may have while others
+    leave it free, in the units of the resource class. Only the amount
+    counts: nobody is turned away for the sake of what others may have.
+    """
+
+    ATTRIBUTES = {'max': NUMBER}  # noqa: RUF012
+    NEEDS_ENFORCER = True
+    IS_CPU_LOCAL = True
+
+    def read_attributes(
+        self, amount: int, attributes: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        super().read_attributes(amount, attributes)
+        if 'max' not in attributes:
+            return {}
+        most = read_number('max', attributes['max'])
+        if most < amount:
+            raise ValueError(
+                f'attribute max is {most}, less than the {amount} that are '
+                f'always held; it must be {amount} or more'
+            )
+        return {'max': most}

@@ -201,15 +201,15 @@ class BookTest(base.TestCase):
             make_entry('b', 0x60),
         )
 
-        self.assertEqual({'a': '180', 'b': '60'}, masks(booked))
-        self.assertEqual('1e0', taken(view))
+        self.assertEqual({'a': '600', 'b': '60'}, masks(booked))
+        self.assertEqual('660', taken(view))
 
     def test_who_was_just_applied_is_the_most_certain(self) -> None:
         _, booked = self.book(
             make_entry('a', 0x30), make_entry('b', 0x60), first='b'
         )
 
-        self.assertEqual({'a': '180', 'b': '60'}, masks(booked))
+        self.assertEqual({'a': '600', 'b': '60'}, masks(booked))
 
     def test_where_nothing_is_free_two_share_on_paper(self) -> None:
         view, booked = self.book(

@@ -104,6 +104,21 @@ class TestRuns(base.TestCase):
         self.assertEqual(sorted(runs), runs)
 
     @hypothesis.given(
+        mask=strategies.masks, bit=st.integers(min_value=0, max_value=30)
+    )
+    def test_bits_are_counted_up_to_the_first_that_is_not_set(
+        self, mask: int, bit: int
+    ) -> None:
+        upwards = bitmask.count_from(mask, bit)
+        downwards = bitmask.count_below(mask, bit)
+
+        for number in range(bit - downwards, bit + upwards):
+            self.assertTrue(is_set(mask, number))
+        self.assertFalse(is_set(mask, bit + upwards))
+        below = bit - downwards - 1
+        self.assertFalse(below >= 0 and is_set(mask, below))
+
+    @hypothesis.given(
         mask=strategies.masks, length=st.integers(min_value=1, max_value=30)
     )
     def test_has_run_agrees_with_the_definition(

@@ -20,9 +20,10 @@ from nova_ext_resources.objects import inventory
 from nova_ext_resources.trackers import bandwidth
 from tests.unit import builders
 from tests.unit.trackers import contract
+from tests.unit.trackers import ranges
 
 
-class TestBandwidthTracker(contract.TrackerContract):
+class TestBandwidthTracker(contract.TrackerContract, ranges.RangeContract):
     tracker = bandwidth.BandwidthTracker()
     fresh = st.builds(
         bandwidth.BandwidthState, st.integers(min_value=1, max_value=1000)
@@ -32,10 +33,13 @@ class TestBandwidthTracker(contract.TrackerContract):
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:
-        return {}
+        return {'free': state.free}
 
-    def test_what_others_use_is_reserved(self) -> None:
-        self.skipTest('the limits of others take nothing away')
+    def test_the_limits_of_others_take_nothing_away(self) -> None:
+        # That is why no inventory provider reports what is free.
+        given = builders.make_inventory(100)
+
+        self.assertIs(given, self.tracker.observe(given, {'step': 10}, ()))
 
     def test_a_limit_is_rounded_up_to_what_the_hardware_can(self) -> None:
         state = self.tracker.initial(
@@ -66,7 +70,3 @@ class TestBandwidthTracker(contract.TrackerContract):
         self.assertRaises(
             ValueError, self.tracker.from_dict, {'c': 100, 'u': 0, 's': 0}
         )
-
-    def test_it_is_worth_nothing_without_an_enforcer(self) -> None:
-        self.assertTrue(self.tracker.NEEDS_ENFORCER)
-        self.assertTrue(self.tracker.IS_CPU_LOCAL)

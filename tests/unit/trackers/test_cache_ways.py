@@ -31,6 +31,35 @@ def list_lengths(mask: int) -> list[int]:
     return [length for _start, length in bitmask.list_runs(mask)]
 
 
+def list_wishes(state: cache_ways.CacheWaysState, amount: int) -> list[str]:
+    """Give the masks that could be chosen, the best first.
+
+    Walks from way to way, where the tracker calculates with bits.
+    """
+    sold = {n for n in range(strategies.MASK_BITS) if state.ways >> n & 1}
+    free = {n for n in sold if state.free_mask >> n & 1}
+
+    def walk(numbers: set[int], way: int, direction: int) -> int:
+        length = 0
+        while way in numbers:
+            way, length = way + direction, length + 1
+        return length
+
+    wishes = []
+    for start in range(strategies.MASK_BITS):
+        run = set(range(start, start + amount))
+        below = walk(free, start - 1, -1)
+        above = walk(free, start + amount, 1)
+        is_cut_off = max(sold) in run and below > amount
+        if run <= free and 0 in (below, above) and not is_cut_off:
+            wall = min(
+                walk(sold, start - 1, -1), walk(sold, start + amount, 1)
+            )
+            mask = bitmask.format_mask(bitmask.from_numbers(run))
+            wishes.append((below + above, wall % amount, wall, start, mask))
+    return [wish[-1] for wish in sorted(wishes)]
+
+
 class TestCacheWaysTracker(contract.TrackerContract):
     tracker = cache_ways.CacheWaysTracker()
     fresh = st.builds(cache_ways.CacheWaysState, strategies.masks)
@@ -53,6 +82,13 @@ class TestCacheWaysTracker(contract.TrackerContract):
             self.assertEqual(mask, mask & state.ways)
             taken |= mask
         self.assertEqual(taken, state.taken)
+
+    def choose(self, ways: str, taken: str, amount: int) -> str:
+        """Take ways of a domain that is drawn, the lowest way last."""
+        drawn = [int(one.replace(' ', '') or '0', 2) for one in (ways, taken)]
+        state = cache_ways.CacheWaysState(*drawn)
+        _after, units = self.tracker.take(state, amount)
+        return str(units['mask'])
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
     def test_the_longest_run_stays_whole_when_a_shorter_one_will_do(
@@ -85,12 +121,107 @@ class TestCacheWaysTracker(contract.TrackerContract):
             sorted(lengths), sorted(list_lengths(after.free_mask))
         )
 
+    @hypothesis.given(data=st.data(), steps=strategies.steps)
+    def test_no_other_end_of_such_a_run_would_have_been_better(
+        self, data: st.DataObject, steps: contract.Steps
+    ) -> None:
+        before, _held = self.play(data.draw(self.fresh), steps)
+        amount = self.draw_amount(data, before)
+
+        _after, units = self.tracker.take(before, amount)
+
+        self.assertEqual(list_wishes(before, amount)[0], units['mask'])
+
     def test_the_lowest_of_equal_runs_is_taken(self) -> None:
-        state = cache_ways.CacheWaysState(0b0110_0110)
+        self.assertEqual('6', self.choose('0110 0110', '', 2))
 
-        _after, units = self.tracker.take(state, 2)
+    def test_an_empty_domain_is_filled_from_its_lower_wall(self) -> None:
+        self.assertEqual('7', self.choose('1111 1111', '', 3))
 
-        self.assertEqual({'mask': '6'}, units)
+    def test_the_end_at_a_wall_is_taken(self) -> None:
+        self.assertEqual('3', self.choose('1111 1111', '1111 0000', 2))
+        self.assertEqual('c0', self.choose('1111 1111', '0000 1111', 2))
+
+    def test_the_middle_is_taken_last(self) -> None:
+        # Five ways are below the free run, one is above it.
+        self.assertEqual(
+            '400', self.choose('1111 1111 1111', '1000 0001 1111', 1)
+        )
+
+    def test_a_distance_of_whole_amounts_goes_before_a_short_one(
+        self,
+    ) -> None:
+        # Four ways are below the free run, one is above it.
+        self.assertEqual(
+            '30', self.choose('1111 1111 1111 1111', '1000 0000 0000 1111', 2)
+        )
+
+    def test_where_no_distance_is_whole_the_rest_counts(self) -> None:
+        # Four ways are below the free run, two are above it.
+        self.assertEqual(
+            '70', self.choose('1111 1111 1111 1111', '1100 0000 0000 1111', 3)
+        )
+
+    def test_nobody_cuts_the_host_off_from_many_free_ways(self) -> None:
+        # The host's own ways are above.
+        self.assertEqual('4', self.choose('1111 1111', '0000 0011', 1))
+        self.assertEqual('1c', self.choose('1 1111 1111', '0 0000 0011', 3))
+
+    def test_few_free_ways_may_be_cut_off(self) -> None:
+        # Exactly as many are left as the server takes.
+        self.assertEqual('e0', self.choose('1111 1111', '0000 0011', 3))
+        self.assertEqual('c0', self.choose('1111 1111', '0000 1111', 2))
+
+    def test_what_can_never_be_sold_is_a_wall(self) -> None:
+        ways, taken = '0111 1110 1111', '0000 0000 0001'
+
+        self.assertEqual('c', self.choose('0000 0000 1111', taken, 2))
+        self.assertEqual('c', self.choose(ways, taken, 2))
+
+    def test_a_domain_can_be_filled_to_the_last_way(self) -> None:
+        state = cache_ways.CacheWaysState(0x7FF)
+        masks = []
+        for amount in (4, 2, 3, 2):
+            state, units = self.tracker.take(state, amount)
+            masks.append(units['mask'])
+
+        self.assertEqual(0x7FF, state.taken)
+        self.assertEqual(['f', '30', '700', 'c0'], masks)
+
+    def test_code_goes_into_the_ledger_as_a_number(self) -> None:
+        for code in (1, 2, 3):
+            with self.subTest(code=code):
+                attributes = {'code': str(code), 'pool': 'guaranteed'}
+                self.assertEqual(
+                    {'code': code},
+                    self.tracker.read_attributes(4, attributes),
+                )
+
+    def test_a_way_at_least_is_left_for_data(self) -> None:
+        for code in ('4', '5'):
+            with self.subTest(code=code):
+                error = self.assertRaises(
+                    ValueError,
+                    self.tracker.read_attributes,
+                    4,
+                    {'code': code},
+                )
+                self.assertIn('must be left for data', str(error))
+
+    def test_code_that_is_no_number_is_refused(self) -> None:
+        for code in ('', '0', '-1', '1.5', 'all', '\u0661'):
+            with self.subTest(code=code):
+                self.assertRaises(
+                    ValueError,
+                    self.tracker.read_attributes,
+                    4,
+                    {'code': code},
+                )
+
+    def test_the_pool_adds_nothing_to_the_units(self) -> None:
+        self.assertEqual(
+            {}, self.tracker.read_attributes(4, {'pool': 'guaranteed'})
+        )
 
     def test_free_ways_that_are_not_side_by_side_do_not_fit(self) -> None:
         state = cache_ways.CacheWaysState(0b0101_0101)

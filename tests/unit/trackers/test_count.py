@@ -82,3 +82,12 @@ class TestCountTracker(contract.TrackerContract):
         )
 
         self.assertIn('2 of 1', str(error))
+
+    def test_it_neither_needs_an_enforcer_nor_knows_cpus(self) -> None:
+        self.assertFalse(self.tracker.NEEDS_ENFORCER)
+        self.assertFalse(self.tracker.IS_CPU_LOCAL)
+
+    def test_units_that_a_server_holds_are_booked_as_they_are(self) -> None:
+        _after, units = self.tracker.take(count.CountState(4), 3, {'x': 1})
+
+        self.assertEqual({'x': 1}, units)
