@@ -12,7 +12,7 @@
 
 """Puts cache ways and memory bandwidth into force through the kernel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import ClassVar, NoReturn
@@ -31,7 +31,9 @@ from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import members
 from nova_ext_resources.resctrl import partition
+from nova_ext_resources.resctrl import processes as processes_mod
 from nova_ext_resources.resctrl import schemata as schemata_mod
 from nova_ext_resources.trackers import cache_ways
 
@@ -41,11 +43,17 @@ LOG = logging.getLogger(__name__)
 class ResctrlEnforcer(base.Enforcer):
     """One control group per server, with the CPUs that it is pinned to.
 
+    A server whose CPUs float has its threads in the group instead: they use
+    the group's ways and bandwidth on whatever CPU they run, also on one that
+    belongs to another group ("User Interface for Resource Control feature",
+    resource allocation rules).
+
     The default group, and servers without ways of their own, leave out what
     is sold. What cannot be had where the tracker wanted it (other software
     came first) is taken elsewhere in the same domain.
 
     :param files: in place of the mount that ``path`` names
+    :param processes: in place of those that ``/proc`` shows
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
@@ -57,8 +65,10 @@ class ResctrlEnforcer(base.Enforcer):
         options: cfg.ConfigOpts.GroupAttr,
         host: str,
         files: files_mod.FileSystem | None = None,
+        processes: processes_mod.Processes | None = None,
     ) -> None:
         super().__init__(options, host)
+        self._processes = processes or processes_mod.Processes()
         self._partition = partition.Partition(
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
@@ -66,12 +76,16 @@ class ResctrlEnforcer(base.Enforcer):
         )
         # What list_applied saw; never changed by a change under way.
         self._seen: groups.Tree | None = None
+        self._members: Mapping[str, members.Membership] = {}
 
     # -- what the host asks for ----------------------------------------
 
     def apply(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
+        with self._translated(entry):
+            # Before the lock is held: others wait for it.
+            server = self._find_server(entry)
         with self._translated(entry), self._partition.changing() as tree:
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
@@ -83,6 +97,7 @@ class ResctrlEnforcer(base.Enforcer):
                 ways=_list_ways(held),
                 limits=_list_limits(tree, held),
                 cpus=cpus,
+                server=server,
             )
             return held
 
@@ -95,12 +110,16 @@ class ResctrlEnforcer(base.Enforcer):
 
     def list_applied(self) -> frozenset[str]:
         with self._translated(None):
-            self._seen = self._partition.look()
-            return frozenset(self._seen.ours)
+            seen = self._partition.look()
+            self._members = self._look_at_members(seen)
+            self._seen = seen
+            return frozenset(seen.ours)
 
     def is_in_force(self, entry: assignment.Entry) -> bool:
         assert self._seen is not None, 'list_applied comes first'
-        reason = self._find_fault(self._seen, entry)
+        reason = self._find_fault(self._seen, entry) or (
+            self._find_members_fault(entry)
+        )
         if reason:
             LOG.warning(
                 'Host %(host)s: server %(uuid)s does not have what was '
@@ -117,11 +136,7 @@ class ResctrlEnforcer(base.Enforcer):
 
     def _find_cpus(self, entry: assignment.Entry) -> frozenset[int]:
         if not entry.cpus:
-            self._refuse(
-                entry,
-                'its CPUs float, and only pinned CPUs are put into a group; '
-                'set hw:cpu_policy=dedicated on the flavor',
-            )
+            return frozenset()
         cpus = entry.cpus & self._partition.host.online
         if not cpus:
             self._refuse(
@@ -129,6 +144,14 @@ class ResctrlEnforcer(base.Enforcer):
                 f'its CPUs {bitmask.format_list(entry.cpus)} are all offline',
             )
         return cpus
+
+    def _find_server(
+        self, entry: assignment.Entry
+    ) -> processes_mod.Server | None:
+        """Find whose threads go into the group; None: it has CPUs."""
+        if entry.cpus:
+            return None
+        return self._processes.scan().get(entry.consumer_uuid)
 
     def _check_cpus(
         self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]
@@ -226,6 +249,29 @@ class ResctrlEnforcer(base.Enforcer):
         return schemata_mod.find_deviation(
             wanted, group.schemata
         ) or _find_intruder(tree, group, ways)
+
+    def _look_at_members(
+        self, tree: groups.Tree
+    ) -> dict[str, members.Membership]:
+        """See who is in each group; processes only where CPUs do not say."""
+        floating = [uuid for uuid, one in tree.ours.items() if not one.cpus]
+        scan = self._processes.scan() if floating else None
+        servers = {
+            uuid: scan.get(uuid)
+            if scan and uuid in floating
+            else processes_mod.Nobody()
+            for uuid in tree.ours
+        }
+        return members.look(servers, self._partition.read_tasks)
+
+    def _find_members_fault(self, entry: assignment.Entry) -> str:
+        seen = self._members.get(entry.consumer_uuid, members.Membership())
+        if entry.cpus:
+            # Its CPUs do, and no thread is in it wherever that runs.
+            seen = members.Membership(
+                inside=seen.inside, strangers=seen.inside
+            )
+        return seen.fault
 
     # -- refusing ------------------------------------------------------
 

@@ -114,6 +114,7 @@ class ResctrlInventory(base.InventoryProvider):
                 units={name: units for name, _, _, units in offers},
                 implied={name: rdt.CLOS for name, *_ in offers},
                 cpus=bitmask.format_list(host.cpus[domain]),
+                follows_tasks=True,
                 traits=frozenset(
                     rdt.CAT_TRAIT for name, *_ in offers if name == rdt.WAYS
                 ),

@@ -16,7 +16,7 @@ Everything else in this package works on a :class:`FileSystem`; tests bring
 one of their own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import errno
 import fcntl
@@ -50,6 +50,12 @@ class FileSystem(Protocol):
 
     def write(self, path: str, text: str) -> None:
         """Write in a single system call: one call is one command."""
+
+    def assign(self, path: str, tids: Sequence[int]) -> None:
+        """Write the numbers of threads, one system call each.
+
+        Threads that have ended are passed over.
+        """
 
     def mkdir(self, path: str) -> None:
         """Make a group."""
@@ -90,6 +96,10 @@ class RealFileSystem:
 
     def write(self, path: str, text: str) -> None:
         self._choose(system.write, 'write')(self._resolve(path), text)
+
+    def assign(self, path: str, tids: Sequence[int]) -> None:
+        # One call of the helper for all of them.
+        self._choose(system.assign, 'assign')(self._resolve(path), tids)
 
     def mkdir(self, path: str) -> None:
         self._choose(os.mkdir, 'mkdir')(self._resolve(path))

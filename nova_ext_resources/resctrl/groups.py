@@ -155,7 +155,7 @@ class Groups:
         """Read everything."""
         default = self._read_default()
         tree = Tree(info=self._read_info(), default=default)
-        return self._add(tree, self._list_names())
+        return self._add(tree, self.list_names())
 
     def look_again(self, tree: Tree) -> Tree:
         """Read the default group, and groups that were not there before.
@@ -170,7 +170,7 @@ class Groups:
         tree = tree.with_group(
             dataclasses.replace(tree.default, schemata=default)
         )
-        names = self._list_names()
+        names = self.list_names()
         for name in set(tree.groups) - set(names):
             tree = tree.without(name)
         return self._add(tree, set(names) - set(tree.groups))
@@ -185,7 +185,8 @@ class Groups:
                 continue
         return dataclasses.replace(tree, groups=found)
 
-    def _list_names(self) -> list[str]:
+    def list_names(self) -> list[str]:
+        """Give the names of all control groups but the default one."""
         with self._translated('list the groups'):
             names = self.files.listdir(DEFAULT)
         return [name for name in names if name not in _NO_GROUPS]
@@ -303,6 +304,20 @@ class Groups:
                 f'{bitmask.format_list(found)} is shown',
             )
         return dataclasses.replace(group, cpus=found)
+
+    def read_tasks(self, name: str) -> frozenset[int]:
+        """Give the threads of a group."""
+        path = join(name, 'tasks')
+        with _checked(path):
+            found = frozenset(map(int, self._read(path).split()))
+        # Those that this process cannot see (another PID namespace) are 0.
+        return found - {0}
+
+    def write_tasks(self, name: str, tids: Iterable[int]) -> None:
+        """Move threads into a group; those that have ended do not matter."""
+        path = join(name, 'tasks')
+        with self._translated(f'write {path}'):
+            self.files.assign(path, sorted(tids))
 
     def remove(self, name: str) -> None:
         """Remove a group; its CPUs and tasks go to the default one.

@@ -16,7 +16,7 @@ The lock of the mount is held over every change: others that follow the
 kernel's documentation wait, and so do the threads of this process.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import dataclasses
 
@@ -26,6 +26,8 @@ from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import members
+from nova_ext_resources.resctrl import processes
 from nova_ext_resources.resctrl import schemata as schemata_mod
 from nova_ext_resources.resctrl import topology
 
@@ -56,6 +58,16 @@ class Partition:
             self._read_host()
             self._tree = self._groups.look()
             return self._tree
+
+    def read_tasks(self, consumers: Iterable[str]) -> dict[str, frozenset[int]]:
+        """Give server -> the threads in its group, if it has one."""
+        found = {}
+        with files_mod.locked(self._files, exclusive=False):
+            for uuid in consumers:
+                with contextlib.suppress(errors.GroupGone):
+                    name = groups.make_name(uuid)
+                    found[uuid] = self._groups.read_tasks(name)
+        return found
 
     @contextlib.contextmanager
     def changing(self, *, is_known: bool = False) -> Iterator[groups.Tree]:
@@ -97,21 +109,24 @@ class Partition:
         ways: dict[int, int],
         limits: dict[int, int],
         cpus: frozenset[int],
+        server: processes.Server | None = None,
     ) -> None:
-        """Give a server its ways, bandwidth and CPUs; again is once.
+        """Give a server its ways, bandwidth, CPUs or threads; again is once.
 
         A group that was not there before is removed again when it fails.
 
         :param ways: cache domain -> mask
         :param limits: cache domain -> bandwidth in the kernel's unit
+        :param server: whose threads go into the group; None: it has CPUs,
+            and no thread is in it wherever it runs
         """
         group = self.tree.ours.get(consumer_uuid)
         if group is not None:
-            return self._fill(group, ways, limits, cpus)
+            return self._fill(group, ways, limits, cpus, server)
         group = self._groups.make(consumer_uuid)
         self._tree = self.tree.with_group(group)
         try:
-            self._fill(group, ways, limits, cpus)
+            self._fill(group, ways, limits, cpus, server)
         except errors.ResctrlError:
             self._undo(consumer_uuid)
             raise
@@ -122,13 +137,15 @@ class Partition:
         ways: dict[int, int],
         limits: dict[int, int],
         cpus: frozenset[int],
+        server: processes.Server | None,
     ) -> None:
         """Narrow all others, fill the group, then widen all others.
 
-        At no time two groups may fill ways that are sold, and the CPUs
-        come last.
+        At no time two groups may fill ways that are sold, and the CPUs or
+        threads come last.
         """
         uuid = group.consumer_uuid
+        is_new = not group.schemata
         tree = self.tree.with_group(dataclasses.replace(group, cpus=cpus))
         both = {
             domain: mask | schemata_mod.get_ways(group.schemata, domain)
@@ -145,9 +162,29 @@ class Partition:
         if limits:
             wanted[schemata_mod.BANDWIDTH] = limits
         group = self._groups.write_schemata(group, wanted)
-        group = self._groups.write_cpus(group, cpus)
+        group = self._move(group, cpus, server, is_new=is_new)
         self._tree = self.tree.with_group(group)
         self._write_others(group.name, final)
+
+    def _move(
+        self,
+        group: groups.Group,
+        cpus: frozenset[int],
+        server: processes.Server | None,
+        *,
+        is_new: bool,
+    ) -> groups.Group:
+        """Bring CPUs or threads in, then let the other kind out.
+
+        A server that was pinned and now floats, or the other way round, is
+        in its group all the time.
+        """
+        if server is not None:
+            members.settle(self._groups, group.name, server, is_new=is_new)
+        group = self._groups.write_cpus(group, cpus)
+        if server is None and not is_new:
+            members.settle(self._groups, group.name, processes.Nobody())
+        return group
 
     def _has_sold(self, group: groups.Group, domain: int) -> bool:
         if not group.schemata or self.tree.info.l3 is None:

@@ -21,6 +21,7 @@ oslo.privsep reads its own options, group
 ``[ext_resources_resctrl_privsep]``, from the global configuration.
 """
 
+from collections.abc import Sequence
 import os
 
 from oslo_privsep import priv_context
@@ -39,6 +40,12 @@ context = priv_context.PrivContext(
 def write(path: str, text: str) -> None:
     system.check(os.path.dirname(path))
     system.write(path, text)
+
+
+@context.entrypoint
+def assign(path: str, tids: Sequence[int]) -> None:
+    system.check(os.path.dirname(path))
+    system.assign(path, tids)
 
 
 @context.entrypoint

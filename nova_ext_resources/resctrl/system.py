@@ -12,6 +12,7 @@
 
 """The system calls of a write, and the check before a privileged one."""
 
+from collections.abc import Iterable
 import errno
 import os
 
@@ -33,6 +34,25 @@ def write(path: str, text: str) -> None:
     try:
         if os.write(handle, data) != len(data):
             raise OSError(errno.EIO, 'only a part was written')
+    finally:
+        os.close(handle)
+
+
+def assign(path: str, tids: Iterable[int]) -> None:
+    """Write the numbers of threads to a file ``tasks``, one per system call.
+
+    Those that have ended are passed over. Later kernels take a list, and
+    give up at the first thread of it that has ended.
+
+    :raises OSError: as the kernel gives it; some may have been moved
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for tid in tids:
+            try:
+                os.write(handle, b'%d\n' % tid)
+            except ProcessLookupError:
+                continue
     finally:
         os.close(handle)
 

@@ -348,16 +348,12 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
 
         self.assert_agreement(self.host)
 
-    def test_a_floating_server_is_refused(self) -> None:
-        err = self.assertRaises(
-            exception.ConstraintsViolated,
-            self.start,
-            self.host,
-            SERVER,
-            cpus=None,
-        )
+    def test_a_floating_server_that_is_off_has_its_group(self) -> None:
+        self.start(self.host, SERVER, cpus=None)
 
-        self.assertIn('hw:cpu_policy=dedicated', str(err))
+        self.assertEqual((), self.heal())
+        self.assertEqual([], self.list_ours()[SERVER]['cpus'])
+        self.assert_agreement(self.host)
 
     def test_a_restart_checks_what_is_in_force(self) -> None:
         self.start(self.host, SERVER, 4)

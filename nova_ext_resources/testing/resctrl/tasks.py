@@ -102,6 +102,9 @@ class ProcTasks:
     with a thread in a group is taken as cloned by the first thread of that
     process, which is what QEMU does with its own. Children of other
     processes start in the default group.
+
+    A process whose number is used again is told by its start time, a thread
+    is not: looking at each for each write takes far too long.
     """
 
     def __init__(self, proc: str = '/proc') -> None:
@@ -110,7 +113,8 @@ class ProcTasks:
 
     def reset(self) -> None:
         self._seen: dict[int, set[int]] = {}
-        self._owners: dict[int, tuple[int, str]] = {}
+        self._births: dict[int, str] = {}
+        self._owners: dict[int, int] = {}
 
     def exists(self, tid: int) -> bool:
         return os.path.exists(f'{self._proc}/{tid}')
@@ -120,34 +124,42 @@ class ProcTasks:
             yield from sorted(self._list_threads(pid))
 
     def watch(self, tid: int) -> None:
-        born = self._find_birth(tid)
         owner = self._find_process(tid)
-        if born is None or owner is None:
+        born = None if owner is None else self._find_birth(owner)
+        if owner is None or born is None:
             return
-        self._owners[tid] = (owner, born)
-        self._seen.setdefault(owner, self._list_threads(owner))
+        self._owners[tid] = owner
+        if self._births.get(owner) != born:
+            self._births[owner] = born
+            self._seen[owner] = self._list_threads(owner)
+        self._seen[owner].add(tid)
 
     def list_changes(self, watched: Collection[int]) -> list[Change]:
-        changes: list[Change] = []
-        processes: dict[int, None] = {}
+        processes: dict[int, list[int]] = {}
         for tid in watched:
-            owner, born = self._owners.get(tid, (tid, ''))
-            if self._find_birth(tid) == born:
-                processes[owner] = None
-            else:
-                changes.append((tid, None))
-                self._owners.pop(tid, None)
-        for pid in processes:
-            changes.extend(self._find_clones(pid))
+            processes.setdefault(self._owners.get(tid, tid), []).append(tid)
+        changes: list[Change] = []
+        for pid, tids in processes.items():
+            changes.extend(self._list_changes_of(pid, tids))
         return changes
 
-    def _find_clones(self, pid: int) -> Iterable[Change]:
-        threads = self._list_threads(pid)
-        new = threads - self._seen.get(pid, set())
-        self._seen[pid] = threads
-        for tid in sorted(new):
-            self._owners[tid] = (pid, self._find_birth(tid) or '')
+    def _list_changes_of(
+        self, pid: int, watched: Collection[int]
+    ) -> Iterable[Change]:
+        is_alive = self._find_birth(pid) == self._births.get(pid)
+        threads = self._list_threads(pid) if is_alive else set()
+        for tid in watched:
+            if tid not in threads:
+                self._owners.pop(tid, None)
+                yield tid, None
+        for tid in sorted(threads - self._seen.get(pid, set())):
+            self._owners[tid] = pid
             yield tid, pid
+        if threads:
+            self._seen[pid] = threads
+        else:
+            self._seen.pop(pid, None)
+            self._births.pop(pid, None)
 
     def _list(self, path: str) -> list[str]:
         try:

@@ -15,7 +15,7 @@
 It has the methods of :class:`nova_ext_resources.resctrl.files.FileSystem`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import errno
 import threading
@@ -89,6 +89,12 @@ class Tree:
         self._kernel.write(
             _normalize(path), text.encode('utf-8', 'surrogateescape')
         )
+
+    def assign(self, path: str, tids: Iterable[int]) -> None:
+        """Write numbers of threads; those that have ended are passed over."""
+        for tid in tids:
+            with contextlib.suppress(ProcessLookupError):
+                self.write(path, f'{tid}\n')
 
     def mkdir(self, path: str) -> None:
         self._kernel.mkdir(_normalize(path))

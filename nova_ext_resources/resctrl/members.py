@@ -1,0 +1,143 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The threads in the groups of servers: moved, checked, looked at.
+
+A thread starts in the group of the one that clones it, so whatever a server
+starts later is where it should be as soon as all that can clone are. A
+clone that is under way while its maker is moved may come up outside; the next
+look finds it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import groups as groups_mod
+from nova_ext_resources.resctrl import processes
+
+#: How often the threads of a server are listed and moved. Each time only
+#: those are left that threads outside have cloned since the time before.
+ROUNDS = 8
+
+#: How often is looked before a thread counts as outside: between listing and
+#: reading some are born, and some end.
+LOOKS = 2
+
+#: Threads that an error names.
+_NAMED = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """What was seen of one group.
+
+    :ivar inside: threads in the group
+    :ivar wanted: threads of its server; empty where CPUs say who is in it
+    :ivar strangers: threads in the group that do not belong there
+    """
+
+    inside: frozenset[int] = frozenset()
+    wanted: frozenset[int] = frozenset()
+    strangers: frozenset[int] = frozenset()
+
+    @property
+    def outside(self) -> frozenset[int]:
+        return self.wanted - self.inside
+
+    @property
+    def fault(self) -> str:
+        """Say what is wrong; '' when nothing is."""
+        if self.outside:
+            return (
+                f'{len(self.outside)} of {len(self.wanted)} threads run '
+                f'outside its group: {_format(self.outside)}'
+            )
+        if self.strangers:
+            return (
+                f'{len(self.strangers)} threads are in its group that are '
+                f'not its own: {_format(self.strangers)}'
+            )
+        return ''
+
+
+def settle(
+    groups: groups_mod.Groups,
+    name: str,
+    server: processes.Server,
+    *,
+    is_new: bool = False,
+) -> None:
+    """Have all threads of a server, and no others, in its group.
+
+    Strangers go to the default group. It ends when all that was listed is
+    seen in the group.
+
+    :param is_new: nothing was ever put into the group
+    :raises NotInForce: the threads do not stay where they were put
+    """
+    for number in range(ROUNDS):
+        wanted = server.list_threads()
+        if is_new and not number:
+            if not wanted:
+                return
+            inside = frozenset[int]()
+        else:
+            inside = groups.read_tasks(name)
+        missing = wanted - inside
+        strangers = server.list_strangers(inside - wanted)
+        if not missing and not strangers:
+            return
+        if strangers:
+            groups.write_tasks(groups_mod.DEFAULT, strangers)
+        if missing:
+            groups.write_tasks(name, missing)
+    raise errors.NotInForce(
+        action=f'have the threads of the server in {name}',
+        reason=f'after {ROUNDS} times {_format(missing)} stayed outside and '
+        f'{_format(strangers)} of others inside; another program moves them, '
+        'or they are started faster than they can be moved',
+    )
+
+
+def look(
+    servers: Mapping[str, processes.Server],
+    read: Callable[[Iterable[str]], Mapping[str, frozenset[int]]],
+) -> dict[str, Membership]:
+    """See who is in the groups of servers.
+
+    :param servers: server -> its processes
+    :param read: gives server -> threads in its group, without those whose
+        groups are gone
+    """
+    found: dict[str, Membership] = {}
+    left = set(servers)
+    for _ in range(LOOKS):
+        wanted = {uuid: servers[uuid].list_threads() for uuid in left}
+        inside = read(sorted(left))
+        for uuid in left & set(inside):
+            found[uuid] = Membership(
+                inside=inside[uuid],
+                wanted=wanted[uuid],
+                strangers=servers[uuid].list_strangers(
+                    inside[uuid] - wanted[uuid]
+                ),
+            )
+        left = {uuid for uuid in left & set(found) if found[uuid].fault}
+        if not left:
+            break
+    return found
+
+
+def _format(tids: frozenset[int]) -> str:
+    named = ', '.join(map(str, sorted(tids)[:_NAMED]))
+    return f'{named or "none"}{", ..." if len(tids) > _NAMED else ""}'

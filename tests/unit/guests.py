@@ -1,0 +1,110 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Real processes that look like the QEMU of a server."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import fixtures
+
+#: Threads start and end as its input says; it ends with its input.
+_GUEST = """
+import itertools, os, subprocess, sys, threading, time
+ends = []
+def start(seconds=None):
+    end, begun = threading.Event(), threading.Event()
+    def run():
+        begun.set()
+        end.wait(seconds)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    begun.wait()
+    return end, thread
+def churn():
+    for _ in range(400):
+        start(0.005)
+        time.sleep(0.0005)
+def say(text):
+    print(text, flush=True)
+for _ in range(int(sys.argv[-1]) - 1):
+    ends.append(start())
+say(os.getpid())
+for line in sys.stdin:
+    word = line.strip()
+    if word == 'clone':
+        ends.append(start())
+        say(ends[-1][1].native_id)
+    elif word == 'end':
+        end, thread = ends.pop()
+        end.set()
+        thread.join()
+        say(thread.native_id)
+    elif word == 'child':
+        child = subprocess.Popen(['sleep', '60'])
+        say(child.pid)
+    elif word == 'churn':
+        threading.Thread(target=churn, daemon=True).start()
+        say(0)
+os.killpg(0, 9)
+"""
+
+
+class Guest(fixtures.Fixture):
+    """A process with ``-uuid`` in its command line, and many threads.
+
+    :ivar pid: of the process, which is its first thread
+    """
+
+    def __init__(
+        self, uuid: str, threads: int = 4, option: str = '-uuid'
+    ) -> None:
+        super().__init__()
+        self._words = (option, uuid, '-threads', str(threads))
+
+    def _setUp(self) -> None:
+        command = (sys.executable, '-I', '-S', '-c', _GUEST, *self._words)
+        self.process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.addCleanup(self.end)
+        assert self.process.stdout is not None
+        self.pid = int(self.process.stdout.readline())
+
+    def end(self) -> None:
+        """End it, with all that it has started."""
+        if self.process.returncode is None:
+            self.process.communicate()
+
+    def do(self, what: str) -> int:
+        """Have it do something; give the thread that this is about."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f'{what}\n')
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def list_threads(self) -> set[int]:
+        with contextlib.suppress(FileNotFoundError):
+            return {int(name) for name in os.listdir(f'/proc/{self.pid}/task')}
+        return set()
+
+
+def list_tasks(group: dict[str, Any]) -> set[int]:
+    """Give the threads of a group, as the test kernel describes it."""
+    return set(group['tasks'])
