@@ -24,11 +24,15 @@ import itertools
 import os
 import stat
 from typing import Any
+import zlib
 
 from nova_ext_resources.testing.resctrl import kernel as kernel_mod
 
 
 DEVICE = '/dev/fuse'
+
+#: Inodes of files come after those of groups.
+_FIRST_FILE = 1 << 32
 
 
 class Unavailable(RuntimeError):
@@ -93,14 +97,27 @@ class Front:
             'st_mode': stat.S_IFDIR | 0o755
             if mode is None
             else stat.S_IFREG | mode,
+            'st_ino': self._find_inode(path[1:]),
             'st_nlink': 2 if is_folder else 1,
             'st_uid': os.getuid(),
             'st_gid': os.getgid(),
         }
 
-    def readdir(self, path: str, _handle: int) -> Iterator[str]:
+    def _find_inode(self, path: str) -> int:
+        """Give a number: a group made anew has another one."""
+        try:
+            return self._kernel.get_inode(path)
+        except OSError:
+            # Files, and folders that come and go with their group.
+            return _FIRST_FILE + zlib.crc32(path.encode(errors='replace'))
+
+    def readdir(
+        self, path: str, _handle: int
+    ) -> Iterator[tuple[str, dict[str, int], int]]:
         names = self._kernel.listdir(path[1:])
-        return iter(['.', '..', *names])
+        # No name is shown without a number; which one is of no interest.
+        number = {'st_ino': _FIRST_FILE}
+        return ((name, number, 0) for name in ('.', '..', *names))
 
     def open(self, path: str, flags: int) -> int:
         mode = self._kernel.get_mode(path[1:])
@@ -173,6 +190,7 @@ def serve(
             # Each write(2) must come as it is, and no name may be kept:
             # the tree changes by itself.
             direct_io=True,
+            use_ino=True,
             attr_timeout=1,
             entry_timeout=0,
             negative_timeout=0,

@@ -1,0 +1,299 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Sweeps over the servers of machines of all kinds."""
+
+import os
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources.resctrl import monitoring
+from nova_ext_resources.testing.resctrl import shapes
+from tests.unit.monitoring import with_sweeper
+
+MIB = with_sweeper.MIB
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+
+class SweepTest(with_sweeper.SweeperTestCase):
+    def test_what_a_server_does_is_seen_per_cache(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.sweep()
+        self.kernel.set_occupancy(name, 0, 3 * MIB)
+        self.kernel.add_traffic(name, 1, 80 * MIB, 20 * MIB)
+
+        swept = self.sweep(10)
+
+        first, second = swept.servers[SERVER].domains
+        self.assertEqual(3 * MIB, first.counters.occupancy)
+        self.assertEqual(0.0, first.total_rate)
+        self.assertEqual(8.0 * MIB, second.total_rate)
+        self.assertEqual(2.0 * MIB, second.local_rate)
+        self.assertEqual({}, swept.problems)
+        self.assertEqual('', swept.problem)
+        self.assertEqual(sample.Ids(total=192, used=2), swept.ids)
+
+    def test_every_machine_is_swept(self) -> None:
+        for name, shape in shapes.SHAPES.items():
+            with self.subTest(shape=name):
+                self.use(name)
+                group = self.add_control_group(SERVER)
+                self.start(OTHER, holds=True)
+                self.sweep()
+                if shape.monitoring is not None:
+                    domain = shape.monitoring.domains[-1].id
+                    self.kernel.add_traffic(group, domain, 640 * MIB)
+                    self.kernel.add_traffic(
+                        f'mon_groups/nova-{OTHER}', domain, 64 * MIB
+                    )
+
+                swept = self.sweep(10)
+
+                if shape.monitoring is None:
+                    self.assertEqual({}, swept.servers)
+                    self.assertIn('counts nothing', swept.problem)
+                    self.assertIsNone(swept.ids)
+                else:
+                    self.assertEqual('', swept.problem)
+                    self.assertEqual({}, swept.problems)
+                    self.assertEqual(
+                        {SERVER: 64.0 * MIB, OTHER: 6.4 * MIB},
+                        {u: s.total_rate for u, s in swept.servers.items()},
+                    )
+
+    def test_clusters_are_seen_on_their_own(self) -> None:
+        self.use('icelake_snc')
+        name = self.add_control_group(SERVER)
+        self.sweep()
+        self.kernel.add_traffic(name, 3, 80 * MIB)
+
+        domains = self.sweep(10).servers[SERVER].domains
+
+        self.assertEqual(
+            {
+                monitoring.Domain(cache=1): 8.0 * MIB,
+                monitoring.Domain(cache=1, node=3): 8.0 * MIB,
+            },
+            {one.domain: one.total_rate for one in domains if one.total_rate},
+        )
+
+    def test_the_first_sweep_has_no_rates(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.kernel.add_traffic(name, 0, MIB)
+
+        one = self.sweep().servers[SERVER]
+
+        self.assertEqual(MIB, one.domains[0].counters.total)
+        self.assertIsNone(one.total_rate)
+
+    def test_a_group_made_anew_begins_anew(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.sweep()
+        self.kernel.remove_group(name)
+        self.kernel.add_group(name)
+        # More than before, so that nothing but the group tells.
+        self.kernel.add_traffic(name, 0, 50 * MIB)
+
+        self.assertIsNone(self.sweep().servers[SERVER].total_rate)
+        self.assertEqual(0.0, self.sweep().servers[SERVER].total_rate)
+
+    def test_a_counter_that_goes_back_has_no_rate(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.kernel.add_traffic(name, 0, 50 * MIB)
+        self.sweep()
+        self.kernel.add_traffic(name, 0, -20 * MIB)
+
+        one = self.sweep().servers[SERVER].domains[0]
+
+        self.assertIsNone(one.total_rate)
+        self.assertEqual(0.0, one.local_rate)
+
+    def test_no_number_leaves_a_gap_and_no_spike(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.sweep()
+        self.kernel.add_traffic(name, 0, 50 * MIB)
+        self.kernel.set_reading(name, 0, 'mbm_total_bytes', 'Unavailable')
+        gap = self.sweep(10).servers[SERVER].domains[0]
+        self.kernel.set_reading(name, 0, 'mbm_total_bytes', None)
+
+        back = self.sweep(10).servers[SERVER].domains[0]
+        self.kernel.add_traffic(name, 0, 10 * MIB)
+        good = self.sweep(10).servers[SERVER].domains[0]
+
+        self.assertIsNone(gap.counters.total)
+        self.assertIsNone(gap.total_rate)
+        self.assertEqual(0.0, gap.local_rate)
+        self.assertIsNone(back.total_rate)
+        self.assertEqual(1.0 * MIB, good.total_rate)
+
+    def test_who_has_gone_is_forgotten(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.sweep()
+        self.kernel.remove_group(name)
+        del self.servers[SERVER]
+
+        self.assertEqual({}, self.sweep().servers)
+
+        self.add_control_group(SERVER)
+        self.assertIsNone(self.sweep().servers[SERVER].total_rate)
+
+    def test_a_group_removed_while_it_is_read_hides_no_other(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.add_control_group(OTHER)
+        self.kernel.fail(
+            operation='read',
+            path=f'{name}/mon_data/*',
+            error=None,
+            do=('remove_group', name),
+        )
+
+        swept = self.sweep()
+
+        self.assertEqual({OTHER}, set(swept.servers))
+        self.assertEqual('', swept.problem)
+
+    def test_a_counter_that_cannot_be_read_is_said(self) -> None:
+        name = self.add_control_group(SERVER)
+        self.add_control_group(OTHER)
+        self.kernel.fail(
+            operation='read', path=f'{name}/*mon_L3_00/llc_occupancy'
+        )
+
+        swept = self.sweep()
+
+        first, second = swept.servers[SERVER].domains
+        self.assertIsNone(first.counters.occupancy)
+        self.assertEqual(0, second.counters.occupancy)
+        self.assertEqual({SERVER}, set(swept.problems))
+        self.assertIn('mon_L3_00/llc_occupancy', swept.problems[SERVER])
+
+    def test_faults_never_stop_a_sweep(self) -> None:
+        self.add_control_group(SERVER)
+        self.start(OTHER, holds=True)
+        for error in ('EIO', 'EACCES', 'EBUSY', 'ENOENT', 'ENOSPC', 'EINVAL'):
+            for operation in ('read', 'listdir', 'mkdir', 'rmdir', 'write'):
+                with self.subTest(error=error, operation=operation):
+                    self.kernel.fail(
+                        operation=operation, error=error, count=None
+                    )
+
+                    self.sweep(70)
+
+                    self.kernel.stop_failing()
+                    swept = self.sweep(700)
+                    self.assertEqual('', swept.problem)
+                    self.assertEqual({}, swept.problems)
+                    self.assertEqual({SERVER, OTHER}, set(swept.servers))
+
+    def test_an_empty_mount_is_said_and_comes_back(self) -> None:
+        self.add_control_group(SERVER)
+        self.kernel.unmount()
+
+        self.assertIn('not mounted', self.sweep().problem)
+
+        self.kernel.remount()
+        self.add_control_group(SERVER)
+        swept = self.sweep()
+        self.assertEqual('', swept.problem)
+        self.assertIsNone(swept.servers[SERVER].total_rate)
+
+    def test_a_cache_that_goes_offline_is_left_out(self) -> None:
+        self.add_control_group(SERVER)
+        self.sweep()
+
+        self.kernel.set_offline('12-23,36-47')
+        gone = self.sweep().servers[SERVER]
+        self.kernel.set_online('12-23,36-47')
+        back = self.sweep().servers[SERVER]
+
+        self.assertEqual([0], [one.domain.cache for one in gone.domains])
+        self.assertEqual([0, 1], [one.domain.cache for one in back.domains])
+        self.assertIsNone(back.domains[1].total_rate)
+
+    def test_servers_that_are_not_known_keep_their_groups(self) -> None:
+        self.add_control_group(SERVER)
+        self.start(OTHER, holds=True)
+        self.sweep()
+        self.is_ledger_locked = True
+
+        swept = self.sweep()
+
+        self.assertEqual({SERVER, OTHER}, set(swept.servers))
+        self.assertIn('it is locked', swept.problem)
+
+    def test_the_lock_is_not_held_while_counters_are_read(self) -> None:
+        self.add_control_group(SERVER)
+        files = self.machine.file_system
+        read = files.read
+        held = []
+
+        def look(path: str) -> str:
+            if 'mon_data' in path:
+                held.append(files._lock._readers)
+            text: str = read(path)
+            return text
+
+        files.read = look
+        self.sweep()
+
+        self.assertEqual([0] * 6, held)
+
+    def test_a_sweep_with_nothing_to_change_only_reads(self) -> None:
+        self.add_control_group(SERVER)
+        self.start(OTHER, holds=True)
+        self.sweep()
+        self.kernel.forget_operations()
+
+        self.sweep()
+
+        operations = self.kernel.list_operations()
+        self.assertEqual(
+            {'read', 'listdir', 'lock'}, {name for name, _path in operations}
+        )
+        self.assertNotIn(['lock', 'True'], operations)
+        self.assertEqual(
+            12, sum('nova-' in p and 'mon_data' in p for _n, p in operations)
+        )
+
+    def test_time_is_told(self) -> None:
+        swept = self.sweep()
+
+        self.assertEqual(self.clock.now, swept.finished_at)
+        self.assertEqual(0.0, swept.duration)
+
+
+class FrequencyTest(with_sweeper.SweeperTestCase):
+    def write(self, cpu: int, khz: int) -> None:
+        folder = os.path.join(self.cpu_path, f'cpu{cpu}', 'cpufreq')
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, 'scaling_cur_freq'), 'w') as file:
+            file.write(f'{khz}\n')
+
+    def test_the_mean_of_a_pinned_servers_cpus_is_told(self) -> None:
+        self.write(1, 2_000_000)
+        self.write(2, 3_000_000)
+        self.write(3, 900_000)
+        self.add_control_group(SERVER)
+        self.servers[SERVER] = sample.Server(
+            cpus=frozenset({1, 2}), holds=True
+        )
+
+        self.assertEqual(2.5e9, self.sweep().servers[SERVER].frequency)
+
+    def test_a_floating_server_has_none(self) -> None:
+        self.write(1, 2_000_000)
+        self.add_control_group(SERVER)
+
+        self.assertIsNone(self.sweep().servers[SERVER].frequency)

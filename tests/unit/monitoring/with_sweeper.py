@@ -1,0 +1,105 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A base for tests that sweep over a kernel that answers back."""
+
+from collections.abc import Collection, Mapping
+import dataclasses
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources.monitoring import sweep
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.testing import resctrl
+from tests import base
+
+MIB = 1 << 20
+
+
+@dataclasses.dataclass
+class Clock:
+    """Goes on when it is told to."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class SweeperTestCase(base.TestCase):
+    """Has a machine, servers that run, and a sweeper over them.
+
+    :ivar servers: who shall be monitored
+    :ivar threads: of each server that runs
+    :ivar scans: how often all threads were asked for
+    :ivar cpu_path: where frequencies would be
+    """
+
+    SHAPE = 'skylake2'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clock = Clock()
+        self.servers: dict[str, sample.Server] = {}
+        self.threads: dict[str, list[int]] = {}
+        self.scans = 0
+        self.is_ledger_locked = False
+        self.is_proc_hidden = False
+        self.cpu_path = self.make_folder()
+        self.use(self.SHAPE)
+
+    def use(self, shape: str) -> None:
+        self.machine = self.useFixture(resctrl.ResctrlFixture(shape))
+        self.kernel: Any = self.machine.kernel
+        self.sweeper = self.make_sweeper()
+
+    def make_sweeper(self) -> sweep.Sweeper:
+        return sweep.Sweeper(
+            self.machine.file_system,
+            cpu_path=self.cpu_path,
+            list_servers=self.list_servers,
+            list_threads=self.list_threads,
+            clock=self.clock,
+        )
+
+    def list_servers(self) -> Mapping[str, sample.Server]:
+        if self.is_ledger_locked:
+            raise exception.LedgerError(path='ledger', reason='it is locked')
+        return dict(self.servers)
+
+    def list_threads(
+        self, uuids: Collection[str]
+    ) -> Mapping[str, Collection[int]]:
+        if self.is_proc_hidden:
+            raise errors.ResctrlFailed(action='look', reason='hidepid')
+        self.scans += 1
+        return {uuid: self.threads.get(uuid, ()) for uuid in uuids}
+
+    def start(self, uuid: str, **server: Any) -> int:
+        """Start a server that has no control group; give its process."""
+        self.servers[uuid] = sample.Server(**server)
+        pid: int = self.kernel.start_task()
+        self.threads[uuid] = [pid, self.kernel.clone_task(pid)]
+        return pid
+
+    def add_control_group(self, uuid: str, **found: Any) -> str:
+        """Have an enforcer make a group, and give its path."""
+        name = f'nova-{uuid}'
+        self.kernel.add_group(name, **found)
+        self.servers.setdefault(uuid, sample.Server(holds=True))
+        return name
+
+    def sweep(self, seconds: float = 10.0) -> sample.Sweep:
+        """Let time pass, and sweep."""
+        self.clock.now += seconds
+        return self.sweeper.sweep()
