@@ -101,7 +101,7 @@ class _Round:
             reason = trials.find_failure(trial, state, self.limits)
             if reason and self._can_undo(trial):
                 return trials.undo(trial, reason, state), state
-            state = state.drop_trial(trial)
+            state = trials.keep(trial, state, self.limits, self.now)
         return None, state
 
     def _is_ripe(self, trial: history.Trial) -> bool:
@@ -192,9 +192,7 @@ class _Round:
 
     def _is_futile(self, one: share_obj.Share) -> bool:
         track = self._track(one)
-        return history.is_blocked(
-            track.futile, track.pressure, self.limits, self.now
-        )
+        return track.is_blocked(track.futile, self.limits, self.now)
 
     def _list_givers(
         self, taker: share_obj.Share, ready: Iterable[share_obj.Share]
@@ -205,6 +203,7 @@ class _Round:
             for one in ready
             if one.consumer_uuid != taker.consumer_uuid
             and one.amount > one.minimum
+            and not self._is_needed(one)
         ]
         yield from (
             (one, int(self._track(one).spare), UNUSED)
@@ -220,10 +219,7 @@ class _Round:
     def _list_losers(
         self, taker: share_obj.Share, others: Iterable[share_obj.Share]
     ) -> Iterator[tuple[share_obj.Share, str]]:
-        able = sorted(
-            (one for one in others if not self._is_needed(one)),
-            key=lambda one: self._track(one).pressure,
-        )
+        able = sorted(others, key=lambda one: self._track(one).pressure)
         yield from ((one, NO_USE) for one in able if self._is_futile(one))
         limit = self._track(taker).pressure - self.limits.margin
         yield from (
@@ -234,9 +230,7 @@ class _Round:
 
     def _is_needed(self, one: share_obj.Share) -> bool:
         track = self._track(one)
-        return history.is_blocked(
-            track.needed, track.pressure, self.limits, self.now
-        )
+        return track.is_blocked(track.needed, self.limits, self.now)
 
     def _make_move(
         self,

@@ -33,6 +33,9 @@ _WEIGHT = 0.25
 #: The same for how far measurements are from each other.
 _NOISE_WEIGHT = 0.1
 
+#: Difference of pressures that means another phase, at least.
+_LEAST_CHANGE = 0.05
+
 #: Measurements after a change that it takes to judge.
 _ENOUGH = 3
 
@@ -76,12 +79,6 @@ class Block:
     pressure: float
     failures: int = 1
 
-    def is_over(self, pressure: float, now: float, limits: Limits) -> bool:
-        return now >= self.until or self.has_changed(pressure, limits)
-
-    def has_changed(self, pressure: float, limits: Limits) -> bool:
-        return abs(pressure - self.pressure) > max(limits.margin, 0.05)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
@@ -116,6 +113,37 @@ class Track:
             and self.count >= _ENOUGH
             and now - self.changed_at >= limits.cool_down
         )
+
+    def is_blocked(
+        self, block: Block | None, limits: Limits, now: float
+    ) -> bool:
+        return (
+            block is not None
+            and now < block.until
+            and not self.has_changed(block, limits)
+        )
+
+    def has_changed(self, block: Block, limits: Limits) -> bool:
+        """Whether it does something else now; noise does not count."""
+        distance = max(limits.margin, _LEAST_CHANGE) + 2 * self.noise
+        return abs(self.pressure - block.pressure) > distance
+
+    def make_block(
+        self,
+        old: Block | None,
+        pressure: float,
+        limits: Limits,
+        now: float,
+    ) -> Block:
+        """Leave it alone, for longer when that was so before.
+
+        :param pressure: its pressure before what failed
+        """
+        failures = 1
+        if old is not None and not self.has_changed(old, limits):
+            failures = min(old.failures + 1, _MAX_DOUBLINGS + 1)
+        length = limits.cool_down * _BLOCK * 2 ** (failures - 1)
+        return Block(until=now + length, pressure=pressure, failures=failures)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,20 +257,3 @@ def _measure(
 
 def _smooth(old: float, new: float, weight: float) -> float:
     return old + (new - old) * weight
-
-
-def block(
-    old: Block | None, pressure: float, limits: Limits, now: float
-) -> Block:
-    """Leave a server alone, for longer when it was in vain before."""
-    failures = 1
-    if old is not None and not old.has_changed(pressure, limits):
-        failures = min(old.failures + 1, _MAX_DOUBLINGS + 1)
-    length = limits.cool_down * _BLOCK * 2 ** (failures - 1)
-    return Block(until=now + length, pressure=pressure, failures=failures)
-
-
-def is_blocked(
-    one: Block | None, pressure: float, limits: Limits, now: float
-) -> bool:
-    return one is not None and not one.is_over(pressure, now, limits)

@@ -61,6 +61,20 @@ def find_failure(
     return ''
 
 
+def keep(
+    trial: history.Trial,
+    state: history.State,
+    limits: history.Limits,
+    now: float,
+) -> history.State:
+    """End a trial that was of use: what was gained is not tried away soon."""
+    track = state.tracks[trial.taker]
+    needed = track.make_block(None, track.pressure, limits, now)
+    return state.drop_trial(trial).replace_tracks(
+        {trial.taker: dataclasses.replace(track, needed=needed)}
+    )
+
+
 def undo(
     trial: history.Trial, reason: str, state: history.State
 ) -> moves_mod.Move:
@@ -156,11 +170,11 @@ def _blame(
     if move.reason == HARMFUL and trial.giver is not None:
         key, before = trial.giver, trial.before[1]
         track = state.tracks[key]
-        blocked = history.block(track.needed, before, limits, now)
+        blocked = track.make_block(track.needed, before, limits, now)
         track = dataclasses.replace(track, needed=blocked)
     else:
         key, before = trial.taker, trial.before[0]
         track = state.tracks[key]
-        blocked = history.block(track.futile, before, limits, now)
+        blocked = track.make_block(track.futile, before, limits, now)
         track = dataclasses.replace(track, futile=blocked)
     return state.replace_tracks({key: track})

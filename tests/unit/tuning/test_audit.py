@@ -1,0 +1,148 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import datetime
+import json
+import os
+import pathlib
+from typing import Any
+
+from nova_ext_resources.tuning import audit
+from nova_ext_resources.tuning import moves
+from nova_ext_resources.tuning import pressure
+from tests import base
+from tests.unit.tuning import builders
+
+NOON = datetime.datetime(2026, 5, 4, 12, tzinfo=datetime.UTC)
+
+BEFORE = (builders.make_share('a'), builders.make_share('b', amount=5))
+
+
+def make_move(**fields: Any) -> moves.Move:
+    rp_key, resource_class = builders.WAYS
+    given: dict[str, Any] = {
+        'rp_key': rp_key,
+        'resource_class': resource_class,
+        'units': 1,
+        'taker': 'b',
+        'giver': 'a',
+        'kind': moves.Kind.WANTED,
+        'reason': 'suffers more than the other one',
+        'pressures': {'a': 0.1, 'b': 0.81234},
+    }
+    return moves.Move(**{**given, **fields})
+
+
+class AuditTrailTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = pathlib.Path(self.make_folder(), 'deep', 'trail.jsonl')
+
+    def make_trail(self, **fields: Any) -> audit.AuditTrail:
+        return audit.AuditTrail(
+            str(self.path), host='cn1', now=lambda: NOON, **fields
+        )
+
+    def write(self, trail: audit.AuditTrail, **fields: Any) -> None:
+        given: dict[str, Any] = {
+            'outcome': audit.Outcome.APPLIED,
+            'before': BEFORE,
+        }
+        trail.write(make_move(), **{**given, **fields})
+
+    def read(self) -> list[dict[str, Any]]:
+        return [json.loads(one) for one in self.path.read_text().splitlines()]
+
+    def test_a_line_says_who_what_and_why(self) -> None:
+        reading = pressure.Reading(
+            consumer_uuid='b',
+            rp_key=builders.L3,
+            llc_bytes=100.0,
+            memory_bytes=9.0,
+        )
+
+        self.write(self.make_trail(), readings=[reading])
+
+        taker, giver = self.read()
+        self.assertEqual(
+            {
+                'at': '2026-05-04T12:00:00.000+00:00',
+                'host': 'cn1',
+                'outcome': 'applied',
+                'server': 'b',
+                'provider': 'L3_0',
+                'resource_class': 'CUSTOM_LLC_WAYS_BURST',
+                'before': 5,
+                'after': 6,
+                'minimum': 2,
+                'maximum': 10,
+                'peer': 'a',
+                'kind': 'wanted',
+                'reason': 'suffers more than the other one',
+                'pressures': {'a': 0.1, 'b': 0.8123},
+                'measured': {
+                    'b': {'llc_bytes': 100.0, 'memory_bytes_per_second': 9.0}
+                },
+                'error': '',
+            },
+            taker,
+        )
+        self.assertEqual(
+            ('a', 4, 3, 'b'),
+            tuple(giver[key] for key in ('server', 'before', 'after', 'peer')),
+        )
+        self.assertIn('gives to server b', giver['reason'])
+
+    def test_a_failure_says_so(self) -> None:
+        self.write(
+            self.make_trail(), outcome=audit.Outcome.FAILED, error='ENOSPC'
+        )
+
+        self.assertEqual(
+            [('failed', 'ENOSPC')] * 2,
+            [(one['outcome'], one['error']) for one in self.read()],
+        )
+
+    def test_what_comes_from_nobody_is_one_line(self) -> None:
+        self.make_trail().write(
+            make_move(giver=None),
+            outcome=audit.Outcome.APPLIED,
+            before=BEFORE,
+        )
+
+        [one] = self.read()
+        self.assertIsNone(one['peer'])
+
+    def test_it_is_bounded(self) -> None:
+        trail = self.make_trail(max_bytes=2000)
+
+        for _ in range(20):
+            self.write(trail)
+
+        names = sorted(os.listdir(self.path.parent))
+        self.assertEqual(['trail.jsonl', 'trail.jsonl.1'], names)
+        for name in names:
+            size = os.stat(self.path.parent / name).st_size
+            self.assertLessEqual(size, 2000)
+        self.assertEqual('', trail.problem)
+
+    def test_a_full_disk_is_a_problem_and_no_error(self) -> None:
+        self.path.parent.mkdir()
+        self.path.mkdir()
+        trail = self.make_trail()
+
+        self.write(trail)
+
+        self.assertIn(str(self.path), trail.problem)
+        self.path.rmdir()
+        self.write(trail)
+        self.assertEqual('', trail.problem)

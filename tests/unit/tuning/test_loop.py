@@ -1,0 +1,285 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources import exception
+from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources import rdt
+from nova_ext_resources.tuning import audit
+from nova_ext_resources.tuning import history
+from nova_ext_resources.tuning import loop
+from nova_ext_resources.tuning import moves as moves_mod
+from nova_ext_resources.tuning import pressure
+from tests import base
+from tests.unit.tuning import builders
+
+WAY = 1 << 21
+
+#: Traffic that is none, and much of it.
+CALM, BUSY = 0.0, 20e9
+
+
+class Host:
+    """Two servers, and what was set."""
+
+    def __init__(self) -> None:
+        self.shares: tuple[share_obj.Share, ...] = (
+            builders.make_share('a'),
+            builders.make_share('b'),
+        )
+        self.error: Exception | None = None
+        self.calls: list[Sequence[share_obj.Share]] = []
+
+    def list_shares(self) -> Sequence[share_obj.Share]:
+        return self.shares
+
+    def list_domains(self) -> Mapping[str, pressure.Domain]:
+        return {
+            builders.L3: pressure.Domain(
+                capacities={rdt.BURST: 8}, way_bytes=WAY
+            )
+        }
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        self.calls.append(shares)
+        if self.error:
+            raise self.error
+        self.shares = tuple(shares)
+
+    @property
+    def amounts(self) -> tuple[int, ...]:
+        return tuple(one.amount for one in self.shares)
+
+
+class TunerTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = pathlib.Path(self.make_folder(), 'trail.jsonl')
+        self.host = Host()
+        self.now = 0.0
+
+    def make_tuner(self, **fields: Any) -> loop.Tuner:
+        return loop.Tuner(
+            self.host,
+            settings=loop.Settings(**fields),
+            audit=audit.AuditTrail(str(self.path), host='cn1'),
+            host='cn1',
+            clock=lambda: self.now,
+        )
+
+    def run_for(
+        self, tuner: loop.Tuner, rounds: int, age: float = 0.0
+    ) -> list[moves_mod.Move]:
+        made: list[moves_mod.Move] = []
+        for _ in range(rounds):
+            readings = [
+                pressure.Reading(
+                    consumer_uuid=uuid,
+                    rp_key=builders.L3,
+                    llc_bytes=held * WAY,
+                    memory_bytes=traffic,
+                    taken_at=self.now - age,
+                    cpus=4,
+                )
+                for uuid, held, traffic in zip(
+                    'ab', self.host.amounts, (CALM, BUSY), strict=True
+                )
+            ]
+            made.extend(tuner.run_once(readings))
+            self.now += 10.0
+        return made
+
+    def read(self) -> list[dict[str, Any]]:
+        return [json.loads(one) for one in self.path.read_text().splitlines()]
+
+    def test_a_way_goes_to_who_suffers(self) -> None:
+        self.run_for(self.make_tuner(), 5)
+
+        self.assertEqual((3, 5), self.host.amounts)
+        self.assertEqual(
+            [('b', 'applied'), ('a', 'applied')],
+            [(one['server'], one['outcome']) for one in self.read()],
+        )
+
+    def test_all_shares_of_the_pool_are_set_together(self) -> None:
+        self.run_for(self.make_tuner(), 5)
+
+        self.assertEqual(
+            ['a', 'b'], [s.consumer_uuid for s in self.host.calls[0]]
+        )
+
+    def test_what_did_not_help_is_undone(self) -> None:
+        self.run_for(self.make_tuner(), 10)
+
+        self.assertEqual((4, 4), self.host.amounts)
+
+    def test_a_dry_run_changes_nothing(self) -> None:
+        made = self.run_for(self.make_tuner(is_dry_run=True), 60)
+
+        self.assertEqual([], self.host.calls)
+        self.assertEqual(1, len(made))
+
+    def test_a_dry_run_says_the_same_thing_once(self) -> None:
+        self.run_for(self.make_tuner(is_dry_run=True), 60)
+
+        self.assertEqual(
+            ['dry run'] * 2, [one['outcome'] for one in self.read()]
+        )
+
+    def test_a_round_too_soon_is_none(self) -> None:
+        tuner = self.make_tuner(interval=1000.0)
+
+        self.run_for(tuner, 50)
+
+        self.assertEqual([], self.host.calls)
+
+    def test_old_measurements_count_as_missing(self) -> None:
+        self.run_for(self.make_tuner(), 50, age=26.0)
+
+        self.assertEqual([], self.host.calls)
+
+    def test_a_failure_is_told_and_backed_off_from(self) -> None:
+        tuner = self.make_tuner()
+        self.host.error = exception.EnforcementFailed(
+            host='cn1', enforcer='resctrl', consumer_uuid='', reason='EBUSY'
+        )
+
+        self.run_for(tuner, 40)
+
+        # At 40, 100, 220 seconds; the next one is at 460.
+        self.assertEqual(3, len(self.host.calls))
+        [problem] = tuner.problems
+        self.assertIn('EBUSY', problem)
+        self.assertIn('L3_0', problem)
+        self.assertEqual('failed', self.read()[-1]['outcome'])
+
+    def test_after_a_failure_it_goes_on(self) -> None:
+        tuner = self.make_tuner()
+        self.host.error = OSError('EIO')
+        self.run_for(tuner, 6)
+        self.host.error = None
+
+        self.run_for(tuner, 6)
+
+        self.assertEqual((3, 5), self.host.amounts)
+        self.assertEqual((), tuner.problems)
+
+    def test_a_failure_of_a_pool_that_is_gone_is_forgotten(self) -> None:
+        tuner = self.make_tuner()
+        self.host.error = OSError('EIO')
+        self.run_for(tuner, 6)
+
+        self.host.shares = ()
+        tuner.run_once([])
+
+        self.assertEqual((), tuner.problems)
+
+    def test_an_audit_trail_that_fails_is_a_problem_only(self) -> None:
+        self.path.mkdir()
+        tuner = self.make_tuner()
+
+        self.run_for(tuner, 5)
+
+        self.assertEqual((3, 5), self.host.amounts)
+        self.assertIn(str(self.path), tuner.problems[0])
+
+
+class MakePoolTest(base.TestCase):
+    def test_bandwidth_moves_in_percent_of_the_domain(self) -> None:
+        domain = pressure.Domain(capacities={rdt.MBPS: 40000})
+        key = builders.L3, rdt.MBPS
+
+        pool = loop.make_pool(key, [], domain, loop.Settings())
+
+        self.assertEqual(4000, pool.max_step)
+        self.assertFalse(pool.is_tried)
+
+    def test_of_an_unknown_capacity_in_percent_of_what_is_held(self) -> None:
+        shares = [builders.make_share(amount=500)]
+        key = builders.L3, rdt.MBPS
+
+        pool = loop.make_pool(key, shares, pressure.Domain(), loop.Settings())
+
+        self.assertEqual((None, 50), (pool.capacity, pool.max_step))
+
+
+class FromConfTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        tuning_conf.register_opts(self.conf)
+
+    def override(self, **values: object) -> None:
+        for name, value in values.items():
+            self.conf.set_override(name, value, 'ext_resources_tuning')
+
+    def load(self) -> loop.Tuner | None:
+        return loop.from_conf(
+            self.conf, Host(), host='cn1', audit_path='/nonexistent/trail'
+        )
+
+    def test_it_is_off_by_default(self) -> None:
+        self.assertIsNone(self.load())
+
+    def test_it_is_a_dry_run_by_default(self) -> None:
+        self.override(enabled=True)
+
+        self.assertIsNotNone(self.load())
+        self.assertTrue(loop.Settings.from_conf(self.conf).is_dry_run)
+
+    def test_the_options_have_the_defaults_of_the_code(self) -> None:
+        settings = loop.Settings.from_conf(self.conf)
+
+        self.assertEqual(
+            loop.Settings(is_dry_run=True, limits=history.Limits()), settings
+        )
+
+    def test_the_thresholds_must_be_apart(self) -> None:
+        self.override(give_below=0.3)
+
+        error = self.assertRaises(exception.InvalidConfiguration, self.load)
+
+        self.assertIn('want_above', str(error))
+
+    def test_every_value_is_used(self) -> None:
+        self.override(
+            dry_run=False,
+            interval=20.0,
+            want_above=0.5,
+            give_below=0.4,
+            cool_down=60.0,
+            max_ways=2,
+            max_bandwidth=20,
+        )
+
+        settings = loop.Settings.from_conf(self.conf)
+
+        self.assertEqual(
+            loop.Settings(
+                limits=history.Limits(
+                    want_above=0.5, give_below=0.4, cool_down=60.0
+                ),
+                interval=20.0,
+                max_ways=2,
+                max_bandwidth=20,
+            ),
+            settings,
+        )
+        self.assertEqual(
+            len(dataclasses.fields(settings)) + 4,
+            len(tuning_conf.OPTS),
+        )

@@ -1,0 +1,150 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tuning over simulated servers: it helps, and it comes to rest."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import os
+import statistics
+
+from nova_ext_resources import rdt
+from nova_ext_resources.testing import workloads
+from nova_ext_resources.tuning import loop
+from nova_ext_resources.tuning import moves as moves_mod
+from tests import base
+
+#: Others than those of the benchmark.
+SEEDS = range(1000, 1012)
+
+ROUNDS = 500
+
+
+def without_noise(mix: workloads.Mix) -> workloads.Mix:
+    return dataclasses.replace(
+        mix,
+        servers=tuple(
+            dataclasses.replace(one, noise=0.0) for one in mix.servers
+        ),
+    )
+
+
+def list_amounts(
+    moves: Sequence[moves_mod.Move],
+) -> Mapping[tuple[str, str], list[int]]:
+    """Give what each server had over time, 0 being what it has at the end."""
+    paths: dict[tuple[str, str], list[int]] = {}
+    for move in reversed(moves):
+        for server in move.servers:
+            path = paths.setdefault((server, move.resource_class), [0])
+            path.append(path[-1] - move.find_gain(server))
+    return paths
+
+
+class SimulationTest(base.TestCase):
+    def make_both(
+        self, mix: workloads.Mix
+    ) -> tuple[workloads.Machine, loop.Tuner]:
+        machine = workloads.Machine(mix, workloads.divide_evenly(mix), seed=1)
+        path = os.path.join(self.make_folder(), 'trail.jsonl')
+        return machine, workloads.make_tuner(machine, path)
+
+    def test_what_is_tried_in_vain_is_tried_ever_less(self) -> None:
+        early = late = 0
+        for seed in SEEDS:
+            mix = without_noise(workloads.make_mix(seed, is_steady=True))
+            machine, tuner = self.make_both(mix)
+            early += len(workloads.play(machine, ROUNDS // 2, tuner))
+            workloads.play(machine, ROUNDS, tuner)
+            late += len(workloads.play(machine, ROUNDS // 2, tuner))
+
+        self.assertLess(late, early / 3)
+
+    def test_at_rest_nobody_is_more_than_a_step_away(self) -> None:
+        for seed in SEEDS:
+            with self.subTest(seed=seed):
+                mix = without_noise(workloads.make_mix(seed, is_steady=True))
+                machine, tuner = self.make_both(mix)
+                workloads.play(machine, ROUNDS // 2, tuner)
+
+                late = workloads.play(machine, ROUNDS, tuner)
+
+                for (_server, name), path_ in list_amounts(late).items():
+                    step = 1 if name == rdt.BURST else 10
+                    rest = statistics.mode(path_)
+                    self.assertLessEqual(
+                        max(abs(amount - rest) for amount in path_), step
+                    )
+
+    def test_the_worst_server_is_better_off_than_by_division(self) -> None:
+        ratios = []
+        for seed in SEEDS:
+            mix = workloads.make_mix(seed)
+            tuned, tuner = self.make_both(mix)
+            static, _tuner = self.make_both(mix)
+            workloads.play(tuned, 200, tuner)
+            workloads.play(static, 200)
+            ratios.append(
+                max(tuned.slowdowns.values()) / max(static.slowdowns.values())
+            )
+
+        self.assertLess(statistics.mean(ratios), 0.95)
+
+    def test_one_server_is_changed_once_in_a_cool_down(self) -> None:
+        mix = workloads.make_mix(SEEDS[0])
+        machine, tuner = self.make_both(mix)
+        last: dict[str, float] = {}
+        count = 0
+
+        for _ in range(300):
+            for move in workloads.play(machine, 1, tuner):
+                for server in move.servers:
+                    count += 1
+                    now = machine.now
+                    self.assertGreaterEqual(now - last.get(server, -99), 30.0)
+                    last[server] = now
+
+        self.assertGreater(count, 3)
+
+
+class WorkloadTest(base.TestCase):
+    def test_the_same_seed_is_the_same_mix(self) -> None:
+        self.assertEqual(workloads.make_mix(7), workloads.make_mix(7))
+        self.assertNotEqual(workloads.make_mix(7), workloads.make_mix(8))
+
+    def test_more_is_never_slower(self) -> None:
+        for seed in SEEDS:
+            for server in workloads.make_mix(seed).servers:
+                few, _bytes = server.find_time(0, 2, 5e9)
+                more_ways, _bytes = server.find_time(0, 6, 5e9)
+                more_bytes, _bytes = server.find_time(0, 2, 9e9)
+                self.assertLessEqual(more_ways, few)
+                self.assertLessEqual(more_bytes, few)
+
+    def test_nobody_is_above_its_limit(self) -> None:
+        for seed in SEEDS:
+            for server in workloads.make_mix(seed).servers:
+                _seconds, fetched = server.find_time(0, 2, 5e9)
+                self.assertLessEqual(fetched, 5e9 * 1.000001)
+
+    def test_the_machine_refuses_what_was_not_sold(self) -> None:
+        mix = workloads.make_mix(1)
+        held = workloads.divide_evenly(mix)
+        machine = workloads.Machine(mix, held)
+        ways = [one for one in held if one.resource_class == rdt.BURST]
+
+        for wrong in (
+            [dataclasses.replace(ways[0], amount=ways[0].minimum - 1)],
+            [dataclasses.replace(ways[0], amount=ways[0].maximum + 1)],
+            [dataclasses.replace(one, maximum=99, amount=99) for one in ways],
+        ):
+            self.assertRaises(ValueError, machine.set_shares, wrong)
