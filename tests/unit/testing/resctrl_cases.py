@@ -693,6 +693,22 @@ class MonitorCases(WithTree):
 
         self.assertEqual('0\n', self.fs.read(file))
 
+    def test_a_group_made_anew_has_another_inode(self) -> None:
+        paths = ('web', 'web/mon_groups/cache')
+        self.fs.mkdir(paths[1])
+        before = [self.fs.get_inode(path) for path in paths]
+        again = [self.fs.get_inode(path) for path in paths]
+        self.kernel.remove_group('web')
+        self.fs.mkdir('web')
+        self.fs.mkdir(paths[1])
+
+        after = [self.fs.get_inode(path) for path in paths]
+
+        self.assertEqual(before, again)
+        self.assertEqual(4, len({*before, *after}))
+        with self.refused(errno.ENOENT):
+            self.fs.get_inode('nobody')
+
     def test_a_monitoring_group_watches_tasks_of_its_parent(self) -> None:
         self.fs.mkdir('web/mon_groups/cache')
         tid = self.kernel.start_task()
