@@ -59,7 +59,9 @@ class Partition:
             self._tree = self._groups.look()
             return self._tree
 
-    def read_tasks(self, consumers: Iterable[str]) -> dict[str, frozenset[int]]:
+    def read_tasks(
+        self, consumers: Iterable[str]
+    ) -> dict[str, frozenset[int]]:
         """Give server -> the threads in its group, if it has one."""
         found = {}
         with files_mod.locked(self._files, exclusive=False):

@@ -76,7 +76,7 @@ class Guest(fixtures.Fixture):
 
     def _setUp(self) -> None:
         command = (sys.executable, '-I', '-S', '-c', _GUEST, *self._words)
-        self.process = subprocess.Popen(  # noqa: S603
+        self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -28,9 +28,14 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
 
     SHAPE = 'skylake2'
 
+    #: As :class:`~nova_ext_resources.testing.resctrl.ResctrlFixture` has them.
+    TASKS = 'made-up'
+
     def setUp(self) -> None:
         super().setUp()
-        self.machine = self.useFixture(resctrl.ResctrlFixture(self.SHAPE))
+        self.machine = self.useFixture(
+            resctrl.ResctrlFixture(self.SHAPE, tasks=self.TASKS)
+        )
         self.kernel = self.machine.kernel
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:

@@ -175,6 +175,10 @@ class Interference:
             self._mount.poll_tasks()
             return self._tasks.clone(parent, tid)
 
+    def list_threads(self, pid: int) -> list[int]:
+        """Give the threads of a process that was started."""
+        return self._tasks.list_threads(pid)
+
     def exit_task(self, tid: int) -> None:
         with self._kernel.mutex:
             self._tasks.exit(tid)

@@ -75,6 +75,10 @@ class MadeUpTasks:
         self._changes.append((tid, parent))
         return tid
 
+    def list_threads(self, pid: int) -> list[int]:
+        """Give the threads of a process."""
+        return [tid for tid, p in self._processes.items() if p == pid]
+
     def exit(self, tid: int) -> None:
         """End a thread, or the process if it is the first of one."""
         for one in [n for n, p in self._processes.items() if tid in (n, p)]:
@@ -116,7 +120,7 @@ class ProcTasks:
         self._births: dict[int, str] = {}
         self._owners: dict[int, int] = {}
 
-    def exists(self, tid: int) -> bool:
+    def exists(self, tid: int | str) -> bool:
         return os.path.exists(f'{self._proc}/{tid}')
 
     def list_all(self) -> Iterable[int]:
@@ -124,6 +128,10 @@ class ProcTasks:
             yield from sorted(self._list_threads(pid))
 
     def watch(self, tid: int) -> None:
+        for known, threads in self._seen.items():
+            if tid in threads and self.exists(f'{known}/task/{tid}'):
+                self._owners[tid] = known
+                return
         owner = self._find_process(tid)
         born = None if owner is None else self._find_birth(owner)
         if owner is None or born is None:

@@ -33,6 +33,7 @@ class PrivsepTest(base.TestCase):
 
         for call, arguments in (
             (privsep.write, (f'{folder}/schemata', 'L3:0=1\n')),
+            (privsep.assign, (f'{folder}/tasks', [1])),
             (privsep.mkdir, (f'{folder}/db',)),
             (privsep.rmdir, (folder,)),
         ):

@@ -1,0 +1,261 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import os
+import time
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import processes
+from tests import base
+from tests.unit import guests
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+_SCOPE = 'machine.slice/machine-qemu\\x2d1\\x2dinstance\\x2d00000001.scope'
+
+
+class MadeUp:
+    """Folders that look like ``/proc`` and ``/sys/fs/cgroup``."""
+
+    def __init__(self, folder: str) -> None:
+        self.proc = os.path.join(folder, 'proc')
+        self.cgroup = os.path.join(folder, 'cgroup')
+        self.add(1, 'init')
+
+    def _put(self, path: str, text: str) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w') as file:
+            file.write(text)
+
+    def add(
+        self,
+        pid: int,
+        line: str = '',
+        *,
+        tids: tuple[int, ...] = (),
+        start: int = 5,
+        parent: int = 1,
+        comm: str = 'qemu-system-x86',
+        cgroup: str = '0::/',
+        state: str = 'S',
+    ) -> None:
+        files = {
+            'cmdline': line.replace(' ', '\0') + '\0' if line else '',
+            'comm': f'{comm}\n',
+            'cgroup': f'{cgroup}\n',
+        }
+        for name, text in files.items():
+            self._put(f'{self.proc}/{pid}/{name}', text)
+        stat = f'{pid} (a ) S (b) {state} {parent} 0 0 0 0 0 ' + '0 ' * 12
+        for tid in (pid, *tids):
+            self._put(f'{self.proc}/{tid}/stat', f'{stat}{start} 0 0\n')
+            os.makedirs(f'{self.proc}/{pid}/task/{tid}')
+
+    def add_server(
+        self, pid: int, uuid: str = SERVER, **fields: object
+    ) -> None:
+        line = f'/usr/bin/qemu-system-x86_64 -name guest=i -uuid {uuid} -S'
+        self.add(pid, line, **fields)  # type: ignore[arg-type]
+
+    def add_cgroup(self, path: str, tids: str, file: str) -> None:
+        self._put(f'{self.cgroup}/{path}/{file}', tids)
+
+    def scan(self) -> processes.Scan:
+        return processes.Processes(self.proc, self.cgroup).scan()
+
+    def list_threads(self, uuid: str = SERVER) -> frozenset[int]:
+        return self.scan().get(uuid).list_threads()
+
+
+class MadeUpTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.made = MadeUp(self.make_folder())
+
+    def test_a_server_is_known_by_its_command_line(self) -> None:
+        self.made.add_server(100, tids=(101, 102))
+        self.made.add_server(200, OTHER, tids=(201,))
+        self.made.add(300, f'grep {SERVER}')
+        self.made.add(301, f'tail -uuid={SERVER}')
+        self.made.add(302, 'qemu-system-x86_64 -uuid')
+
+        self.assertEqual({100, 101, 102}, self.made.list_threads())
+        self.assertEqual({200, 201}, self.made.list_threads(OTHER))
+        self.assertEqual({SERVER, OTHER}, set(self.made.scan().servers))
+
+    def test_both_processes_of_a_server_that_migrates_belong_to_it(
+        self,
+    ) -> None:
+        self.made.add_server(100, tids=(101,))
+        self.made.add(200, f'qemu-kvm --uuid {SERVER.upper()}', tids=(201,))
+
+        self.assertEqual({100, 101, 200, 201}, self.made.list_threads())
+
+    def test_a_server_that_is_off_has_no_threads(self) -> None:
+        self.assertEqual(frozenset(), self.made.list_threads())
+
+    def test_kernel_threads_that_work_for_it_belong_to_it(self) -> None:
+        self.made.add_server(100, tids=(101,))
+        for pid, comm in (
+            (300, 'vhost-100'),
+            (301, 'vhost-101'),
+            (302, 'kvm-pit/100'),
+            (303, 'kvm-nx-lpage-recovery-100'),
+            (304, 'vhost-999'),
+            (305, 'kworker/100'),
+            (306, 'vhost-1000'),
+        ):
+            self.made.add(pid, comm=comm, parent=2)
+
+        self.assertEqual(
+            {100, 101, 300, 301, 302, 303}, self.made.list_threads()
+        )
+
+    def test_a_number_that_is_used_again_is_another_process(self) -> None:
+        self.made.add_server(100, tids=(101,))
+        server = self.made.scan().get(SERVER)
+        os.rename(f'{self.made.proc}/100', f'{self.made.proc}/old')
+        self.made.add(100, 'postgres', tids=(102,), start=6)
+
+        self.assertEqual(frozenset(), server.list_threads())
+
+    def test_all_of_the_machines_cgroup_belongs_to_it(self) -> None:
+        for version, (line, root, file) in {
+            'v2': (f'0::/{_SCOPE}/libvirt/emulator', '', 'cgroup.threads'),
+            'hybrid': (f'0::/{_SCOPE}', 'unified', 'cgroup.threads'),
+            'v1': (
+                f'4:cpuset:/{_SCOPE}/emulator\n1:name=systemd:/{_SCOPE}',
+                'cpuset',
+                'tasks',
+            ),
+            'v1, systemd': (f'1:name=systemd:/{_SCOPE}', 'systemd', 'tasks'),
+            'without systemd': (
+                '4:cpuset:/machine/qemu-1-i.libvirt-qemu/emulator',
+                'cpuset',
+                'tasks',
+            ),
+        }.items():
+            with self.subTest(version):
+                made = MadeUp(self.make_folder())
+                made.add_server(100, tids=(101,), cgroup=line)
+                inner = (
+                    _SCOPE
+                    if 'scope' in line
+                    else 'machine/qemu-1-i.libvirt-qemu'
+                )
+                made.add_cgroup(f'{root}/{inner}/emulator', '100\n', file)
+                made.add_cgroup(f'{root}/{inner}/emulator/tpm', '150\n', file)
+                made.add_cgroup(f'{root}/{inner}/vcpu0', '101\n', file)
+                made.add_cgroup(f'{root}/machine.slice', '999\n', file)
+
+                self.assertEqual({100, 101, 150}, made.list_threads())
+
+    def test_a_cgroup_that_is_not_its_own_is_left_alone(self) -> None:
+        for path in ('', 'system.slice/libvirtd.service', 'machine.slice'):
+            with self.subTest(path):
+                made = MadeUp(self.make_folder())
+                made.add_server(100, cgroup=f'0::/{path}')
+                made.add_cgroup(path, '100\n1\n999\n', 'cgroup.threads')
+
+                self.assertEqual({100}, made.list_threads())
+
+    def test_a_cgroup_with_another_server_in_it_is_left_alone(self) -> None:
+        self.made.add_server(100, cgroup=f'0::/{_SCOPE}')
+        self.made.add_server(200, OTHER, cgroup=f'0::/{_SCOPE}')
+        self.made.add_cgroup(_SCOPE, '100\n200\n150\n', 'cgroup.threads')
+
+        self.assertEqual({100}, self.made.list_threads())
+
+    def test_hidden_processes_are_an_error_and_not_a_server_that_is_off(
+        self,
+    ) -> None:
+        os.remove(f'{self.made.proc}/1/stat')
+
+        err = self.assertRaises(errors.ResctrlFailed, self.made.scan)
+
+        self.assertIn('hidepid', str(err))
+
+    def test_strangers_are_who_neither_belong_to_it_nor_are_ending(
+        self,
+    ) -> None:
+        self.made.add_server(100, tids=(101,))
+        self.made.add(150, 'script', parent=100)
+        self.made.add(151, 'script', parent=150)
+        self.made.add(300, 'postgres', tids=(301,))
+        self.made.add(400, 'postgres', state='Z')
+        server = self.made.scan().get(SERVER)
+
+        strangers = server.list_strangers(
+            {100, 101, 150, 151, 300, 301, 400, 999}
+        )
+
+        self.assertEqual({300, 301}, strangers)
+
+
+class RealProcessTest(base.TestCase):
+    def start(self, uuid: str = SERVER, threads: int = 4) -> guests.Guest:
+        return self.useFixture(guests.Guest(uuid, threads))
+
+    def find(self, uuid: str = SERVER) -> processes.Server:
+        return processes.Processes().scan().get(uuid)
+
+    def test_all_threads_are_found_whenever_they_started(self) -> None:
+        guest = self.start(threads=16)
+        server = self.find()
+        self.assertEqual(guest.list_threads(), server.list_threads())
+        self.assertEqual(16, len(server.list_threads()))
+
+        late, ended = guest.do('clone'), guest.do('end')
+
+        self.assertEqual(late, ended)
+        guest.do('clone')
+        self.assertEqual(guest.list_threads(), server.list_threads())
+
+    def test_who_ends_after_he_was_found_has_no_threads(self) -> None:
+        guest = self.start()
+        server = self.find()
+
+        guest.end()
+
+        self.assertEqual(frozenset(), server.list_threads())
+        self.assertEqual(frozenset(), server.list_strangers({guest.pid}))
+
+    def test_processes_that_come_and_go_do_no_harm(self) -> None:
+        for _ in range(5):
+            guest = self.start()
+            guest.do('churn')
+            server = self.find()
+            for _ in range(20):
+                self.assertLessEqual(3, len(server.list_threads()))
+            guest.process.kill()
+            self.find().list_threads()
+            guest.end()
+
+    def test_what_a_server_has_started_is_no_stranger(self) -> None:
+        guest, other = self.start(), self.start(OTHER)
+        child = guest.do('child')
+
+        strangers = self.find().list_strangers({child, other.pid, os.getpid()})
+
+        self.assertEqual({other.pid, os.getpid()}, strangers)
+
+    def test_128_threads_are_listed_quickly(self) -> None:
+        self.start(threads=128)
+        begun = time.perf_counter()
+
+        threads = self.find().list_threads()
+
+        self.assertLess(time.perf_counter() - begun, 0.05)
+        self.assertEqual(128, len(threads))
