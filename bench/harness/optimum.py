@@ -1,0 +1,181 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The best that anybody could do with the ways of a small cache domain.
+
+Two kinds of it. Who does not know what will come can only have the best rule
+on average: this is a Markov decision process (arrivals and stays as
+:mod:`bench.harness.arrivals` draws them), and its solution is exact. Who knows
+all of the future can do better in each single case, by a search over all
+choices; no scheduler can.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+from typing import TypeAlias
+
+from bench.harness import arrivals
+from nova_ext_resources.objects import bitmask
+
+#: The runs that are held, as (lowest way, amount).
+Layout: TypeAlias = tuple[tuple[int, int], ...]
+
+#: What an accepted amount is worth: 1, or its ways.
+Worth: TypeAlias = Callable[[int], int]
+
+MAX_ROUNDS = 3000
+TOLERANCE = 1e-5
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Model:
+    """All layouts that a domain can have.
+
+    :ivar starts: for each layout and each amount: where it may go, and the
+        number of the layout that this makes
+    :ivar leaves: for each layout: the layouts that a departure makes
+    """
+
+    ways: int
+    amounts: list[int]
+    layouts: list[Layout] = dataclasses.field(default_factory=list)
+    starts: list[list[dict[int, int]]] = dataclasses.field(
+        default_factory=list
+    )
+    leaves: list[list[int]] = dataclasses.field(default_factory=list)
+
+
+def make_model(ways: int, amounts: Iterable[int]) -> Model:
+    model = Model(ways=ways, amounts=list(amounts), layouts=[()])
+    numbers: dict[Layout, int] = {(): 0}
+
+    def find(layout: Iterable[tuple[int, int]]) -> int:
+        key = tuple(sorted(layout))
+        if key not in numbers:
+            numbers[key] = len(model.layouts)
+            model.layouts.append(key)
+        return numbers[key]
+
+    # It grows while it is walked through.
+    for layout in model.layouts:
+        model.starts.append(
+            [
+                {start: find((*layout, (start, amount))) for start in found}
+                for amount in model.amounts
+                for found in (list_starts(ways, get_taken(layout), amount),)
+            ]
+        )
+        model.leaves.append([find(set(layout) - {one}) for one in layout])
+    return model
+
+
+def list_starts(ways: int, taken: int, amount: int) -> list[int]:
+    return [
+        start
+        for start in range(ways - amount + 1)
+        if not taken & bitmask.make_run(start, amount)
+    ]
+
+
+def get_taken(layout: Layout) -> int:
+    return sum(bitmask.make_run(*one) for one in layout)
+
+
+def find_rate(
+    model: Model,
+    mix: arrivals.Mix,
+    load: float,
+    worth: Worth,
+    choose: arrivals.Choose | None = None,
+) -> float:
+    """Give what is accepted for each arrival in the long run, exactly.
+
+    By relative value iteration on the uniformised chain.
+
+    :param choose: the rule to follow; None: the best there is of those that
+        accept everything that fits
+    """
+    choices = _list_choices(model, choose)
+    chances = [mix[amount] / sum(mix.values()) for amount in model.amounts]
+    worths = [worth(amount) for amount in model.amounts]
+    departs = arrivals.get_mean(mix) / (load * model.ways)
+    total = 1 + model.ways * departs
+    values = [0.0] * len(model.layouts)
+    for _ in range(MAX_ROUNDS):
+        after = []
+        for own, found, leaves in zip(
+            values, choices, model.leaves, strict=True
+        ):
+            value = (model.ways - len(leaves)) * own
+            value += sum([values[number] for number in leaves])
+            value *= departs
+            for chance, gain, numbers in zip(
+                chances, worths, found, strict=True
+            ):
+                value += chance * (
+                    gain + max([values[n] for n in numbers])
+                    if numbers
+                    else own
+                )
+            after.append(value / total)
+        steps = [new - old for new, old in zip(after, values, strict=True)]
+        values = [value - after[0] for value in after]
+        if max(steps) - min(steps) < TOLERANCE:
+            break
+    return (max(steps) + min(steps)) / 2 * total
+
+
+def _list_choices(
+    model: Model, choose: arrivals.Choose | None
+) -> list[list[list[int]]]:
+    """Give, for each layout and amount, the layouts that may follow."""
+    choices = []
+    for layout, starts in zip(model.layouts, model.starts, strict=True):
+        own = []
+        for amount, found in zip(model.amounts, starts, strict=True):
+            if choose is not None and found:
+                start = choose(get_taken(layout), amount)
+                assert start is not None, 'a run that fits is refused'
+                own.append([found[start]])
+            else:
+                own.append(sorted(set(found.values())))
+        choices.append(own)
+    return choices
+
+
+def search(
+    trace: Sequence[arrivals.Arrival],
+    ways: int,
+    worth: Worth,
+    *,
+    may_refuse: bool,
+) -> int:
+    """Give the most that can be accepted by who knows the future.
+
+    :param may_refuse: whether it may also refuse what would fit
+    """
+    best: dict[tuple[tuple[float, int], ...], int] = {(): 0}
+    for one in trace:
+        after: dict[tuple[tuple[float, int], ...], int] = {}
+        for held, value in best.items():
+            left = tuple(s for s in held if s[0] > one.starts_at)
+            taken = sum(mask for _ends_at, mask in left)
+            starts = list_starts(ways, taken, one.amount)
+            for start in starts:
+                mask = bitmask.make_run(start, one.amount)
+                key = tuple(sorted((*left, (one.ends_at, mask))))
+                reached = value + worth(one.amount)
+                after[key] = max(after.get(key, 0), reached)
+            if may_refuse or not starts:
+                after[left] = max(after.get(left, 0), value)
+        best = after
+    return max(best.values())
