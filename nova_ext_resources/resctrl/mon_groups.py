@@ -34,6 +34,8 @@ _FOLDER = 'mon_groups'
 
 _INFO = 'info'
 
+_NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+
 _USED_UP = {
     errno.ENOSPC: 'all monitoring ids are in use; every group of anybody '
     'takes one',
@@ -119,13 +121,15 @@ class MonGroups:
 
     def _list_below(self, name: str) -> list[str]:
         path = groups_mod.join(name, _FOLDER)
-        try:
-            with files_mod.translated(self._files, f'list {path}'):
+        with files_mod.translated(self._files, f'list {path}'):
+            try:
                 return self._files.listdir(path)
-        except (errors.GroupGone, errors.ResctrlFailed):
-            # Removed meanwhile, locked into the cache, no group at all, or
-            # nothing is monitored here.
-            return []
+            except OSError as err:
+                if err.errno not in _NONE:
+                    raise
+                # Removed meanwhile, locked into the cache, or no group at
+                # all but a file of a later kernel.
+                return []
 
     def _count_closids(self) -> int:
         """Give the classes of the control that has the fewest."""

@@ -31,7 +31,7 @@ SHAPES = tuple(
 
 
 class MountedSweepTest(with_sweeper.SweeperTestCase):
-    def use(self, shape: str) -> None:
+    def use(self, shape: str | resctrl.Shape) -> None:
         mounting.require()
         self.machine = resctrl.ResctrlFixture(shape, fuse=True)
         self.useFixture(self.machine)

@@ -12,6 +12,7 @@
 
 """Sweeps over the servers of machines of all kinds."""
 
+import dataclasses
 import os
 
 from oslo_utils.fixture import uuidsentinel
@@ -72,6 +73,20 @@ class SweepTest(with_sweeper.SweeperTestCase):
                         {SERVER: 64.0 * MIB, OTHER: 6.4 * MIB},
                         {u: s.total_rate for u, s in swept.servers.items()},
                     )
+
+    def test_machines_that_count_none_of_our_events_are_told(self) -> None:
+        shape = shapes.SHAPES['skylake2']
+        assert shape.monitoring is not None
+        self.use(
+            dataclasses.replace(
+                shape,
+                monitoring=dataclasses.replace(
+                    shape.monitoring, features=('mbm_other_bytes',)
+                ),
+            )
+        )
+
+        self.assertIn('counts nothing', self.sweep().problem)
 
     def test_clusters_are_seen_on_their_own(self) -> None:
         self.use('icelake_snc')
@@ -145,6 +160,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         del self.servers[SERVER]
 
         self.assertEqual({}, self.sweep().servers)
+        self.assertEqual(0, len(self.sweeper._before))
 
         self.add_control_group(SERVER)
         self.assertIsNone(self.sweep().servers[SERVER].total_rate)
@@ -162,7 +178,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         swept = self.sweep()
 
         self.assertEqual({OTHER}, set(swept.servers))
-        self.assertEqual('', swept.problem)
+        self.assertEqual(('', {}), (swept.problem, swept.problems))
 
     def test_a_counter_that_cannot_be_read_is_said(self) -> None:
         name = self.add_control_group(SERVER)

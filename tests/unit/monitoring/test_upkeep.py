@@ -17,6 +17,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.monitoring import upkeep
 from nova_ext_resources.resctrl import mon_groups
 from nova_ext_resources.resctrl import processes
+from tests import base
 from tests.unit.monitoring import with_sweeper
 
 MIB = with_sweeper.MIB
@@ -234,6 +235,26 @@ class IdsTest(with_sweeper.SweeperTestCase):
         self.assertEqual(self.LEFT - 5, len(swept.servers))
         self.assertEqual(5, len(swept.problems))
 
+    def test_where_others_have_all_ids_nobody_is_tried(self) -> None:
+        for number in range(self.LEFT + 2):
+            self.machine.file_system.mkdir(f'mon_groups/cron{number}')
+        uuids = self.start_many(5)
+        self.kernel.forget_operations()
+
+        swept = self.sweep()
+
+        self.assertEqual(set(uuids), set(swept.problems))
+        self.assertNotIn(
+            'mkdir', {name for name, _ in self.kernel.list_operations()}
+        )
+
+    def test_who_has_gone_is_no_problem_any_more(self) -> None:
+        self.start_many(self.LEFT + 1)
+        left_out = next(iter(self.sweep().problems))
+        del self.servers[left_out]
+
+        self.assertEqual({}, self.sweep().problems)
+
     def test_who_holds_something_comes_first(self) -> None:
         self.start_many(self.LEFT)
         self.sweep()
@@ -309,19 +330,24 @@ class BackOffTest(with_sweeper.SweeperTestCase):
         self.assertEqual(5, len(swept.problems))
 
 
-class BudgetTest(with_sweeper.SweeperTestCase):
-    def test_what_is_spare_can_be_less_than_nothing(self) -> None:
+class BudgetTest(base.TestCase):
+    def make(self, num_rmids: int, num_closids: int) -> upkeep.Budget:
         listing = mon_groups.Listing(
             controls=frozenset(),
             mon_groups=frozenset(),
             num_controls=3,
-            num_closids=8,
+            num_closids=num_closids,
             num_rmids=54,
             has_shared=False,
         )
+        return upkeep.make_budget(listing, num_rmids)
 
-        self.assertEqual(-3, upkeep.make_budget(listing, 56).spare)
-        self.assertEqual(97, upkeep.make_budget(listing, 156).spare)
+    def test_what_is_spare_can_be_less_than_nothing(self) -> None:
+        self.assertEqual(-3, self.make(56, 8).spare)
+        self.assertEqual(97, self.make(156, 8).spare)
+
+    def test_where_nothing_is_controlled_nothing_is_kept(self) -> None:
+        self.assertEqual(2, self.make(56, 0).spare)
 
 
 class FindThreadsTest(with_sweeper.SweeperTestCase):

@@ -58,7 +58,7 @@ class SweeperTestCase(base.TestCase):
         self.cpu_path = self.make_folder()
         self.use(self.SHAPE)
 
-    def use(self, shape: str) -> None:
+    def use(self, shape: str | resctrl.Shape) -> None:
         self.machine = self.useFixture(resctrl.ResctrlFixture(shape))
         self.kernel: Any = self.machine.kernel
         self.sweeper = self.make_sweeper()

@@ -96,11 +96,22 @@ class MonGroupsTest(base.TestCase):
     def test_a_group_that_is_being_removed_hides_no_other(self) -> None:
         self.machine.file_system.mkdir(PATH)
         self.machine.file_system.mkdir('web')
+        for error in ('ENOENT', 'ENODEV', 'ENOTDIR'):
+            self.kernel.fail(
+                operation='listdir', path='web/mon_groups', error=error
+            )
+
+            self.assertEqual({self.group}, self.changer.list_all().mon_groups)
+
+    def test_ids_that_cannot_be_counted_are_not_guessed(self) -> None:
+        self.machine.file_system.mkdir('web')
         self.kernel.fail(
-            operation='listdir', path='web/mon_groups', error='ENOENT'
+            operation='listdir', path='web/mon_groups', error='EIO'
         )
 
-        self.assertEqual({self.group}, self.changer.list_all().mon_groups)
+        err = self.assertRaises(errors.ResctrlFailed, self.changer.list_all)
+
+        self.assertIn('web/mon_groups', str(err))
 
     def test_machines_that_control_nothing_have_no_classes(self) -> None:
         self.kernel.fail(
