@@ -10,17 +10,23 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from collections.abc import Mapping
+import json
 import os
+import socket
 import sqlite3
 import textwrap
 from typing import Any
+import urllib.request
 
 import fixtures
 from oslo_config import cfg
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
+from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.plugins import loader
 from nova_ext_resources import service
 from tests import base
@@ -451,6 +457,135 @@ class BrokenHealingTest(HostServiceTestCase):
 
         self.assertEqual(1, self.log.output.count('healing broke off'))
         self.assertIn('Placement', self.made.publisher.status.failure)
+
+
+class MetricsTest(HostServiceTestCase):
+    """Metrics and health of a host whose placement is away."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def start(self, **fields: Any) -> service.HostService:
+        made = self.make(
+            f'{HOST}[ext_resources_metrics]\nport = {self.port}\n', **fields
+        )
+        made.start([])
+        self.addCleanup(made.stop)
+        return made
+
+    def ask(self, path: str) -> str:
+        url = f'http://127.0.0.1:{self.port}{path}'
+        with urllib.request.urlopen(url, timeout=10) as response:
+            text: str = response.read().decode()
+            return text
+
+    def test_a_host_without_a_port_listens_nowhere(self) -> None:
+        made = self.make()
+        made.start([])
+        self.addCleanup(made.stop)
+
+        self.assertRaises(OSError, self.ask, '/health')
+
+    def test_what_servers_hold_is_shown_with_what_nova_says(self) -> None:
+        info = server_obj.ServerInfo(flavor='gold', project_id='p1')
+        made = self.start(list_servers=lambda: {SERVER: info})
+        made.claim(with_host.make_claim(SERVER))
+        made.host.apply(SERVER)
+
+        text = self.ask('/metrics')
+
+        for words in (
+            f'server="{SERVER}"',
+            'flavor="gold"',
+            'nova_ext_resources_servers{state="applied"} 1.0',
+            'nova_ext_resources_part_failing{part="publisher",plugin=""} 1.0',
+            'nova_ext_resources_part_failing{part="enforcer",plugin="noop"} 0',
+        ):
+            self.assertIn(words, text)
+
+    def test_health_says_what_is_wrong(self) -> None:
+        self.start()
+
+        told = json.loads(self.ask('/health'))
+
+        self.assertEqual('degraded', told['status'])
+        (alarm,) = told['alarms']
+        self.assertEqual('publish_failed', alarm['name'])
+        self.assertIn('Placement', alarm['text'])
+
+    def test_healing_that_breaks_off_is_an_alarm_until_it_works(self) -> None:
+        made = self.start()
+        with fixtures.MonkeyPatch(
+            'nova_ext_resources.host.HostResources.heal',
+            BrokenHealingTest.fail_to_heal,
+        ):
+            made.publisher.run_round()
+
+        self.assertIn('healing_failed', self.list_alarms(made))
+        made.publisher.run_round()
+        self.assertNotIn('healing_failed', self.list_alarms(made))
+
+    def list_alarms(self, made: service.HostService) -> list[str]:
+        return [one.name for one in made.read_health().alarms]
+
+    def test_publishing_goes_on_when_nova_cannot_tell_of_servers(self) -> None:
+        def fail() -> Mapping[str, server_obj.ServerInfo]:
+            raise RuntimeError('no database')
+
+        made = self.start(list_servers=fail)
+
+        self.assertIn('not known for metrics', self.log.output)
+        self.assertIn('no database', self.log.output)
+        self.assertIn('Placement', made.publisher.status.failure)
+
+    def test_nova_is_not_asked_while_nobody_listens(self) -> None:
+        def fail() -> Mapping[str, server_obj.ServerInfo]:
+            raise AssertionError('it was asked')
+
+        made = self.make(list_servers=fail)
+        made.start([])
+        self.addCleanup(made.stop)
+
+        self.assertNotIn('it was asked', self.log.output)
+
+    def test_a_port_that_is_taken_stops_the_service(self) -> None:
+        self.start()
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.make(
+                f'{HOST}[ext_resources_metrics]\nport = {self.port}\n',
+                host='host2',
+            ).start,
+            [],
+        )
+
+        self.assertIn('[ext_resources_metrics] port', str(err))
+
+    def test_a_wrong_value_stops_the_service(self) -> None:
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.read,
+            '[ext_resources_metrics]\nport = many\n',
+        )
+
+        self.assertIn('[ext_resources_metrics] port = many', str(err))
+
+    def test_who_measures_and_tunes_is_asked_for_the_last(self) -> None:
+        made = self.start()
+        sweep = sample.Sweep(finished_at=1.0, duration=0.1)
+        made.read_sweep = lambda: sweep
+        made.read_tuning = lambda: {WAYS: 3}
+
+        self.assertIn(
+            'nova_ext_resources_tuning_changes_total'
+            f'{{resource_class="{WAYS}"}} 3.0',
+            self.ask('/metrics'),
+        )
+        self.assertIs(sweep, made.read_metrics().sweep)
 
 
 class MovedTest(base.TestCase):

@@ -1,0 +1,447 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The metrics server over real sockets: what it answers, and whom it cuts."""
+
+from collections.abc import Iterator
+import contextlib
+import http.client
+import json
+import socket
+import threading
+import time
+from typing import Any
+import urllib.parse
+
+import fixtures
+from oslo_config import cfg
+
+from nova_ext_resources import alarms
+from nova_ext_resources.conf import metrics as metrics_conf
+from nova_ext_resources import exception
+from nova_ext_resources.metrics import application
+from nova_ext_resources.metrics import collector
+from nova_ext_resources.metrics import families
+from nova_ext_resources.metrics import report
+from nova_ext_resources.metrics import server
+from nova_ext_resources.objects import health as health_obj
+from tests import base
+from tests.unit.metrics import shown
+
+#: Seconds; far more than anything here takes.
+TIMEOUT = 10.0
+
+
+class ServerTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.health = shown.make_health()
+
+    def read_health(self) -> health_obj.Snapshot:
+        return self.health
+
+    def read(self) -> families.Snapshot:
+        return shown.make_snapshot('s1', health=self.health)
+
+    def make(
+        self, listen: str = '127.0.0.1', port: int = 0
+    ) -> server.MetricsServer:
+        registry = collector.make_registry(
+            collector.Collector(lambda: self.read())
+        )
+        made = server.MetricsServer(
+            application.Application(registry, lambda: self.read_health()),
+            listen=listen,
+            port=port,
+        )
+        self.addCleanup(made.stop)
+        return made
+
+    def start(self, **fields: Any) -> str:
+        made = self.make(**fields)
+        made.start()
+        return made.url
+
+    def ask(
+        self, url: str, path: str, method: str = 'GET', **headers: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        with contextlib.closing(connect(url)) as connection:
+            connection.request(method, path, headers=headers)
+            response = connection.getresponse()
+            return response, response.read()
+
+
+def connect(url: str) -> http.client.HTTPConnection:
+    parts = urllib.parse.urlsplit(url)
+    assert parts.hostname is not None
+    return http.client.HTTPConnection(
+        parts.hostname, parts.port, timeout=TIMEOUT
+    )
+
+
+def open_socket(url: str) -> socket.socket:
+    parts = urllib.parse.urlsplit(url)
+    return socket.create_connection(
+        (parts.hostname, parts.port), timeout=TIMEOUT
+    )
+
+
+class PagesTest(ServerTestCase):
+    def test_metrics_are_text_for_prometheus(self) -> None:
+        response, body = self.ask(self.start(), '/metrics')
+
+        self.assertEqual(200, response.status)
+        self.assertTrue(
+            str(response.headers['Content-Type']).startswith('text/plain')
+        )
+        self.assertIn(b'nova_ext_resources_assigned_units{', body)
+        self.assertIn(b'# HELP nova_ext_resources_alarm ', body)
+        self.assertNotIn(b'# EOF', body)
+
+    def test_who_asks_for_open_metrics_gets_it(self) -> None:
+        response, body = self.ask(
+            self.start(),
+            '/metrics?x=1',
+            Accept='application/openmetrics-text; version=1.0.0',
+        )
+
+        self.assertIn('openmetrics-text', response.headers['Content-Type'])
+        self.assertTrue(body.endswith(b'# EOF\n'))
+
+    def test_health_says_how_the_host_is(self) -> None:
+        self.health = shown.make_health(
+            alarms.STATS_CUT, status=health_obj.Status.DEGRADED
+        )
+
+        response, body = self.ask(self.start(), '/health')
+
+        self.assertEqual(200, response.status)
+        self.assertEqual('application/json', response.headers['Content-Type'])
+        self.assertEqual('no-store', response.headers['Cache-Control'])
+        self.assertEqual(
+            {
+                'status': 'degraded',
+                'host': 'host1',
+                'at': '2026-01-02T03:04:05+00:00',
+                'plugins': {
+                    'enforcer/rmd': {
+                        'status': 'failing',
+                        'last_success_at': '2026-01-02T03:04:05+00:00',
+                        'failing_since': '2026-01-02T03:04:05+00:00',
+                        'failure': 'RMD is gone',
+                    },
+                    'ledger': {
+                        'status': 'ok',
+                        'last_success_at': '2026-01-02T03:04:05+00:00',
+                        'failing_since': None,
+                        'failure': '',
+                    },
+                    'publisher': {
+                        'status': 'unknown',
+                        'last_success_at': None,
+                        'failing_since': None,
+                        'failure': '',
+                    },
+                },
+                'alarms_total': 1,
+                'alarms': [
+                    {
+                        'name': 'stats_cut',
+                        'severity': 'warning',
+                        'subject': '0',
+                        'text': 'It is.',
+                        'since': '2026-01-02T03:04:05+00:00',
+                    }
+                ],
+            },
+            json.loads(body),
+        )
+
+    def test_a_host_that_fails_is_unavailable(self) -> None:
+        url = self.start()
+        for status, code in (
+            (health_obj.Status.OK, 200),
+            (health_obj.Status.DEGRADED, 200),
+            (health_obj.Status.FAILING, 503),
+        ):
+            self.health = shown.make_health(status=status)
+
+            response, body = self.ask(url, '/health')
+
+            self.assertEqual(code, response.status)
+            self.assertEqual(status.value, json.loads(body)['status'])
+
+    def test_of_many_alarms_the_first_are_told(self) -> None:
+        self.health = shown.make_health(*(500 * [alarms.NOT_IN_FORCE]))
+
+        _response, body = self.ask(self.start(), '/health')
+
+        told = json.loads(body)
+        self.assertEqual(500, told['alarms_total'])
+        self.assertEqual(report.MAX_ALARMS, len(told['alarms']))
+        self.assertEqual('0', told['alarms'][0]['subject'])
+
+    def test_other_pages_are_not_there(self) -> None:
+        url = self.start()
+        for path in ('/', '/metrics/', '/health/../metrics', '/metricsx', '*'):
+            with self.subTest(path=path):
+                response, body = self.ask(url, path)
+
+                self.assertEqual(404, response.status)
+                self.assertIn(b'/metrics and /health', body)
+
+    def test_other_methods_are_not_allowed(self) -> None:
+        url = self.start()
+        for method in ('POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'BREW'):
+            for path in ('/metrics', '/health'):
+                with self.subTest(method=method, path=path):
+                    response, _body = self.ask(url, path, method)
+
+                    self.assertEqual(405, response.status)
+                    self.assertEqual('GET', response.headers['Allow'])
+
+
+class FaultsTest(ServerTestCase):
+    def test_what_cannot_be_told_is_an_error_and_logged_once(self) -> None:
+        url = self.start()
+        good = self.read
+
+        def fail() -> families.Snapshot:
+            raise KeyError('L3_7')
+
+        for _ in range(2):
+            self.read = fail  # type: ignore[method-assign]
+            response, body = self.ask(url, '/metrics')
+            self.assertEqual(500, response.status)
+            self.assertNotIn(b'L3_7', body)
+        self.assertEqual(1, self.log.output.count('cannot be told'))
+        self.assertIn('L3_7', self.log.output)
+
+        self.read = good  # type: ignore[method-assign]
+        response, _body = self.ask(url, '/metrics')
+        self.assertEqual(200, response.status)
+
+    def test_a_port_that_is_taken_is_named(self) -> None:
+        url = self.start()
+        port = urllib.parse.urlsplit(url).port
+        assert port is not None
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.make, port=port
+        )
+
+        self.assertIn(f'[ext_resources_metrics] port = {port}', str(err))
+        self.assertIn('in use', str(err))
+
+    def test_an_address_that_is_none_is_named(self) -> None:
+        for listen in ('localhost', '300.1.1.1', '::g', ''):
+            with self.subTest(listen=listen):
+                err = self.assertRaises(
+                    exception.InvalidConfiguration, self.make, listen=listen
+                )
+
+                self.assertIn('[ext_resources_metrics] listen', str(err))
+                self.assertIn('such as 127.0.0.1 or ::1', str(err))
+
+    def test_an_address_of_another_host_is_named(self) -> None:
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.make, listen='192.0.2.1'
+        )
+
+        self.assertIn('192.0.2.1', str(err))
+
+    def test_it_listens_on_ipv6(self) -> None:
+        try:
+            url = self.start(listen='::1')
+        except exception.InvalidConfiguration:
+            self.skipTest('this machine has no IPv6')
+
+        self.assertTrue(url.startswith('http://[::1]:'))
+        response, _body = self.ask(url, '/health')
+        self.assertEqual(200, response.status)
+
+
+class SlowClientsTest(ServerTestCase):
+    @contextlib.contextmanager
+    def crowd(self, url: str, number: int) -> Iterator[list[socket.socket]]:
+        """Connect and begin a request, and do no more."""
+        with contextlib.ExitStack() as stack:
+            sockets = []
+            for _ in range(number):
+                one = stack.enter_context(open_socket(url))
+                one.sendall(b'GET /metr')
+                sockets.append(one)
+            yield sockets
+
+    def ask_until_answered(self, url: str) -> int:
+        give_up_at = time.monotonic() + TIMEOUT
+        while time.monotonic() < give_up_at:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                response, _body = self.ask(url, '/health')
+                return response.status
+            time.sleep(0.05)
+        raise AssertionError('it never answered')
+
+    def test_a_few_keep_nobody_waiting(self) -> None:
+        url = self.start()
+        with self.crowd(url, server.MAX_CONNECTIONS - 1):
+            response, _body = self.ask(url, '/metrics')
+
+            self.assertEqual(200, response.status)
+
+    def test_many_have_no_more_threads_than_are_allowed(self) -> None:
+        url = self.start()
+        before = threading.active_count()
+        with self.crowd(url, 3 * server.MAX_CONNECTIONS) as sockets:
+            # The last ones are turned away without an answer.
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(b'', sockets[-1].recv(100))
+
+            self.assertLessEqual(
+                threading.active_count(), before + server.MAX_CONNECTIONS
+            )
+
+    def test_who_says_nothing_for_long_is_cut_off(self) -> None:
+        self.patch(server._Handler, 'timeout', 0.2)
+        url = self.start()
+        with self.crowd(url, server.MAX_CONNECTIONS) as sockets:
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(b'', sockets[0].recv(100))
+
+            self.assertEqual(200, self.ask_until_answered(url))
+        self.assertNotIn('Traceback', self.log.output)
+
+    def test_who_trickles_is_cut_off(self) -> None:
+        self.patch(server, 'MAX_DURATION', 0.5)
+        url = self.start()
+        started_at = time.monotonic()
+        with open_socket(url) as one:
+            one.sendall(b'GET /metrics HTTP/1.0\r\n')
+            with contextlib.suppress(ConnectionError):
+                while time.monotonic() < started_at + TIMEOUT:
+                    one.sendall(b'X-Y: z\r\n')
+                    time.sleep(0.05)
+
+        self.assertLess(time.monotonic(), started_at + TIMEOUT)
+
+    def test_rubbish_is_refused(self) -> None:
+        url = self.start()
+        for rubbish in (
+            b'\x16\x03\x01\x00\xa5\x01\x00\n\n',
+            b'GET\r\n\r\n',
+            b'GET /metrics HTTP/9.9\r\n\r\n',
+            b'GET /' + 70000 * b'x' + b' HTTP/1.0\r\n\r\n',
+            b'GET /metrics HTTP/1.0\r\n' + 200 * b'X: y\r\n' + b'\r\n',
+        ):
+            with self.subTest(rubbish=rubbish[:20]), open_socket(url) as one:
+                one.sendall(rubbish)
+                with contextlib.suppress(ConnectionResetError):
+                    self.assertNotIn(b'nova_ext', one.recv(4096))
+        response, _body = self.ask(url, '/health')
+        self.assertEqual(200, response.status)
+        self.assertNotIn('Traceback', self.log.output)
+
+
+class StopTest(ServerTestCase):
+    def list_threads(self) -> list[str]:
+        return [
+            one.name
+            for one in threading.enumerate()
+            if one is not threading.main_thread()
+        ]
+
+    def test_nothing_is_left_also_when_somebody_is_slow(self) -> None:
+        before = self.list_threads()
+        made = self.make()
+        made.start()
+        with open_socket(made.url) as slow:
+            slow.sendall(b'GET /metr')
+            self.ask(made.url, '/health')
+            started_at = time.monotonic()
+
+            made.stop()
+
+            self.assertLess(time.monotonic() - started_at, 3.0)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(b'', slow.recv(100))
+        # A thread that has closed its connection is about to end.
+        give_up_at = time.monotonic() + TIMEOUT
+        while self.list_threads() != before:
+            self.assertLess(time.monotonic(), give_up_at)
+            time.sleep(0.01)
+        self.assertRaises(OSError, open_socket, made.url)
+
+    def test_the_port_is_free_again(self) -> None:
+        made = self.make()
+        made.start()
+        port = urllib.parse.urlsplit(made.url).port
+        assert port is not None
+        self.ask(made.url, '/health')
+        made.stop()
+
+        self.start(port=port)
+
+    def test_one_that_was_never_started_is_stopped_in_peace(self) -> None:
+        made = self.make()
+
+        made.stop()
+        made.stop()
+
+
+class FromConfTest(ServerTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        metrics_conf.register_opts(self.conf)
+
+    def set(self, **options: Any) -> None:
+        for name, value in options.items():
+            self.conf.set_override(name, value, 'ext_resources_metrics')
+
+    def make_from_conf(self) -> server.MetricsServer | None:
+        return server.from_conf(
+            self.conf, read=self.read, health=self.read_health
+        )
+
+    def test_it_is_off_and_on_loopback_by_default(self) -> None:
+        self.assertIsNone(self.make_from_conf())
+        options = self.conf.ext_resources_metrics
+        self.assertEqual(
+            ('127.0.0.1', 0, 512),
+            (options.listen, options.port, options.max_servers),
+        )
+
+    def test_a_port_switches_it_on_with_the_bound(self) -> None:
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            port = free.getsockname()[1]
+        self.set(port=port, max_servers=1)
+        self.read = lambda: shown.make_snapshot(  # type: ignore[method-assign]
+            'a', 'b'
+        )
+        made = self.make_from_conf()
+        assert made is not None
+        self.addCleanup(made.stop)
+        made.start()
+
+        self.assertEqual(f'http://127.0.0.1:{port}', made.url)
+        _response, body = self.ask(made.url, '/metrics')
+        self.assertIn(b'nova_ext_resources_servers_left_out 1.0', body)
+
+    def test_values_that_are_none_are_refused(self) -> None:
+        for name, value in (
+            ('port', 65536),
+            ('port', -1),
+            ('max_servers', -1),
+        ):
+            self.assertRaises(
+                (ValueError, cfg.Error), self.set, **{name: value}
+            )

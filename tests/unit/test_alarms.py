@@ -1,0 +1,152 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import pathlib
+import re
+
+import yaml
+
+from nova_ext_resources import alarms
+from nova_ext_resources import exception
+from tests import base
+
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / 'doc' / 'source' / 'admin' / 'alarms.rst'
+RULES = ROOT / 'etc' / 'nova_ext_resources' / 'alerts.yaml'
+
+#: What each section of the runbook has, in this order.
+HEADINGS = (
+    '**How to see it**',
+    '**What to do**',
+    '**What the software does by itself**',
+)
+
+
+class KnownError(exception.ExtResourcesError):
+    alarm = alarms.RESCTRL_MISSING
+
+
+class OddError(Exception):
+    alarm = 'no such alarm'
+
+
+def raise_from(err: Exception, cause: Exception | None) -> Exception:
+    try:
+        raise err from cause
+    except Exception as raised:
+        return raised
+
+
+class ProblemTest(base.TestCase):
+    def test_it_reads_as_its_sentence(self) -> None:
+        one = alarms.Problem(alarm=alarms.NOT_IN_FORCE, text='It is off.')
+
+        self.assertEqual('It is off.', str(one))
+
+    def test_one_without_an_alarm_cannot_be_made(self) -> None:
+        err = self.assertRaises(
+            ValueError, alarms.Problem, alarm='not_in_farce', text='?'
+        )
+
+        self.assertIn('not_in_farce', str(err))
+
+    def test_an_error_names_its_alarm_also_as_a_cause(self) -> None:
+        for err, name in (
+            (KnownError(), alarms.RESCTRL_MISSING),
+            (raise_from(ValueError(), KnownError()), alarms.RESCTRL_MISSING),
+            (raise_from(ValueError(), None), alarms.ENFORCER_FAILED),
+            (OddError(), alarms.ENFORCER_FAILED),
+        ):
+            with self.subTest(err=repr(err)):
+                one = alarms.from_error(
+                    err, default=alarms.ENFORCER_FAILED, subject='rmd'
+                )
+
+                self.assertEqual(name, one.alarm)
+                self.assertEqual('rmd', one.subject)
+                self.assertEqual(str(err), str(one))
+
+
+class KindsTest(base.TestCase):
+    def test_each_constant_is_a_kind_and_each_kind_a_constant(self) -> None:
+        constants = {
+            value
+            for name, value in vars(alarms).items()
+            if name.isupper() and isinstance(value, str)
+        }
+
+        self.assertEqual(constants, set(alarms.KINDS))
+
+    def test_the_worst_come_first(self) -> None:
+        severities = [one.severity for one in alarms.KINDS.values()]
+
+        self.assertEqual(sorted(severities), severities)
+
+    def test_each_is_described_in_one_sentence(self) -> None:
+        for one in alarms.KINDS.values():
+            self.assertRegex(one.summary, r'^[A-Z][^.]*\.$')
+
+
+class RunbookTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.text = PAGE.read_text(encoding='utf-8')
+        parts = re.split(r'^([a-z_]+)\n-+\n', self.text, flags=re.MULTILINE)
+        self.sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+
+    def test_each_alarm_has_a_section_in_order(self) -> None:
+        self.assertEqual(list(alarms.KINDS), list(self.sections))
+
+    def test_each_section_says_all_that_is_needed(self) -> None:
+        for name, section in self.sections.items():
+            with self.subTest(name=name):
+                parts = re.split(r'^(\*\*.*\*\*)$', section, flags=re.M)
+                self.assertEqual(HEADINGS, tuple(parts[1::2]))
+                for part in parts[::2]:
+                    self.assertGreater(len(part.strip()), 15)
+
+    def test_warnings_are_below_warnings(self) -> None:
+        at = self.text.index('\nWarnings\n====')
+        for one in alarms.KINDS.values():
+            is_below = self.text.index(f'\n{one.name}\n--') > at
+            self.assertIs(one.severity is alarms.Severity.WARNING, is_below)
+
+
+class RulesTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        (group,) = yaml.safe_load(RULES.read_text('utf-8'))['groups']
+        self.rules = group['rules']
+
+    def test_each_alarm_has_a_rule_with_its_severity(self) -> None:
+        rules = {
+            found[1]: rule['labels']['severity']
+            for rule in self.rules
+            if (found := re.search(r'alarm{name="(\w+)"} == 1', rule['expr']))
+        }
+
+        self.assertEqual(
+            {one.name: one.severity for one in alarms.KINDS.values()}, rules
+        )
+        self.assertEqual(len(alarms.KINDS) + 1, len(self.rules))
+
+    def test_each_rule_leads_to_a_section_of_the_runbook(self) -> None:
+        anchors = {name.replace('_', '-') for name in alarms.KINDS}
+        for rule in self.rules:
+            page, _hash, anchor = rule['annotations']['runbook_url'].partition(
+                '#'
+            )
+            self.assertTrue(page.endswith('/admin/alarms.html'))
+            self.assertIn(anchor, anchors)
+            name = re.search(r'name="(\w+)"', rule['expr'])
+            if name:
+                self.assertEqual(name[1].replace('_', '-'), anchor)
