@@ -132,7 +132,62 @@ Cascade Lake.
         help="""
 What ``[rdt] mbaMode`` in RMD's rmd.toml says.
 
-RMD does not report it, and refuses a limit in the other unit.
+RMD does not report it, and refuses a limit in the other unit. Where RMD says
+that it can limit memory bandwidth, it is sold as
+CUSTOM_MEMORY_BANDWIDTH_PERCENT or CUSTOM_MEMORY_BANDWIDTH_MBPS.
+""",
+    ),
+    cfg.IntOpt(
+        'memory_bandwidth',
+        default=0,
+        min=0,
+        max=2147483647,
+        help="""
+Memory bandwidth of each last-level cache domain in MB per second.
+
+RMD does not tell it. Needed to sell CUSTOM_MEMORY_BANDWIDTH_MBPS with
+``mba_mode = mbps``; with other modes it is not used.
+
+Possible values:
+
+* 0: no memory bandwidth is sold in MB per second
+* what a benchmark such as STREAM reaches on one domain
+""",
+    ),
+    cfg.IntOpt(
+        'burst_ways',
+        default=0,
+        min=0,
+        max=64,
+        help="""
+Ways of RMD's best-effort pool, ``[CachePool] besteffort`` of rmd.toml.
+
+RMD reports only which of them are free. They are sold as
+CUSTOM_LLC_WAYS_BURST. What RMD has once given to a server beyond its minimum
+it never takes back while the server runs.
+
+Possible values:
+
+* 0: no burst ways are sold
+* what rmd.toml says
+""",
+    ),
+    cfg.IntOpt(
+        'shared_servers',
+        default=0,
+        min=0,
+        max=1024,
+        help="""
+How many servers may share RMD's shared pool on each last-level cache.
+
+RMD does not count them. They are sold as CUSTOM_LLC_WAYS_SHARED, and become
+one workload of RMD together, because RMD does not start again when it has two
+shared workloads on record. Nobody else may make one.
+
+Possible values:
+
+* 0: no places are sold
+* any other: ``[CachePool] shared`` of rmd.toml must be 1 or more
 """,
     ),
 )

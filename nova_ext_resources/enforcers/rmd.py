@@ -10,12 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Puts cache ways into force through the Resource Management Daemon."""
+"""Puts cache ways and memory bandwidth into force through RMD."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 import uuid
 
 from oslo_config import cfg
@@ -26,58 +26,76 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
 from nova_ext_resources import rdt
-from nova_ext_resources.rmd import client as rmd_client
+from nova_ext_resources.rmd import demand
 from nova_ext_resources.rmd import errors
+from nova_ext_resources.rmd import loading
+from nova_ext_resources.rmd import shared_pool
 from nova_ext_resources.rmd import values
 
 #: The host has no room for the server now; RMD itself is well.
 _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
 
+#: The flavor asks for what RMD does not have on this host.
+_NEVER = (errors.PluginNotLoaded, errors.PluginRefused)
+
 
 class RmdEnforcer(base.Enforcer):
-    """One workload of guaranteed ways per server, on its pinned CPUs.
+    """One workload per server, on its pinned CPUs; one for the shared pool.
 
     RMD chooses the run of ways; what it chose comes back as the units of
-    the assignments.
+    the assignments. What a server has is never changed while it runs: RMD's
+    PATCH takes it out of force for a moment, or for good. So there are no
+    shares, and the attribute ``max`` of bandwidth has no effect.
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
-    #: Names as RMD lists them, lower case.
-    EXTRA_SPECS = {'policy': r'[a-z0-9_-]{1,64}'}  # noqa: RUF012
-    RESOURCE_CLASSES = frozenset({rdt.WAYS, rdt.CLOS})
+    EXTRA_SPECS = {  # noqa: RUF012
+        # Names as RMD lists them, lower case.
+        'policy': r'[a-z0-9_-]{1,64}',
+        'pstate_monitoring': 'on|off',
+        'pstate_ratio': r'[0-9]{1,2}\.[0-9]{1,4}',
+    }
+    RESOURCE_CLASSES = frozenset(
+        {rdt.CLOS, *demand.WAY_CLASSES, *rdt.BANDWIDTHS}
+    )
 
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         super().__init__(options, host)
-        self._client = rmd_client.from_options(options)
+        self._client = loading.from_options(options)
+        self._pool = shared_pool.SharedPool(self._client)
+        # What list_applied saw, by server.
+        self._seen: Mapping[str, values.Workload] = {}
+
+    # -- what the host asks for ----------------------------------------
+
+    def check(self, entry: assignment.Entry) -> None:
+        with self._translated(entry):
+            demand.make(entry, burst_ways=self.options.burst_ways)
 
     def apply(
         self, entry: assignment.Entry
     ) -> tuple[assignment.Assignment, ...]:
-        ways = self._find_ways(entry)
         with self._translated(entry):
-            self._check_policy(entry, ways)
-            found = self._client.find_workload(entry.consumer_uuid)
-            is_uncertain = self._client.may_change(entry.consumer_uuid)
-            if found is not None or is_uncertain:
-                if not is_uncertain and _is_in_force(entry, ways, found):
-                    return entry.assignments
-                self._client.delete_workload(entry.consumer_uuid)
-            masks = self._client.place_workload(
-                uuid=entry.consumer_uuid,
-                core_ids=entry.cpus or (),
-                max_ways=ways,
-                min_ways=ways,
+            wanted = demand.make(
+                entry,
+                burst_ways=self.options.burst_ways,
+                policy=self._find_policy(entry),
             )
+            found = self._client.list_workloads()
+            if self._is_applied(entry, wanted, found):
+                return entry.assignments
+            if demand.is_shared(entry):
+                masks = self._join(entry)
+            else:
+                masks = self._place(entry, wanted, found)
             self._check_domains(entry, masks)
         return tuple(_take_over(one, masks) for one in entry.assignments)
 
     def release(self, entry: assignment.Entry) -> None:
-        if entry.assignments and not any(
-            one.resource_class == rdt.WAYS for one in entry.assignments
-        ):
+        if entry.assignments and not demand.find_ways(entry):
             return
         with self._translated(entry):
-            self._client.delete_workload(entry.consumer_uuid)
+            self._take_out(entry)
 
     def list_applied(self) -> frozenset[str]:
         try:
@@ -89,56 +107,91 @@ class RmdEnforcer(base.Enforcer):
                 consumer_uuid='',
                 reason=str(err),
             ) from err
-        return frozenset(one.uuid for one in workloads if _is_ours(one))
+        self._seen = {one.uuid: one for one in workloads if _is_ours(one)}
+        members = shared_pool.list_members(workloads)
+        return frozenset(self._seen) | frozenset(members)
 
     def is_in_force(self, entry: assignment.Entry) -> bool:
         # What came late may have other ways than those of before.
-        return not self._client.may_change(entry.consumer_uuid)
+        if demand.is_shared(entry):
+            return not self._pool.may_change()
+        found = self._seen.get(entry.consumer_uuid)
+        return not self._client.may_change(entry.consumer_uuid) and (
+            found is None or demand.is_like(found, entry)
+        )
 
-    def _find_ways(self, entry: assignment.Entry) -> int:
-        """Give how many ways the server has on each of its domains."""
-        held = {
-            one.rp_key: one.amount
-            for one in entry.assignments
-            if one.resource_class == rdt.WAYS
-        }
-        if len(set(held.values())) > 1:
-            self._refuse(
-                entry,
-                'RMD gives a server the same number of ways on every cache, '
-                f'but it asks for {held}; make the amounts of its request '
-                'groups equal',
-            )
-        if not held:
-            self._refuse_bare_class(entry)
-        if not entry.cpus:
-            self._refuse(
-                entry,
-                'its CPUs float, and RMD limits pinned CPUs only; set '
-                'hw:cpu_policy=dedicated on the flavor',
-            )
-        return next(iter(held.values()))
+    # -- how it gets there ---------------------------------------------
 
-    def _check_policy(self, entry: assignment.Entry, ways: int) -> None:
-        """Hold the flavor's policy against the amount that was claimed."""
+    def _find_policy(self, entry: assignment.Entry) -> values.Policy | None:
         name = entry.enforcers.get('rmd', {}).get('policy')
         if name is None:
-            return
+            return None
         policies = self._client.list_policies()
-        policy = policies.get(name)
-        if policy is None:
-            self._refuse(
-                entry,
+        if name not in policies:
+            raise demand.Impossible(
+                entry.assignments,
                 f'RMD has no policy {name} on this host; it has '
                 f'{", ".join(sorted(policies)) or "none"}',
             )
-        elif not policy.max_ways == policy.min_ways == ways:
-            self._refuse(
-                entry,
-                f'RMD policy {name} stands for {policy.min_ways} to '
-                f'{policy.max_ways} ways, but the flavor asks for '
-                f'resources:{rdt.WAYS}={ways}; make them equal',
+        return policies[name]
+
+    def _is_applied(
+        self,
+        entry: assignment.Entry,
+        wanted: demand.Demand,
+        found: Iterable[values.Workload],
+    ) -> bool:
+        # Until the ledger says so, nobody knows which ways a workload of
+        # RMD has got: it is made anew.
+        if entry.state is not assignment.State.APPLIED:
+            return False
+        if demand.is_shared(entry):
+            members = shared_pool.list_members(found)
+            return (
+                members.get(entry.consumer_uuid) == entry.cpus
+                and not self._pool.may_change()
             )
+        own = _find_own(entry, found)
+        return (
+            own is not None
+            and not self._client.may_change(entry.consumer_uuid)
+            and demand.is_exactly(own, entry, wanted)
+        )
+
+    def _join(self, entry: assignment.Entry) -> dict[int, int]:
+        cpus = entry.cpus or frozenset()
+        masks = self._pool.join(entry.consumer_uuid, cpus)
+        caches = self._client.list_caches()
+        return {
+            cache_id: mask
+            for cache_id, mask in masks.items()
+            if caches[cache_id].cpus & cpus
+        }
+
+    def _place(
+        self,
+        entry: assignment.Entry,
+        wanted: demand.Demand,
+        found: Iterable[values.Workload],
+    ) -> dict[int, int]:
+        may_change = self._client.may_change(entry.consumer_uuid)
+        if may_change or _find_own(entry, found) is not None:
+            self._client.delete_workload(entry.consumer_uuid)
+        return self._client.place_workload(
+            uuid=entry.consumer_uuid,
+            core_ids=entry.cpus or (),
+            max_ways=wanted.max_ways,
+            min_ways=wanted.min_ways,
+            mba=wanted.mba,
+            plugins=wanted.plugins,
+        )
+
+    def _take_out(self, entry: assignment.Entry) -> None:
+        # Of one without assignments nobody knows what it had.
+        if demand.is_shared(entry) or not entry.assignments:
+            self._pool.leave(entry.consumer_uuid)
+        if not demand.is_shared(entry):
+            self._client.delete_workload(entry.consumer_uuid)
 
     def _check_domains(
         self, entry: assignment.Entry, masks: Mapping[int, int]
@@ -149,13 +202,9 @@ class RmdEnforcer(base.Enforcer):
         claimed.
         """
         given = {rdt.make_l3_key(cache_id) for cache_id in masks}
-        claimed = {
-            one.rp_key
-            for one in entry.assignments
-            if one.resource_class == rdt.WAYS
-        }
+        claimed = {one.rp_key for one in demand.find_ways(entry)}
         if given != claimed:
-            self._client.delete_workload(entry.consumer_uuid)
+            self._take_out(entry)
             self._refuse(
                 entry,
                 f'its ways were claimed of {", ".join(sorted(claimed))}, but '
@@ -163,65 +212,61 @@ class RmdEnforcer(base.Enforcer):
                 'cache_affinity among [ext_resources] claim_tests',
             )
 
+    # -- refusing ------------------------------------------------------
+
     @contextlib.contextmanager
     def _translated(self, entry: assignment.Entry) -> Iterator[None]:
         try:
             yield
+        except demand.Impossible as err:
+            raise rdt.make_violated(
+                self.host, entry.consumer_uuid, err.held, str(err)
+            ) from err
+        except _NEVER as err:
+            raise rdt.make_violated(
+                self.host, entry.consumer_uuid, entry.assignments, str(err)
+            ) from err
         except _BUSY as err:
             raise rdt.make_busy(
                 self.host,
                 entry.consumer_uuid,
-                rdt.pick(entry.assignments, rdt.WAYS),
+                demand.find_ways(entry),
                 f'something else on the host uses it: {err}',
             ) from err
         except errors.RmdError as err:
-            raise exception.EnforcementFailed(
-                host=self.host,
-                enforcer='rmd',
-                consumer_uuid=entry.consumer_uuid,
-                reason=str(err),
-            ) from err
+            self._refuse(entry, str(err), err)
 
-    def _refuse_bare_class(self, entry: assignment.Entry) -> NoReturn:
-        """RMD makes a class of service for ways, and for nothing else."""
-        raise rdt.make_violated(
-            self.host,
-            entry.consumer_uuid,
-            rdt.pick(entry.assignments, rdt.CLOS),
-            'RMD gives a class of service together with cache ways only; ask '
-            f'for resources:{rdt.WAYS} too (it brings the class by itself)',
-        )
-
-    def _refuse(self, entry: assignment.Entry, reason: str) -> None:
+    def _refuse(
+        self,
+        entry: assignment.Entry,
+        reason: str,
+        cause: Exception | None = None,
+    ) -> None:
         raise exception.EnforcementFailed(
             host=self.host,
             enforcer='rmd',
             consumer_uuid=entry.consumer_uuid,
             reason=reason,
-        )
+        ) from cause
 
 
-def _is_in_force(
-    entry: assignment.Entry, ways: int, found: values.Workload | None
-) -> bool:
-    # Until the ledger says so, nobody knows which ways a workload of RMD
-    # has got: it is made anew.
-    return (
-        found is not None
-        and entry.state is assignment.State.APPLIED
-        and found.core_ids == entry.cpus
-        and found.max_ways == found.min_ways == ways
-    )
+def _find_own(
+    entry: assignment.Entry, found: Iterable[values.Workload]
+) -> values.Workload | None:
+    """Give the workload of a server, whoever made it."""
+    for one in found:
+        if entry.consumer_uuid in (one.uuid, one.workload_id):
+            return one
+    return None
 
 
 def _take_over(
-    one: assignment.Assignment, masks: dict[int, int]
+    one: assignment.Assignment, masks: Mapping[int, int]
 ) -> assignment.Assignment:
-    if one.resource_class != rdt.WAYS:
+    if one.resource_class not in (rdt.WAYS, rdt.BURST):
         return one
-    cache_id = rdt.find_domain(one)
-    mask = bitmask.format_mask(masks[cache_id])
-    return dataclasses.replace(one, units={'mask': mask})
+    mask = bitmask.format_mask(masks[rdt.find_domain(one)])
+    return dataclasses.replace(one, units={**one.units, 'mask': mask})
 
 
 def _is_ours(workload: values.Workload) -> bool:

@@ -203,6 +203,12 @@ class Enforcer(abc.ABC):
         self.host = host
         self.list_entries = dict
 
+    def check(self, entry: assignment.Entry) -> None:  # noqa: B027
+        """Refuse what it could never put into force. No I/O.
+
+        :raises ConstraintsViolated: it could not; says why
+        """
+
     @abc.abstractmethod
     def apply(
         self, entry: assignment.Entry

@@ -13,5 +13,6 @@
 """The REST client of Intel's Resource Management Daemon (RMD).
 
 ``client`` is what the rest of the package uses, ``values`` what it gives
-back, ``errors`` what it raises. Nothing here knows of Nova or placement.
+back, ``errors`` what it raises. ``demand`` and ``shared_pool`` say what a
+server of this host is to RMD. Nothing here knows of Nova or placement.
 """

@@ -132,6 +132,7 @@ _BY_TEXT: tuple[
         (r'Could not found workload', _plain(errors.WorkloadNotFound)),
         (r'\bMBA\b', _plain(errors.MbaRefused)),
         (r'module that is not loaded', _plain(errors.PluginNotLoaded)),
+        (r'Invalid params', _plain(errors.PluginRefused)),
         (r'Malformed credentials', _plain(errors.AuthFailed)),
         (r'is not authorized', _plain(errors.NotPermitted)),
         (r'Failed to validate workload', _plain(errors.RmdRejected)),

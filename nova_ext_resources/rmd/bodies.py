@@ -27,17 +27,20 @@ def make_body(
     min_ways: int,
     mba: values.MbaLimit | None,
     plugins: Mapping[str, Mapping[str, Any]],
+    label: str = '',
 ) -> dict[str, Any]:
     """Write a workload as RMD wants it.
 
     Ids, cores and tasks are strings, one core each: RMD takes ranges but
     cannot release them. Ways and limits are integers. Both ways are always
     given, never a policy.
+
+    :param label: what RMD keeps as its ``uuid``, if not the same
     """
     rdt: dict[str, Any] = {'cache': {'max': max_ways, 'min': min_ways}}
     if mba is not None:
         rdt['mba'] = {mba.unit: mba.value}
-    body: dict[str, Any] = {'id': uuid, 'uuid': uuid, 'rdt': rdt}
+    body: dict[str, Any] = {'id': uuid, 'uuid': label or uuid, 'rdt': rdt}
     if core_ids:
         body['core_ids'] = [str(core) for core in sorted(core_ids)]
     if task_ids:
@@ -49,9 +52,12 @@ def make_body(
 
 def is_as_asked(found: values.Workload, body: Mapping[str, Any]) -> bool:
     """Tell whether a workload on record is the one of ``body``."""
-    cache = body['rdt']['cache']
+    cache, mba = body['rdt']['cache'], body['rdt'].get('mba', {})
     return (
-        found.core_ids == frozenset(map(int, body.get('core_ids', ())))
+        found.uuid == body['uuid']
+        and found.core_ids == frozenset(map(int, body.get('core_ids', ())))
         and found.task_ids == tuple(body.get('task_ids', ()))
         and (found.max_ways, found.min_ways) == (cache['max'], cache['min'])
+        and ({found.mba.unit: found.mba.value} if found.mba else {}) == mba
+        and found.plugins == body.get('plugins', {})
     )

@@ -40,8 +40,11 @@ def uuid(url: str, value: str) -> None:
     """Check the uuid of a server, which becomes part of a path.
 
     A decimal id must not be chosen: RMD counts its own ids and overwrites
-    a record that has the next one.
+    a record that has the next one. The one workload of the shared pool is
+    no server's.
     """
+    if value == values.SHARED_ID:
+        return
     if not isinstance(value, str) or not _UUID.fullmatch(value):
         raise _refuse(url, 'workload', f'{value!r:.80} is not a server uuid')
 
@@ -172,6 +175,14 @@ def mba(
         )
 
 
+def plugin(url: str, name: str) -> None:
+    """Check the name of a plugin, which becomes part of a path."""
+    if not _PLUGIN.fullmatch(name):
+        raise _refuse(
+            url, 'plugins', f'{name!r:.80} is not the name of a plugin'
+        )
+
+
 def plugins(
     url: str, settings: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, dict[str, Any]]:
@@ -182,10 +193,7 @@ def plugins(
     """
     checked: dict[str, dict[str, Any]] = {}
     for name, items in (settings or {}).items():
-        if not _PLUGIN.fullmatch(name):
-            raise _refuse(
-                url, 'plugins', f'{name!r:.80} is not the name of a plugin'
-            )
+        plugin(url, name)
         checked[name] = {
             key: float(value)
             if isinstance(value, int) and not isinstance(value, bool)

@@ -19,9 +19,9 @@ RMD tried, not that it succeeded; :func:`.placing.place_workload` looks.
 
 from collections.abc import Iterable, Mapping
 import contextlib
+import http
 from typing import Any
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.rmd import bodies
@@ -30,7 +30,6 @@ from nova_ext_resources.rmd import decode
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.rmd import late
 from nova_ext_resources.rmd import placing
-from nova_ext_resources.rmd import tls
 from nova_ext_resources.rmd import transport as transport_mod
 from nova_ext_resources.rmd import values
 from nova_ext_resources.rmd import writing
@@ -41,8 +40,8 @@ LOG = logging.getLogger(__name__)
 class RmdClient:
     """Reads and changes the workloads of one RMD.
 
-    Made by :func:`from_options` or :func:`from_conf`. It may be shared by
-    threads. Every method raises an :class:`.errors.RmdError`.
+    Made by :mod:`.loading`. It may be shared by threads. Every method
+    raises an :class:`.errors.RmdError`.
 
     :param num_closids: classes of service of the host, of which RMD keeps
         two; RMD does not report it
@@ -102,6 +101,18 @@ class RmdClient:
         """Tell whether the host can limit memory bandwidth."""
         return decode.mba(self._transport.get('/v1/mba'))
 
+    def has_plugin(self, name: str) -> bool:
+        """Tell whether a plugin is loaded: only then it has a page.
+
+        What is on the page is the plugin's own business.
+        """
+        checks.plugin(self.url, name)
+        try:
+            self._transport.get(f'/v1/{name}')
+        except errors.MalformedAnswer as err:
+            return err.status != http.HTTPStatus.NOT_FOUND
+        return True
+
     def list_workloads(self) -> tuple[values.Workload, ...]:
         """Give all workloads on record, also those of others."""
         return decode.workloads(self._transport.get('/v1/workloads'))
@@ -148,6 +159,7 @@ class RmdClient:
         mba: values.MbaLimit | None = None,
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
         task_ids: Iterable[int] = (),
+        label: str = '',
     ) -> values.Workload:
         """Ask for a workload whose id is the server's uuid.
 
@@ -157,6 +169,7 @@ class RmdClient:
         :param max_ways: equal to ``min_ways`` for guaranteed ways
         :param plugins: settings of RMD plugins, such as
             ``{'pstate': {'ratio': 3.0}}``; numbers are sent as floats
+        :param label: what RMD keeps as its ``uuid``, if not the same
         :raises InvalidWorkload: RMD would mishandle it; nothing was sent
         :raises WorkloadExists: delete it first if it is the wrong one
         :raises NotEnoughCache, NoFreeClos, CpusInUse: it does not fit
@@ -176,6 +189,7 @@ class RmdClient:
             min_ways=min_ways,
             mba=mba,
             plugins=checks.plugins(self.url, plugins),
+            label=label,
         )
         with self.writing():
             workload = self._post(uuid, body)
@@ -337,6 +351,7 @@ class RmdClient:
         min_ways: int,
         mba: values.MbaLimit | None = None,
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        label: str = '',
     ) -> dict[int, int]:
         """Create a workload and give the mask that it got, per cache id.
 
@@ -350,43 +365,9 @@ class RmdClient:
             min_ways=min_ways,
             mba=mba,
             plugins=plugins,
+            label=label,
         )
 
     def close(self) -> None:
         """Let go of the connections."""
         self._transport.close()
-
-
-def from_options(options: cfg.ConfigOpts.GroupAttr) -> RmdClient:
-    """Make a client from the values of ``[ext_resources_rmd]``.
-
-    :raises InvalidConfiguration: an option cannot be used
-    """
-    tls.check_url(options.url, options.username)
-    tls.check_credentials(options)
-    transport = transport_mod.Transport(
-        options.url,
-        tls.make_session(
-            ca_file=options.ca_file,
-            cert_file=options.cert_file,
-            key_file=options.key_file,
-            username=options.username,
-            password=options.password,
-        ),
-        timeout=options.timeout,
-        retries=options.retries,
-    )
-    mode = options.mba_mode
-    return RmdClient(
-        transport,
-        num_closids=options.num_closids,
-        mba_mode=None if mode == 'none' else mode,
-    )
-
-
-def from_conf(conf: cfg.ConfigOpts) -> RmdClient:
-    """Make a client from ``conf``, where the options are registered.
-
-    :raises InvalidConfiguration: an option cannot be used
-    """
-    return from_options(conf.ext_resources_rmd)

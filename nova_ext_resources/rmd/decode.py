@@ -122,6 +122,7 @@ def policies(answer: answers.Answer) -> dict[str, values.Policy]:
                     for module, items in modules.items()
                     if module not in ('cache', 'mba')
                 },
+                mba=_limit(modules.get('mba') or {}),
             )
             for name, modules in data.items()
             if {'max', 'min'} <= set(modules.get('cache', ()))

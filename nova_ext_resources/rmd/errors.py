@@ -33,6 +33,7 @@
         - NoFreeClos
         - MbaRefused
         - PluginNotLoaded
+        - PluginRefused
       + RmdFailed
         - CachesUnreadable
       + InfraGroupPresent
@@ -300,6 +301,15 @@ class PluginNotLoaded(RmdRejected):
     message = (
         'RMD at %(url)s refuses %(action)s: %(reason)s. Name the plugin in '
         'rmd.toml and restart RMD.'
+    )
+
+
+class PluginRefused(RmdRejected):
+    """An RMD plugin does not take its settings."""
+
+    message = (
+        'RMD at %(url)s refuses %(action)s: %(reason)s. Its plugin takes '
+        'other values on this host: correct resource:rmd:* of the flavor.'
     )
 
 

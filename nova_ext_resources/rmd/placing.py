@@ -57,6 +57,7 @@ class Client(Protocol):
         min_ways: int,
         mba: values.MbaLimit | None = None,
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        label: str = '',
     ) -> values.Workload: ...
 
     def delete_workload(self, uuid: str) -> None: ...
@@ -100,22 +101,42 @@ def find_fault(
             if mask:
                 faults.append(f'cache {cache_id} lost ways {mask:#x}')
             continue
-        is_right = (
-            is_run(mask)
-            and min_ways <= mask.bit_count() <= max_ways
-            and not mask & ~before[cache_id].free.get(pool, 0)
-        )
-        if not is_right:
+        free = before[cache_id].free.get(pool, 0)
+        if not _is_right(mask, free, max_ways, min_ways):
             faults.append(f'cache {cache_id} gave ways {mask:#x}')
     return ', '.join(faults)
 
 
+def _is_right(mask: int, free: int, max_ways: int, min_ways: int) -> bool:
+    """Tell whether these ways of a cache are what was asked for.
+
+    :param free: of the pool, before
+    """
+    if values.pool_of(max_ways, min_ways) == values.SHARED:
+        return mask == free != 0
+    return (
+        is_run(mask)
+        and min_ways <= mask.bit_count() <= max_ways
+        and not mask & ~free
+    )
+
+
 def _caches_of(
-    url: str, caches: Mapping[int, values.Cache], cores: frozenset[int]
+    url: str,
+    caches: Mapping[int, values.Cache],
+    cores: frozenset[int],
+    *,
+    is_everywhere: bool,
 ) -> list[int]:
-    """Give the caches of these cores, if what they report can be used."""
+    """Give the caches of these cores, if what they report can be used.
+
+    :param is_everywhere: a workload of the shared pool has its ways on
+        every cache
+    """
     touched = [
-        cache_id for cache_id, cache in caches.items() if cache.cpus & cores
+        cache_id
+        for cache_id, cache in caches.items()
+        if cache.cpus & cores or is_everywhere
     ]
     if any(caches[cache_id].has_infra_group for cache_id in touched):
         raise errors.InfraGroupPresent(
@@ -136,13 +157,14 @@ def place_workload(
     min_ways: int,
     mba: values.MbaLimit | None = None,
     plugins: Mapping[str, Mapping[str, Any]] | None = None,
+    label: str = '',
 ) -> dict[int, int]:
     """Create a workload and see to it that its ways lie where it runs.
 
     Nobody else may write to this RMD meanwhile: its writer lock is held.
 
-    :return: for each cache that the cores share, the mask of ways that are
-        in force, one run each
+    :return: for each cache that the cores share (for shared ways: for each
+        cache), the mask of ways that are in force, one run each
     :raises NotEnforced: RMD did not manage; the workload is gone again
     :raises WorkloadExists: delete it first; which ways an existing workload
         has cannot be learned
@@ -155,7 +177,9 @@ def place_workload(
     with client.writing():
         while True:
             before = client.list_caches()
-            wanted = _caches_of(client.url, before, cores)
+            wanted = _caches_of(
+                client.url, before, cores, is_everywhere=max_ways == 0
+            )
             client.create_workload(
                 uuid=uuid,
                 core_ids=cores,
@@ -163,6 +187,7 @@ def place_workload(
                 min_ways=min_ways,
                 mba=mba,
                 plugins=plugins,
+                label=label,
             )
             taken = _look(client, uuid, before)
             fault = find_fault(

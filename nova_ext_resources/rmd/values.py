@@ -30,6 +30,9 @@ SHARED = 'shared'
 OS = 'os'
 INFRA = 'infra'
 
+#: Key in RMD of the workload of all servers that share the shared pool.
+SHARED_ID = 'nova-ext-resources-shared'
+
 #: The pools from which workloads get their ways.
 WORKLOAD_POOLS = (GUARANTEED, BESTEFFORT, SHARED)
 
@@ -87,12 +90,14 @@ class Policy:
     """One policy of RMD's policy file, for this CPU family.
 
     :ivar plugins: what it holds besides cache ways
+    :ivar mba: memory bandwidth; RMD shows it and never enforces it
     """
 
     name: str
     max_ways: int
     min_ways: int
     plugins: Mapping[str, Mapping[str, Any]]
+    mba: 'MbaLimit | None' = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

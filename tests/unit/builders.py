@@ -26,8 +26,10 @@ from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import view
 from nova_ext_resources.plugins import base
 from nova_ext_resources.trackers import bandwidth
+from nova_ext_resources.trackers import burst_ways
 from nova_ext_resources.trackers import cache_ways
 from nova_ext_resources.trackers import count
+from nova_ext_resources.trackers import shared_ways
 
 WAYS = 'CUSTOM_LLC_WAYS'
 CLOS = 'CUSTOM_RDT_CLOS'
@@ -47,8 +49,10 @@ DOMAINS = (L3_0, L3_1)
 def make_trackers() -> dict[str, base.Tracker]:
     return {
         'bandwidth': bandwidth.BandwidthTracker(),
+        'burst_ways': burst_ways.BurstWaysTracker(),
         'cache_ways': cache_ways.CacheWaysTracker(),
         'count': count.CountTracker(),
+        'shared_ways': shared_ways.SharedWaysTracker(),
     }
 
 

@@ -11,6 +11,7 @@
 # under the License.
 
 import dataclasses
+import re
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
@@ -51,7 +52,13 @@ def make_entry(
 class RmdEnforcerTestCase(with_host.RmdHostTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.enforcer = self.load_rmd(loader.ENFORCERS)['rmd']
+        self.enforcer = self.make_enforcer()
+
+    def make_enforcer(self, **options: Any) -> rmd.RmdEnforcer:
+        made: rmd.RmdEnforcer = self.load_rmd(loader.ENFORCERS, **options)[
+            'rmd'
+        ]
+        return made
 
     def apply(self, entry: assignment.Entry) -> assignment.Entry:
         """Give the entry as the ledger has it then."""
@@ -62,12 +69,24 @@ class RmdEnforcerTestCase(with_host.RmdHostTestCase):
         )
 
     def assert_refused(self, entry: assignment.Entry, *words: str) -> None:
+        """It does not work this time."""
         err = self.assertRaises(
             exception.EnforcementFailed, self.enforcer.apply, entry
         )
         for word in ('rmd', 'host1', SERVER, *words):
             self.assertIn(word, str(err))
         self.assertEqual({}, self.list_in_force())
+
+    def assert_violated(self, entry: assignment.Entry, *words: str) -> None:
+        """It never works on this host, and RMD is not bothered."""
+        err = self.assertRaises(
+            exception.ConstraintsViolated, self.enforcer.apply, entry
+        )
+        for word in ('host1', SERVER, *words):
+            self.assertIn(word, str(err))
+        self.assertEqual(
+            [], [one for one in self.simulator.requests if one[0] != 'GET']
+        )
 
     def assert_in_force(self, entry: assignment.Entry) -> None:
         ways = self.simulator.ways_of(entry.consumer_uuid)
@@ -172,7 +191,7 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
     def test_floating_cpus_are_refused(self) -> None:
         for cpus in (None, frozenset[int]()):
             with self.subTest(cpus=cpus):
-                self.assert_refused(
+                self.assert_violated(
                     make_entry(cpus=cpus), 'hw:cpu_policy=dedicated'
                 )
 
@@ -183,7 +202,7 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
             cpus=frozenset({1, 13}),
         )
 
-        self.assert_refused(entry, 'the same number of ways', 'L3_1')
+        self.assert_violated(entry, 'the same number of ways', 'L3_1')
 
     def test_cpus_of_another_domain_than_the_ways_are_refused(self) -> None:
         for held, cpus in (
@@ -273,7 +292,7 @@ class PolicyTest(RmdEnforcerTestCase):
         self.assert_in_force(applied)
 
     def test_a_policy_of_another_size_is_refused(self) -> None:
-        self.assert_refused(
+        self.assert_violated(
             make_entry(make_ways(3), policy='gold'),
             'RMD policy gold stands for 4 to 4 ways',
             'resources:CUSTOM_LLC_WAYS=3',
@@ -281,7 +300,7 @@ class PolicyTest(RmdEnforcerTestCase):
 
     def test_a_best_effort_policy_is_refused(self) -> None:
         for ways in (1, 3):
-            self.assert_refused(
+            self.assert_violated(
                 make_entry(make_ways(ways), policy='silver'),
                 'stands for 1 to 3 ways',
             )
@@ -289,7 +308,7 @@ class PolicyTest(RmdEnforcerTestCase):
     def test_an_unknown_policy_is_refused_with_those_that_there_are(
         self,
     ) -> None:
-        self.assert_refused(
+        self.assert_violated(
             make_entry(make_ways(4), policy='platinum'),
             'no policy platinum',
             'bronze, gold, silver',
@@ -317,7 +336,9 @@ class PolicyTest(RmdEnforcerTestCase):
         self.assertIn(SERVER, self.list_in_force())
 
     def test_names_of_policies_are_checked_as_extra_specs(self) -> None:
-        self.assertEqual({'policy'}, set(rmd.RmdEnforcer.EXTRA_SPECS))
+        pattern = rmd.RmdEnforcer.EXTRA_SPECS['policy']
+        for name, is_one in (('gold-2', True), ('Gold', False), ('', False)):
+            self.assertEqual(is_one, bool(re.fullmatch(pattern, name)))
 
 
 class MixedUpTest(RmdEnforcerTestCase):

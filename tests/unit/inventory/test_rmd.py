@@ -13,39 +13,26 @@
 from concurrent import futures
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.inventory import rmd
 from nova_ext_resources.objects import provider
-from nova_ext_resources.plugins import base as plugins_base
 from nova_ext_resources import rdt
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
-from tests.unit.inventory import contract
+from tests.unit import builders
+from tests.unit.inventory import with_rmd
 
 WAYS = rdt.WAYS
 CLOS = rdt.CLOS
 
 
-class RmdInventoryTest(contract.InventoryProviderContract):
-    name = 'rmd'
-    plugin_class = rmd.RmdInventory
+class EverythingTest(with_rmd.RmdInventoryContract):
+    POOLS = {'burst_ways': 3, 'shared_servers': 4}  # noqa: RUF012
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
-        self.simulator = self.fixture.simulator
 
-    def make_plugin(self, **options: Any) -> rmd.RmdInventory:
-        given = {'url': self.fixture.url, 'timeout': 5.0, 'retries': 0}
-        plugin = rmd.RmdInventory(
-            self.make_options(**{**given, **options}), 'host1'
-        )
-        self.addCleanup(plugin._client.close)
-        return plugin
-
-    def break_host(self, plugin: plugins_base.InventoryProvider) -> None:
-        self.simulator.refuse_connections()
-
+class RmdInventoryTest(with_rmd.RmdInventoryContract):
     def find(self, **options: Any) -> dict[str, provider.HostProvider]:
         plugin = self.make_plugin(**options)
         return {one.key: one for one in plugin.discover()}
@@ -147,3 +134,143 @@ class RmdInventoryTest(contract.InventoryProviderContract):
 
         self.assertIn('[InfraGroup]', str(err))
         self.assertIn('rmd.toml', str(err))
+
+    def test_burst_ways_are_sold_where_the_option_says(self) -> None:
+        self.simulator.add_workload({'core_ids': ['1'], 'policy': 'silver'})
+
+        for options, free in (({}, None), ({'burst_ways': 3}, (0, 3))):
+            found = self.find(**options)
+
+            for key, number in zip(('L3_0', 'L3_1'), free or (), strict=False):
+                self.assertEqual(number, found[key].units[rdt.BURST]['free'])
+                self.assertEqual(3, found[key].inventories[rdt.BURST].total)
+                self.assertEqual(CLOS, found[key].implied[rdt.BURST])
+            self.assertEqual(
+                bool(free), rdt.BURST in found['L3_0'].inventories
+            )
+
+    def test_what_a_burst_server_took_beyond_its_minimum_is_reserved(
+        self,
+    ) -> None:
+        self.simulator.add_workload({'core_ids': ['1'], 'policy': 'silver'})
+        found = self.find(burst_ways=3)['L3_0']
+        mine = builders.make_assignment(
+            resource_class=rdt.BURST, amount=1, units={'mask': '380'}
+        )
+
+        observed = self.trackers['burst_ways'].observe(
+            found.inventories[rdt.BURST], found.units[rdt.BURST], [mine]
+        )
+
+        self.assertEqual(2, observed.reserved)
+
+    def test_options_that_rmd_toml_contradicts_are_told(self) -> None:
+        fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(pools={'os': 1, 'guarantee': 6})
+        )
+        for url, options, word in (
+            (fixture.url, {'burst_ways': 3}, 'no ways in its pool besteffort'),
+            (
+                fixture.url,
+                {'burst_ways': 0, 'shared_servers': 3},
+                'no ways in its pool shared',
+            ),
+            (
+                self.fixture.url,
+                {'shared_servers': 0, 'burst_ways': 2},
+                '3 free ways',
+            ),
+        ):
+            err = self.assertRaises(
+                exception.DiscoveryFailed, self.find, url=url, **options
+            )
+
+            self.assertIn(word, str(err))
+            self.assertIn('[CachePool]', str(err))
+
+    def test_places_are_sold_where_the_option_says(self) -> None:
+        found = self.find(shared_servers=4)['L3_0']
+
+        self.assertEqual(4, found.inventories[rdt.SHARED].total)
+        self.assertNotIn(rdt.SHARED, found.implied)
+        self.assertNotIn(rdt.SHARED, self.find(shared_servers=0)['L3_0'].units)
+
+    def test_beside_a_shared_workload_of_others_no_place_is_free(
+        self,
+    ) -> None:
+        self.simulator.add_workload({'core_ids': ['1'], 'policy': 'bronze'})
+
+        found = self.find(shared_servers=4)['L3_1']
+
+        self.assertEqual(0, found.units[rdt.SHARED]['free'])
+
+    def test_bandwidth_is_sold_in_the_steps_of_the_hardware(self) -> None:
+        found = self.find()['L3_1']
+
+        sold = found.inventories[rdt.PERCENT]
+        self.assertEqual(
+            (100, 10, 10), (sold.total, sold.min_unit, sold.step_size)
+        )
+        self.assertEqual(10, found.units[rdt.PERCENT]['step'])
+        self.assertEqual(CLOS, found.implied[rdt.PERCENT])
+
+    def test_bandwidth_in_megabytes_needs_a_total(self) -> None:
+        for total in (0, 100000):
+            found = self.find(mba_mode='mbps', memory_bandwidth=total)
+
+            sold = found['L3_0'].inventories.get(rdt.MBPS)
+            self.assertEqual(total, sold.total if sold else 0)
+            self.assertNotIn(rdt.PERCENT, found['L3_0'].inventories)
+
+    def test_no_bandwidth_is_sold_where_there_is_none(self) -> None:
+        fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(mba_mode='none')
+        )
+        for options in ({'url': fixture.url}, {'mba_mode': 'none'}):
+            found = self.find(**options)
+
+            self.assertEqual({WAYS}, set(found['L3_0'].inventories))
+
+    def test_who_may_not_ask_for_bandwidth_sells_none_and_is_warned_once(
+        self,
+    ) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status',
+                status=403,
+                path='/v1/mba',
+                body='User "nova" is not authorized to access this resource',
+            )
+        )
+        plugin = self.make_plugin()
+
+        for _ in range(2):
+            found = plugin.discover()
+
+        self.assertNotIn(rdt.PERCENT, found[1].inventories)
+        self.assertEqual(1, log.output.count('no memory bandwidth is sold'))
+
+    def test_the_p_state_plugin_shows_as_a_trait(self) -> None:
+        fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(plugins=('pstate',))
+        )
+        for url, has_it in ((self.fixture.url, False), (fixture.url, True)):
+            for one in self.find(url=url).values():
+                self.assertEqual(has_it, rmd.PSTATE_TRAIT in one.traits)
+
+    def test_a_hidden_page_of_the_plugin_is_no_failure(self) -> None:
+        for status, has_it in ((403, False), (500, None), (404, False)):
+            self.simulator.faults.add(
+                faults.Fault(
+                    kind='status',
+                    status=status,
+                    path='/v1/pstate',
+                    body='?',
+                )
+            )
+            if has_it is None:
+                self.assertRaises(exception.DiscoveryFailed, self.find)
+            else:
+                self.assertNotIn(rmd.PSTATE_TRAIT, self.find()['RDT'].traits)
+            self.simulator.faults.clear()

@@ -14,6 +14,30 @@
 
 Each test lets the simulator show that the trap is there, or names what
 keeps the client out of it.
+
+==  ==================================  =====================================
+ #  Where it is handled                 Tests, here or where they say
+==  ==================================  =====================================
+ 1  answers                             trap_01_*, test_errors
+ 2  transport                           trap_02_*
+ 3  bodies, checks.plugins, demand      trap_03_*, test_rmd_pools.PluginTest
+ 4  bodies                              trap_04_*
+ 5  checks.cores                        trap_05_*
+ 6  writing                             trap_06_*
+ 7  placing                             trap_07_*, test_placing
+ 8  placing                             trap_08_*, MixedUpTest and
+                                        MixedUpSharedTest of the enforcer
+ 9  client (no PATCH)                   trap_09_*
+10  answers, client                     trap_10_*
+11  checks.uuid, checks.path_id         trap_11_*
+12  inventory.rmd, answers              trap_12_*, inventory.test_rmd
+13  demand, checks.mba                  trap_13_*, test_rmd_pools
+                                        BandwidthTest, MbpsTest
+14  checks.targets                      trap_14_*
+15  shared_pool, healing                trap_15_*, test_rmd_pools.SharedTest,
+                                        test_host_with_rmd
+16  placing                             trap_16_*
+==  ==================================  =====================================
 """
 
 import concurrent.futures

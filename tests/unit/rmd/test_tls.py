@@ -27,6 +27,7 @@ import fixtures
 from nova_ext_resources.conf import rmd as rmd_conf
 from nova_ext_resources import exception
 from nova_ext_resources.rmd import client as client_mod
+from nova_ext_resources.rmd import loading
 from nova_ext_resources.rmd import errors
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import server
@@ -135,7 +136,7 @@ class SecuredTestCase(base.TestCase):
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_rmd')
         self.conf.set_override('retries', 0, 'ext_resources_rmd')
-        client = client_mod.from_conf(self.conf)
+        client = loading.from_conf(self.conf)
         self.addCleanup(client.close)
         return client
 
@@ -270,7 +271,7 @@ class OptionsTest(base.TestCase):
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_rmd')
         err = self.assertRaises(
-            exception.InvalidConfiguration, client_mod.from_conf, self.conf
+            exception.InvalidConfiguration, loading.from_conf, self.conf
         )
         return str(err)
 

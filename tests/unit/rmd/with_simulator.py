@@ -18,6 +18,7 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources.conf import rmd as rmd_conf
 from nova_ext_resources.rmd import client as client_mod
+from nova_ext_resources.rmd import loading
 from nova_ext_resources.rmd import writing
 from nova_ext_resources.testing import rmd_simulator
 from tests import base
@@ -46,7 +47,7 @@ class RmdTestCase(base.TestCase):
         options['url'] = url or self.fixture.url
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_rmd')
-        client = client_mod.from_conf(self.conf)
+        client = loading.from_conf(self.conf)
         self.addCleanup(client.close)
         return client
 

@@ -1,0 +1,592 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Best-effort and shared ways, memory bandwidth and plugins of RMD."""
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+from nova_ext_resources.enforcers import rmd
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources import rdt
+from nova_ext_resources.rmd import values
+from nova_ext_resources.testing.rmd_simulator import faults
+from tests.unit import builders
+from tests.unit.enforcers import test_rmd
+
+SERVER = test_rmd.SERVER
+OTHER = test_rmd.OTHER
+
+#: A server that comes after the two others.
+THIRD = '33333333-3333-4333-8333-333333333333'
+
+
+def make_burst(
+    amount: int = 1, key: str = 'L3_0', **units: Any
+) -> assignment.Assignment:
+    return test_rmd.make_ways(
+        amount, key, resource_class=rdt.BURST, units=units
+    )
+
+
+def make_place(key: str = 'L3_0') -> assignment.Assignment:
+    return test_rmd.make_ways(1, key, resource_class=rdt.SHARED, units={})
+
+
+def make_limit(
+    amount: int = 50, key: str = 'L3_0', name: str = rdt.PERCENT, **units: Any
+) -> assignment.Assignment:
+    return test_rmd.make_ways(amount, key, resource_class=name, units=units)
+
+
+def make_entry(
+    *held: assignment.Assignment,
+    cpus: frozenset[int] = frozenset({1, 2}),
+    **wishes: str,
+) -> assignment.Entry:
+    return test_rmd.make_entry(
+        *held, cpus=cpus, enforcers={'rmd': wishes} if wishes else {}
+    )
+
+
+class BurstTest(test_rmd.RmdEnforcerTestCase):
+    """Ways 7 to 9 of cache 0 are for best effort, 6 to 8 of cache 1."""
+
+    def make_enforcer(self, **options: Any) -> rmd.RmdEnforcer:
+        return super().make_enforcer(burst_ways=3, **options)
+
+    def test_it_gets_no_more_than_its_flavor_says(self) -> None:
+        applied = self.apply(make_entry(make_burst(1, max=2)))
+
+        self.assertEqual(
+            {'max': 2, 'mask': '300'}, applied.assignments[0].units
+        )
+        self.assertEqual(0x300, self.simulator.ways_of(SERVER)[0])
+
+    def test_without_a_maximum_it_gets_the_whole_pool(self) -> None:
+        for amount in (1, 3):
+            applied = self.apply(make_entry(make_burst(amount)))
+
+            self.assertEqual({'mask': '380'}, applied.assignments[0].units)
+
+    def test_what_is_left_is_enough_where_the_minimum_fits(self) -> None:
+        self.apply(make_entry(make_burst(1, max=2)))
+
+        self.apply(
+            dataclasses.replace(
+                make_entry(make_burst(1, max=2), cpus=frozenset({3})),
+                consumer_uuid=OTHER,
+            )
+        )
+
+        self.assertEqual(0x80, self.simulator.ways_of(OTHER)[0])
+
+    def test_a_full_pool_is_busy_and_not_broken(self) -> None:
+        self.apply(make_entry(make_burst(1)))
+
+        err = self.assertRaises(
+            exception.CapacityExceeded,
+            self.enforcer.apply,
+            dataclasses.replace(
+                make_entry(make_burst(1), cpus=frozenset({3})),
+                consumer_uuid=OTHER,
+            ),
+        )
+
+        (shortfall,) = err.shortfalls
+        self.assertEqual(rdt.BURST, shortfall.resource_class)
+
+    def test_an_equal_maximum_would_be_guaranteed_and_is_refused(
+        self,
+    ) -> None:
+        self.assert_violated(
+            make_entry(make_burst(2, max=2)),
+            'RMD takes 2 to 2 ways for guaranteed ones',
+            'resource:CUSTOM_LLC_WAYS_BURST:max be 3 or more',
+        )
+
+    def test_two_pools_at_once_are_refused(self) -> None:
+        self.assert_violated(
+            make_entry(make_burst(1), test_rmd.make_ways(2)),
+            'CUSTOM_LLC_WAYS and CUSTOM_LLC_WAYS_BURST',
+        )
+
+    def test_what_is_in_force_is_only_looked_at(self) -> None:
+        for held in (make_burst(1), make_burst(1, max=2)):
+            applied = self.apply(make_entry(held))
+            before = len(self.simulator.requests)
+
+            self.assertEqual(applied.assignments, self.enforcer.apply(applied))
+
+            self.assertEqual(
+                [('GET', '/v1/workloads')], self.simulator.requests[before:]
+            )
+            self.assertEqual({SERVER}, self.enforcer.list_applied())
+            self.assertTrue(self.enforcer.is_in_force(applied))
+
+    def test_a_best_effort_policy_is_the_maximum(self) -> None:
+        applied = self.apply(make_entry(make_burst(1), policy='silver'))
+
+        self.assertEqual({'mask': '380'}, applied.assignments[0].units)
+        found = self.simulator.daemon.get_record(SERVER)
+        self.assertEqual(
+            (3, 1, ''), (found.cache_max, found.cache_min, found.policy)
+        )
+
+    def test_a_policy_of_other_amounts_is_refused(self) -> None:
+        for held in (make_burst(2), make_burst(1, max=2)):
+            self.assert_violated(
+                make_entry(held, policy='silver'),
+                'RMD policy silver stands for 1 to 3 ways',
+            )
+
+    def test_it_survives_a_restart_of_rmd(self) -> None:
+        applied = self.apply(make_entry(make_burst(1, max=2)))
+
+        self.simulator.restart()
+
+        self.assertEqual({SERVER}, self.enforcer.list_applied())
+        self.assertTrue(self.enforcer.is_in_force(applied))
+        self.assertEqual(0x300, self.simulator.ways_of(SERVER)[0])
+
+
+class SharedTest(test_rmd.RmdEnforcerTestCase):
+    """Way 10 of cache 0 is shared, and way 9 of cache 1."""
+
+    def make_enforcer(self, **options: Any) -> rmd.RmdEnforcer:
+        return super().make_enforcer(shared_servers=4, **options)
+
+    def join(
+        self, uuid: str, *cpus: int, keys: tuple[str, ...] = ('L3_0',)
+    ) -> assignment.Entry:
+        return self.apply(self.make_member(uuid, *cpus, keys=keys))
+
+    def make_member(
+        self, uuid: str, *cpus: int, keys: tuple[str, ...] = ('L3_0',)
+    ) -> assignment.Entry:
+        # No class of service of its own: the pool has one.
+        return dataclasses.replace(
+            make_entry(cpus=frozenset(cpus)),
+            consumer_uuid=uuid,
+            assignments=tuple(make_place(key) for key in keys),
+        )
+
+    def find_pool(self) -> Any:
+        (record,) = self.simulator.daemon.list_records()
+        self.assertEqual(values.SHARED_ID, record.id)
+        return self.simulator.groups[record.cos_name]
+
+    def test_servers_of_both_sockets_share_one_workload(self) -> None:
+        self.join(SERVER, 1, 2)
+        self.join(OTHER, 13, keys=('L3_1',))
+
+        pool = self.find_pool()
+        self.assertEqual({1, 2, 13}, pool.cpus)
+        self.assertEqual({0: 0x400, 1: 0x200}, pool.ways)
+        self.assertEqual({SERVER, OTHER}, self.enforcer.list_applied())
+
+    def test_rmd_starts_again_with_any_number_of_them(self) -> None:
+        entries = [
+            self.join(uuid, cpu)
+            for uuid, cpu in ((SERVER, 1), (OTHER, 2), (THIRD, 3))
+        ]
+
+        self.simulator.restart()
+
+        self.assertEqual({SERVER, OTHER, THIRD}, self.enforcer.list_applied())
+        self.assertEqual({1, 2, 3}, self.find_pool().cpus)
+        # RMD has forgotten which class it was, and must not open a second.
+        self.enforcer.release(entries[0])
+        self.assertEqual({2, 3}, self.find_pool().cpus)
+        self.simulator.restart()
+        self.assertEqual({OTHER, THIRD}, self.enforcer.list_applied())
+
+    def test_what_a_restart_loses_is_made_again_one_by_one(self) -> None:
+        entries = [
+            self.join(uuid, cpu) for uuid, cpu in ((SERVER, 1), (OTHER, 2))
+        ]
+        self.simulator.restart(keep_database=False)
+        self.assertEqual(frozenset(), self.enforcer.list_applied())
+
+        for entry in entries:
+            self.apply(entry)
+
+        self.assertEqual({1, 2}, self.find_pool().cpus)
+
+    def test_the_last_one_takes_the_workload_with_it(self) -> None:
+        entry = self.join(SERVER, 1)
+
+        for _ in range(2):
+            self.enforcer.release(entry)
+
+        self.assertEqual([], self.simulator.daemon.list_records())
+        self.assertEqual({10}, self.list_free_shared())
+
+    def list_free_shared(self) -> set[int]:
+        free = self.simulator.daemon.free_ways('shared')
+        assert free is not None
+        return {way for way in range(11) if free[0] >> way & 1}
+
+    def test_one_of_which_only_the_uuid_is_known_leaves_too(self) -> None:
+        self.join(SERVER, 1)
+        self.join(OTHER, 2)
+
+        self.enforcer.release(
+            assignment.Entry(consumer_uuid=SERVER, assignments=())
+        )
+
+        self.assertEqual({OTHER}, self.enforcer.list_applied())
+
+    def test_who_is_in_is_only_looked_at(self) -> None:
+        entry = self.join(SERVER, 1)
+        before = len(self.simulator.requests)
+
+        self.enforcer.apply(entry)
+
+        self.assertEqual(
+            [('GET', '/v1/workloads')], self.simulator.requests[before:]
+        )
+        self.assertTrue(self.enforcer.is_in_force(entry))
+
+    def test_beside_a_shared_workload_of_others_it_is_busy(self) -> None:
+        self.simulator.add_workload(
+            {'core_ids': ['20'], 'rdt': {'cache': {'max': 0, 'min': 0}}}
+        )
+
+        err = self.assertRaises(
+            exception.CapacityExceeded, self.join, SERVER, 1
+        )
+
+        self.assertIn('keep RMD from starting', str(err))
+        self.simulator.restart()
+
+    def test_a_cpu_that_two_name_stays_when_one_of_them_leaves(self) -> None:
+        # The first one is gone, and its release was late.
+        late = self.join(SERVER, 1)
+        self.join(OTHER, 1)
+
+        self.enforcer.release(late)
+
+        self.assertEqual({1}, self.find_pool().cpus)
+        self.assertEqual({OTHER}, self.enforcer.list_applied())
+
+    def test_cpus_of_a_server_with_ways_of_its_own_are_busy(self) -> None:
+        self.join(SERVER, 1)
+        self.apply(
+            dataclasses.replace(
+                make_entry(cpus=frozenset({2})), consumer_uuid=THIRD
+            )
+        )
+
+        self.assertRaises(exception.CapacityExceeded, self.join, OTHER, 2)
+
+        self.assertEqual({SERVER, THIRD}, self.enforcer.list_applied())
+
+    def test_a_failed_request_leaves_the_others_in(self) -> None:
+        self.join(SERVER, 1)
+        self.simulator.faults.add(
+            faults.Fault(kind='status', methods=('POST',), count=1, body='?')
+        )
+
+        self.assertRaises(exception.EnforcementFailed, self.join, OTHER, 2)
+
+        self.assertEqual({SERVER}, self.enforcer.list_applied())
+        self.assertEqual({1}, self.find_pool().cpus)
+
+    def test_a_pool_that_somebody_has_changed_is_made_anew(self) -> None:
+        entry = self.join(SERVER, 1)
+        self.simulator.daemon._records[values.SHARED_ID].core_ids = ['5']
+
+        self.assertEqual(frozenset(), self.enforcer.list_applied())
+
+        self.apply(entry)
+        self.assertIn(1, self.find_pool().cpus)
+
+    def test_a_p_state_is_refused(self) -> None:
+        entry = dataclasses.replace(
+            self.make_member(SERVER, 1),
+            enforcers={'rmd': {'pstate_ratio': '1.5'}},
+        )
+
+        self.assert_violated(entry, 'has one P-state')
+
+    def test_bandwidth_is_refused(self) -> None:
+        entry = self.make_member(SERVER, 1)
+        entry = dataclasses.replace(
+            entry, assignments=(*entry.assignments, make_limit())
+        )
+
+        self.assert_violated(entry, 'guaranteed ways only')
+
+    def test_places_of_another_cache_than_its_cpus_are_refused(self) -> None:
+        self.assertRaises(
+            exception.EnforcementFailed, self.join, SERVER, 1, keys=('L3_1',)
+        )
+
+        self.assertEqual([], self.simulator.daemon.list_records())
+
+
+class MixedUpSharedTest(test_rmd.RmdEnforcerTestCase):
+    def setUp(self) -> None:
+        self.SETTINGS = {'has_cache_mixup': True, 'seed': 3}
+        super().setUp()
+
+    def make_enforcer(self, **options: Any) -> rmd.RmdEnforcer:
+        return super().make_enforcer(shared_servers=4, **options)
+
+    def test_each_cache_has_its_own_shared_ways_in_the_end(self) -> None:
+        self.enforcer.apply(
+            dataclasses.replace(make_entry(), assignments=(make_place(),))
+        )
+
+        (record,) = self.simulator.daemon.list_records()
+        self.assertEqual(
+            {0: 0x400, 1: 0x200}, self.simulator.groups[record.cos_name].ways
+        )
+
+
+class BandwidthTest(test_rmd.RmdEnforcerTestCase):
+    def test_guaranteed_ways_may_come_with_a_limit(self) -> None:
+        applied = self.apply(
+            make_entry(test_rmd.make_ways(2), make_limit(45, limit=50))
+        )
+
+        self.assertEqual({'limit': 50}, applied.assignments[1].units)
+        group = self.simulator.group_of(SERVER)
+        self.assertEqual({0: 50, 1: 100}, group.bandwidth)
+
+    def test_the_limit_is_the_amount_whatever_may_be_had_more(self) -> None:
+        self.apply(make_entry(test_rmd.make_ways(2), make_limit(50, max=90)))
+
+        self.assertEqual(50, self.simulator.group_of(SERVER).bandwidth[0])
+        self.assertEqual((), self.enforcer.list_shares())
+
+    def test_both_caches_of_a_server_have_the_same_limit(self) -> None:
+        ways = [test_rmd.make_ways(2, key) for key in ('L3_0', 'L3_1')]
+        cpus = frozenset({1, 13})
+
+        self.apply(
+            make_entry(
+                *ways, make_limit(30), make_limit(30, 'L3_1'), cpus=cpus
+            )
+        )
+
+        self.assertEqual(
+            {0: 30, 1: 30}, self.simulator.group_of(SERVER).bandwidth
+        )
+
+    def test_unequal_limits_are_refused(self) -> None:
+        ways = [test_rmd.make_ways(2, key) for key in ('L3_0', 'L3_1')]
+        cpus = frozenset({1, 13})
+
+        self.assert_violated(
+            make_entry(
+                *ways, make_limit(30), make_limit(40, 'L3_1'), cpus=cpus
+            ),
+            'one limit of memory bandwidth',
+        )
+
+    def test_a_limit_on_one_of_two_caches_is_refused(self) -> None:
+        ways = [test_rmd.make_ways(2, key) for key in ('L3_0', 'L3_1')]
+
+        self.assert_violated(
+            make_entry(*ways, make_limit(30), cpus=frozenset({1, 13})),
+            'ask for both on each',
+        )
+
+    def test_bandwidth_without_guaranteed_ways_is_refused(self) -> None:
+        bare = make_entry()
+        bare = dataclasses.replace(bare, assignments=(make_limit(),))
+        for entry in (bare, make_entry(make_burst(1), make_limit())):
+            with self.subTest(entry=entry):
+                self.assert_violated(
+                    entry, 'ask for resources:CUSTOM_LLC_WAYS'
+                )
+
+    def test_code_and_data_are_refused_with_what_to_ask_for(self) -> None:
+        held = test_rmd.make_ways(3, units={'mask': '7', 'code': 1})
+
+        self.assert_violated(
+            make_entry(held), 'trait:CUSTOM_RDT_L3_CDP=required'
+        )
+
+    def test_another_limit_is_made_anew(self) -> None:
+        first = self.apply(make_entry(test_rmd.make_ways(), make_limit(30)))
+        second = make_entry(*first.assignments[:1], make_limit(60))
+
+        self.apply(dataclasses.replace(second, state=assignment.State.APPLIED))
+
+        self.assertEqual(60, self.simulator.group_of(SERVER).bandwidth[0])
+
+    def test_a_limit_that_somebody_has_changed_is_seen(self) -> None:
+        entry = self.apply(make_entry(test_rmd.make_ways(), make_limit(30)))
+        self.enforcer.list_applied()
+        self.assertTrue(self.enforcer.is_in_force(entry))
+        self.simulator.daemon._records[SERVER].percentage = 90
+
+        self.enforcer.list_applied()
+
+        self.assertFalse(self.enforcer.is_in_force(entry))
+
+    def test_it_is_the_same_after_a_restart_of_rmd(self) -> None:
+        entry = self.apply(make_entry(test_rmd.make_ways(), make_limit(30)))
+
+        for keep in (True, False):
+            self.simulator.restart(keep_database=keep)
+            self.apply(entry)
+            self.assertEqual(30, self.simulator.group_of(SERVER).bandwidth[0])
+
+    def answer_policies(self, **sections: Any) -> None:
+        body = {'gold': {'cache': {'max': 4, 'min': 4}, **sections}}
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status',
+                status=200,
+                path='/v1/policy',
+                body=json.dumps(body),
+            )
+        )
+
+    def test_bandwidth_of_a_policy_must_be_claimed_too(self) -> None:
+        self.answer_policies(mba={'percentage': 40})
+        ways = test_rmd.make_ways(4)
+
+        self.assert_violated(
+            make_entry(ways, policy='gold'),
+            'resources:CUSTOM_MEMORY_BANDWIDTH_PERCENT=40',
+        )
+
+        self.apply(make_entry(ways, make_limit(40), policy='gold'))
+        self.assertEqual(40, self.simulator.group_of(SERVER).bandwidth[0])
+
+
+class MbpsTest(test_rmd.RmdEnforcerTestCase):
+    SETTINGS = {'mba_mode': 'mbps'}  # noqa: RUF012
+
+    def test_a_limit_may_be_in_megabytes(self) -> None:
+        self.enforcer = self.make_enforcer(mba_mode='mbps')
+
+        self.apply(
+            make_entry(test_rmd.make_ways(), make_limit(5000, name=rdt.MBPS))
+        )
+
+        self.assertEqual(5000, self.simulator.group_of(SERVER).bandwidth[0])
+
+    def test_a_limit_in_the_other_unit_is_refused(self) -> None:
+        self.assert_refused(
+            make_entry(test_rmd.make_ways(), make_limit(5000, name=rdt.MBPS)),
+            'mba_mode',
+        )
+
+
+class PluginTest(test_rmd.RmdEnforcerTestCase):
+    SETTINGS = {'plugins': ('pstate',)}  # noqa: RUF012
+
+    def test_a_p_state_goes_with_the_ways(self) -> None:
+        applied = self.apply(
+            make_entry(pstate_ratio='3.0', pstate_monitoring='off')
+        )
+
+        record = self.simulator.daemon.get_record(SERVER)
+        self.assertEqual(
+            {'pstate': {'ratio': '3', 'monitoring': 'off'}},
+            {
+                name: {key: str(value) for key, value in items.items()}
+                for name, items in record.plugins.items()
+            },
+        )
+        # RMD has stored 3.0 as 3, which is the same all the same.
+        before = len(self.simulator.requests)
+        self.enforcer.apply(applied)
+        self.assertEqual(
+            [('GET', '/v1/workloads')], self.simulator.requests[before:]
+        )
+
+    def test_numbers_are_sent_with_a_decimal_point(self) -> None:
+        for text in ('1.5', '3.0', '12.25', '2.0000'):
+            self.apply(make_entry(pstate_ratio=text))
+
+            self.enforcer.release(make_entry())
+
+    def test_numbers_without_a_decimal_point_are_no_extra_specs(self) -> None:
+        patterns = rmd.RmdEnforcer.EXTRA_SPECS
+        for key, value, is_good in (
+            ('pstate_ratio', '1.5', True),
+            ('pstate_ratio', '3', False),
+            ('pstate_ratio', '.5', False),
+            ('pstate_ratio', '1e3', False),
+            ('pstate_ratio', '-1.5', False),
+            ('pstate_monitoring', 'on', True),
+            ('pstate_monitoring', 'off', True),
+            ('pstate_monitoring', 'maybe', False),
+        ):
+            with self.subTest(key=key, value=value):
+                found = re.fullmatch(patterns[key], value)
+                self.assertEqual(is_good, bool(found))
+
+    def test_settings_of_a_policy_are_sent_and_the_flavors_win(self) -> None:
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status',
+                status=200,
+                path='/v1/policy',
+                body=json.dumps(
+                    {
+                        'gold': {
+                            'cache': {'max': 2, 'min': 2},
+                            'pstate': {'ratio': 2, 'monitoring': 'on'},
+                        }
+                    }
+                ),
+            )
+        )
+
+        self.apply(make_entry(policy='gold', pstate_ratio='1.5'))
+
+        record = self.simulator.daemon.get_record(SERVER)
+        self.assertEqual('1.5', str(record.plugins['pstate']['ratio']))
+        self.assertEqual('on', record.plugins['pstate']['monitoring'])
+
+    def test_what_the_plugin_does_not_take_is_refused_for_good(self) -> None:
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status',
+                status=400,
+                methods=('POST',),
+                body='Failed to validate workload. Reason: Invalid params '
+                'received. Details: ratio is too high\n',
+            )
+        )
+
+        err = self.assertRaises(
+            exception.ConstraintsViolated,
+            self.enforcer.apply,
+            make_entry(pstate_ratio='9.5'),
+        )
+
+        self.assertIn('ratio is too high', str(err))
+
+
+class NoPluginTest(test_rmd.RmdEnforcerTestCase):
+    def test_an_rmd_without_the_plugin_refuses_for_good(self) -> None:
+        err = self.assertRaises(
+            exception.ConstraintsViolated,
+            self.enforcer.apply,
+            make_entry(pstate_ratio='1.5'),
+        )
+
+        self.assertIn('Name the plugin in rmd.toml', str(err))
+        self.assertEqual({}, self.list_in_force())
+        self.assertEqual(builders.WAYS, err.shortfalls[0].resource_class)
