@@ -26,14 +26,16 @@ from tests.unit.trackers import ranges
 class TestBandwidthTracker(contract.TrackerContract, ranges.RangeContract):
     tracker = bandwidth.BandwidthTracker()
     fresh = st.builds(
-        bandwidth.BandwidthState, st.integers(min_value=1, max_value=1000)
+        bandwidth.BandwidthState,
+        st.integers(min_value=1, max_value=1000),
+        step=st.sampled_from((1, 10, 125)),
     )
 
     def make_inventory(self, fresh: Any) -> inventory.Inventory:
         return builders.make_inventory(fresh.capacity)
 
     def report(self, state: Any) -> dict[str, Any]:
-        return {'free': state.free}
+        return {'free': state.free, 'step': state.step}
 
     def test_the_limits_of_others_take_nothing_away(self) -> None:
         # That is why no inventory provider reports what is free.
