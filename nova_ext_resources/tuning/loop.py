@@ -51,7 +51,10 @@ class Host(Protocol):
     """What the tuner needs of the host; all of it is asked in each round."""
 
     def list_shares(self) -> Sequence[share_obj.Share]:
-        """Give what may be moved, as it is in force now."""
+        """Give what may be moved, as it is in force now.
+
+        :raises ExtResourcesError: it is not known
+        """
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         """Give the caches by the keys of their providers."""
@@ -137,7 +140,7 @@ def from_conf(
 class Tuner:
     """Moves burst ways and bandwidth between the servers of one host.
 
-    Only one thread may call it at a time; ``problems`` anybody may read.
+    Only one thread may call it at a time; its properties anybody may read.
 
     :param clock: seconds, the same clock as that of the readings
     """
@@ -163,6 +166,12 @@ class Tuner:
             pressure.PoolKey, tuple[float, tuple[object, ...]]
         ] = {}
         self._problems: tuple[str, ...] = ()
+        self._changes: Mapping[str, int] = {}
+
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """Give resource class -> how many changes were made up to now."""
+        return self._changes
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -186,10 +195,16 @@ class Tuner:
             return ()
         self._last_round = now
         fresh = tuple(one for one in readings if self._is_fresh(one, now))
-        made = self._run(fresh, now)
+        made: tuple[moves_mod.Move, ...] = ()
+        failure = ''
+        try:
+            made = self._run(fresh, now)
+        except exception.ExtResourcesError as err:
+            failure = f'what may be tuned is not known: {err}'
         self._problems = tuple(
             text
             for text in (
+                failure,
                 *(one.text for one in self._failures.values()),
                 self._audit.problem,
             )
@@ -284,6 +299,9 @@ class Tuner:
         self._state = trials.note(
             self._state, [move], pools, self._settings.limits, now
         )
+        # A new one: others may be reading the old one.
+        count = self._changes.get(move.resource_class, 0)
+        self._changes = {**self._changes, move.resource_class: count + 1}
         return True
 
     def _set(

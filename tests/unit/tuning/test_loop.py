@@ -43,10 +43,18 @@ class Host:
             builders.make_share('b'),
         )
         self.error: Exception | None = None
+        self.is_blind = False
         self.calls: list[Sequence[share_obj.Share]] = []
 
     def list_shares(self) -> Sequence[share_obj.Share]:
+        if self.is_blind:
+            raise self.make_error()
         return self.shares
+
+    def make_error(self) -> exception.EnforcementFailed:
+        return exception.EnforcementFailed(
+            host='cn1', enforcer='resctrl', consumer_uuid='', reason='EBUSY'
+        )
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         return {
@@ -116,6 +124,23 @@ class TunerTest(base.TestCase):
             [(one['server'], one['outcome']) for one in self.read()],
         )
 
+    def test_changes_are_counted(self) -> None:
+        tuner = self.make_tuner()
+
+        self.run_for(tuner, 10)
+
+        self.assertEqual({rdt.BURST: 2}, tuner.changes)
+
+    def test_who_cannot_be_asked_is_a_problem(self) -> None:
+        tuner = self.make_tuner()
+        self.host.is_blind = True
+
+        self.assertEqual([], self.run_for(tuner, 1))
+        self.assertIn('EBUSY', tuner.problems[0])
+        self.host.is_blind = False
+        self.run_for(tuner, 1)
+        self.assertEqual((), tuner.problems)
+
     def test_all_shares_of_the_pool_are_set_together(self) -> None:
         self.run_for(self.make_tuner(), 5)
 
@@ -155,9 +180,7 @@ class TunerTest(base.TestCase):
 
     def test_a_failure_is_told_and_backed_off_from(self) -> None:
         tuner = self.make_tuner()
-        self.host.error = exception.EnforcementFailed(
-            host='cn1', enforcer='resctrl', consumer_uuid='', reason='EBUSY'
-        )
+        self.host.error = self.host.make_error()
 
         self.run_for(tuner, 40)
 
