@@ -60,8 +60,7 @@ AGENT = (
     'nova_ext_resources.service',
     'nova_ext_resources.inventory.resctrl',
     'nova_ext_resources.enforcers.resctrl',
-    'nova_ext_resources.monitoring.loop',
-    'nova_ext_resources.monitoring.sweep',
+    'nova_ext_resources.monitoring.loading',
 )
 
 #: A file system in memory.

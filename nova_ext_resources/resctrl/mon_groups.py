@@ -19,7 +19,7 @@ is in, or of its CPU's, and is counted apart (kernel documentation, "Resource
 allocation rules" and "Resource monitoring rules").
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import dataclasses
 import errno
 
@@ -102,17 +102,11 @@ class MonGroups:
             controls = [groups_mod.DEFAULT, *self._groups.list_names()]
             below = {name: self._list_below(name) for name in controls}
             num_closids = self._count_closids()
-        ours = frozenset(
-            MonGroup(parent=parent, consumer_uuid=uuid)
-            for parent in (groups_mod.DEFAULT, SHARED)
-            for uuid in map(groups_mod.parse_name, below.get(parent, ()))
-            if uuid
-        )
         return Listing(
             controls=frozenset(
                 filter(None, map(groups_mod.parse_name, controls))
             ),
-            mon_groups=ours,
+            mon_groups=_find_ours(below),
             num_controls=len(controls),
             num_closids=num_closids,
             num_rmids=len(controls) + sum(map(len, below.values())),
@@ -183,13 +177,24 @@ class MonGroups:
             if new:
                 self._groups.write_tasks(group.path, new)
 
+    def remove_all(self) -> None:
+        """Remove those of ours: nothing is monitored any more.
 
-def remove_all(files: files_mod.FileSystem) -> None:
-    """Remove all monitoring groups of ours: nothing is monitored any more.
+        Where there is no resctrl, there are none.
+        """
+        below = {
+            parent: self._list_below(parent)
+            for parent in (groups_mod.DEFAULT, SHARED)
+        }
+        for group in sorted(_find_ours(below)):
+            self.remove(group)
 
-    :raises ResctrlMissing: there is no mount
-    :raises ResctrlError: they cannot be listed, or one cannot be removed
-    """
-    changer = MonGroups(files)
-    for group in sorted(changer.list_all().mon_groups):
-        changer.remove(group)
+
+def _find_ours(below: Mapping[str, Iterable[str]]) -> frozenset[MonGroup]:
+    """Find our groups among the names below each control group."""
+    return frozenset(
+        MonGroup(parent=parent, consumer_uuid=uuid)
+        for parent in (groups_mod.DEFAULT, SHARED)
+        for uuid in map(groups_mod.parse_name, below.get(parent, ()))
+        if uuid
+    )

@@ -221,6 +221,11 @@ class MonGroupsTest(base.TestCase):
                 ['lock', 'True'], self.kernel.list_operations()[0]
             )
 
+    def test_without_resctrl_there_is_nothing_to_remove(self) -> None:
+        self.kernel.unmount()
+
+        self.changer.remove_all()
+
     def test_all_groups_of_ours_can_be_removed(self) -> None:
         mkdir = self.machine.file_system.mkdir
         for path in (
@@ -231,7 +236,7 @@ class MonGroupsTest(base.TestCase):
         ):
             mkdir(path)
 
-        mon_groups.remove_all(self.machine.file_system)
+        self.changer.remove_all()
 
         self.assertEqual(
             {'', 'nova-shared', 'mon_groups/cron'},
