@@ -86,8 +86,9 @@ class Enforcement:
     ) -> tuple[assignment.Assignment, ...]:
         """Run the enforcers in order; give the assignments as they are.
 
-        :raises EnforcementFailed, ClaimError: nothing is in force, or what
-            could not be undone is in the log
+        :raises EnforcementFailed, ClaimError: of a new claim nothing is in
+            force, or what could not be undone is in the log; of a server
+            that had it before, what has worked is
         """
         done: list[str] = []
         real = entry.assignments
@@ -98,7 +99,9 @@ class Enforcement:
                     real = self._enforcers[name].apply(current)
                     _check_answer(real, current)
             except exception.ExtResourcesError:
-                self._undo(done, entry)
+                # A server that has it already may be running on it.
+                if entry.state is assignment.State.CLAIMED:
+                    self._undo(done, entry)
                 raise
             done.append(name)
         return real

@@ -105,6 +105,7 @@ class EnforcementTestCase(base.TestCase):
             'host1', {'ways': self.ways, 'all': self.all, 'seats': self.seats}
         )
         self.entry = make_entry('server')
+        self.claimed = make_entry('server', state=assignment.State.CLAIMED)
 
 
 def make_entry(
@@ -135,13 +136,22 @@ class ApplyTest(EnforcementTestCase):
         self.all.failing = {'apply'}
 
         err = self.assertRaises(
-            exception.EnforcementFailed, self.enforcement.apply, self.entry
+            exception.EnforcementFailed, self.enforcement.apply, self.claimed
         )
 
         self.assertIn('apply does not work', str(err))
         self.assertEqual(
             ['ways apply', 'recorder apply', 'ways release'], self.calls
         )
+
+    def test_a_server_that_runs_on_it_keeps_what_works(self) -> None:
+        self.all.failing = {'apply'}
+
+        self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.apply, self.entry
+        )
+
+        self.assertEqual(['ways apply', 'recorder apply'], self.calls)
 
     def test_the_last_one_is_undone_first(self) -> None:
         options = loader.register_opts(self.conf, 'recorder', ())
@@ -151,7 +161,9 @@ class ApplyTest(EnforcementTestCase):
             'host1', {'ways': self.ways, 'all': self.all, 'last': last}
         )
 
-        self.assertRaises(exception.EnforcementFailed, chain.apply, self.entry)
+        self.assertRaises(
+            exception.EnforcementFailed, chain.apply, self.claimed
+        )
 
         self.assertEqual(['recorder release', 'ways release'], self.calls[-2:])
 
@@ -160,7 +172,7 @@ class ApplyTest(EnforcementTestCase):
         self.ways.failing = {'release'}
 
         err = self.assertRaises(
-            exception.EnforcementFailed, self.enforcement.apply, self.entry
+            exception.EnforcementFailed, self.enforcement.apply, self.claimed
         )
 
         self.assertIn('apply does not work', str(err))
