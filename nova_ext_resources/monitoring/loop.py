@@ -27,7 +27,7 @@ class SweepLoop:
     """Sweeps again and again until stopped. Nothing that fails ends it.
 
     :param sweep: does one, see :meth:`.sweep.Sweeper.sweep`
-    :param interval: seconds from the begin of one to that of the next
+    :ivar interval: seconds from the begin of one to that of the next
     :param host: name of this host, for the log
     :param on_sweep: called in the thread with each one
     """
@@ -41,7 +41,7 @@ class SweepLoop:
         on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
     ) -> None:
         self._sweep = sweep
-        self._interval = interval
+        self.interval = interval
         self._host = host
         self._on_sweep = on_sweep
         self._latest: sample.Sweep | None = None
@@ -93,7 +93,7 @@ class SweepLoop:
             self.run_once()
             spent = time.monotonic() - started_at
             # Not at once, however long it took: others need the CPU too.
-            pause = max(self._interval - spent, self._interval / 10)
+            pause = max(self.interval - spent, self.interval / 10)
             self._is_stopping.wait(pause)
 
     def _log(self, swept: sample.Sweep) -> None:

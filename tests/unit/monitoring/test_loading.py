@@ -96,10 +96,12 @@ class LoadingTest(base.TestCase):
 
     def test_a_host_is_swept_as_the_options_say(self) -> None:
         self.make_tree()
-        sweeps = self.load(enabled=True)
+        sweeps = self.load(enabled=True, interval=7)
         assert sweeps is not None
 
         sweeps.run_once()
+
+        self.assertEqual(7, sweeps.interval)
 
         one = self.swept[0].servers[SERVER]
         self.assertEqual(65536, one.occupancy)
