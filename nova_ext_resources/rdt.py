@@ -42,6 +42,7 @@ BANDWIDTHS = frozenset({PERCENT, MBPS})
 CAT_TRAIT = 'CUSTOM_RDT_L3_CAT'
 CDP_TRAIT = 'CUSTOM_RDT_L3_CDP'
 L2_CAT_TRAIT = 'CUSTOM_RDT_L2_CAT'
+L2_CDP_TRAIT = 'CUSTOM_RDT_L2_CDP'
 
 #: Key of the provider of classes of service.
 RDT = 'RDT'

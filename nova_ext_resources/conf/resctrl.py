@@ -49,12 +49,13 @@ Where the kernel shows which CPUs share a cache. Other values serve trials.
         min=1,
         max=64,
         help="""
-Ways of each last-level cache that the host keeps for itself.
+Ways of each cache that the host keeps for itself.
 
 The host's own processes, and servers that ask for no ways, share what is not
 sold; these ways are never sold, so that something is always left to them.
 Where the kernel names ways that I/O devices fill too (``shareable_bits``),
-those are never sold either and count towards this number.
+those are never sold either and count towards this number. It holds for
+last-level and for level-2 caches.
 """,
     ),
     cfg.IntOpt(

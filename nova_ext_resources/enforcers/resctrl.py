@@ -14,7 +14,6 @@
 
 from collections.abc import Iterator, Mapping
 import contextlib
-import dataclasses
 from typing import ClassVar, NoReturn
 
 from oslo_config import cfg
@@ -26,15 +25,13 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.plugins import base
 from nova_ext_resources import rdt
-from nova_ext_resources.resctrl import bandwidth
+from nova_ext_resources.resctrl import choosing
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
-from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import members
 from nova_ext_resources.resctrl import partition
 from nova_ext_resources.resctrl import processes as processes_mod
-from nova_ext_resources.resctrl import schemata as schemata_mod
 from nova_ext_resources.trackers import cache_ways
 
 LOG = logging.getLogger(__name__)
@@ -49,15 +46,16 @@ class ResctrlEnforcer(base.Enforcer):
     resource allocation rules).
 
     The default group, and servers without ways of their own, leave out what
-    is sold. What cannot be had where the tracker wanted it (other software
-    came first) is taken elsewhere in the same domain.
+    is sold; :mod:`.choosing` says what a server has.
 
     :param files: in place of the mount that ``path`` names
     :param processes: in place of those that ``/proc`` shows
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
-    RESOURCE_CLASSES = frozenset({rdt.CLOS, rdt.WAYS, *rdt.BANDWIDTHS})
+    RESOURCE_CLASSES = frozenset(
+        {rdt.CLOS, *choosing.OWN_WAYS, *rdt.BANDWIDTHS}
+    )
     EXCLUDES = frozenset({'rmd'})
 
     def __init__(
@@ -89,13 +87,11 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(entry), self._partition.changing() as tree:
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
-            held = tuple(
-                self._choose(tree, entry, one) for one in entry.assignments
-            )
+            held = choosing.choose(self._make_scene(tree), entry)
             self._partition.put(
                 entry.consumer_uuid,
-                ways=_list_ways(held),
-                limits=_list_limits(tree, held),
+                ways=choosing.list_ways(held),
+                limits=choosing.list_limits(tree, held),
                 cpus=cpus,
                 server=server,
             )
@@ -167,62 +163,13 @@ class ResctrlEnforcer(base.Enforcer):
                     f'control group {name}, which is left alone',
                 )
 
-    def _choose(
-        self,
-        tree: groups.Tree,
-        entry: assignment.Entry,
-        one: assignment.Assignment,
-    ) -> assignment.Assignment:
-        """Give an assignment with the units that it can have."""
-        if one.resource_class in rdt.BANDWIDTHS:
-            return self._choose_limit(tree, entry, one)
-        if one.resource_class != rdt.WAYS:
-            return one
-        cache, number = tree.info.l3, rdt.find_domain(one)
-        controls = schemata_mod.find_l3_controls(tree.default.schemata)
-        if (
-            cache is None
-            or not controls
-            or number not in tree.default.schemata[controls[0]]
-        ):
-            self._refuse_place(entry, one, 'ways')
-        domain = layout.make_domain(
-            tree, number, self._partition.host, ignored=entry.consumer_uuid
+    def _make_scene(self, tree: groups.Tree) -> choosing.Scene:
+        return choosing.Scene(
+            host=self.host,
+            tree=tree,
+            layout=self._partition.host,
+            find_run=_find_run,
         )
-        mask = bitmask.parse_mask(str(one.units['mask']))
-        if domain.allows(mask):
-            return one
-        tracker = cache_ways.CacheWaysTracker()
-        try:
-            _state, units = tracker.take(
-                cache_ways.CacheWaysState(domain.free), one.amount
-            )
-        except ValueError as err:
-            self._refuse_busy(
-                entry, (one,), f'something else on the host uses it: {err}'
-            )
-        return dataclasses.replace(one, units=units)
-
-    def _choose_limit(
-        self,
-        tree: groups.Tree,
-        entry: assignment.Entry,
-        one: assignment.Assignment,
-    ) -> assignment.Assignment:
-        unit = _find_unit(tree)
-        is_percent = one.resource_class == rdt.PERCENT
-        values = tree.default.schemata.get(schemata_mod.BANDWIDTH, {})
-        if (
-            unit is None
-            or is_percent != (unit is bandwidth.Unit.PERCENT)
-            or rdt.find_domain(one) not in values
-        ):
-            self._refuse_place(entry, one, 'memory bandwidth in this unit')
-        info = tree.info.bandwidth
-        assert info is not None, 'it has a unit'
-        value = bandwidth.to_kernel(info, unit, _get_limit(one))
-        limit = bandwidth.to_amount(unit, value)
-        return dataclasses.replace(one, units={'limit': limit})
 
     # -- looking closer ------------------------------------------------
 
@@ -238,17 +185,7 @@ class ResctrlEnforcer(base.Enforcer):
                 f'{bitmask.format_list(group.cpus) or "(none)"} and not '
                 f'{bitmask.format_list(cpus)}'
             )
-        ways = _list_ways(entry.assignments)
-        plan = layout.plan(
-            tree, self._partition.host, wanted={entry.consumer_uuid: ways}
-        )
-        wanted = dict(plan[group.name])
-        limits = _list_limits(tree, entry.assignments)
-        if limits:
-            wanted[schemata_mod.BANDWIDTH] = limits
-        return schemata_mod.find_deviation(
-            wanted, group.schemata
-        ) or _find_intruder(tree, group, ways)
+        return choosing.find_fault(self._make_scene(tree), entry, group)
 
     def _look_at_members(
         self, tree: groups.Tree
@@ -307,19 +244,6 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> NoReturn:
         raise rdt.make_busy(self.host, entry.consumer_uuid, held, reason)
 
-    def _refuse_place(
-        self,
-        entry: assignment.Entry,
-        one: assignment.Assignment,
-        what: str,
-    ) -> NoReturn:
-        self._refuse(
-            entry,
-            f'the kernel does not control {what} in {one.rp_key}; was '
-            'resctrl mounted anew with other options, or are all CPUs of it '
-            'offline?',
-        )
-
     def _refuse(self, entry: assignment.Entry, reason: str) -> NoReturn:
         raise exception.EnforcementFailed(
             host=self.host,
@@ -329,50 +253,11 @@ class ResctrlEnforcer(base.Enforcer):
         )
 
 
-def _get_limit(one: assignment.Assignment) -> int:
-    return int(one.units.get('limit', one.amount))
+def _find_run(free: int, amount: int) -> int:
+    """Choose ways as the tracker would.
 
-
-def _find_unit(tree: groups.Tree) -> bandwidth.Unit | None:
-    info = tree.info.bandwidth
-    values = tree.default.schemata.get(schemata_mod.BANDWIDTH)
-    if info is None or not values:
-        return None
-    return bandwidth.find_unit(info, max(values.values()))
-
-
-def _list_limits(
-    tree: groups.Tree, held: tuple[assignment.Assignment, ...]
-) -> dict[int, int]:
-    """Give domain -> bandwidth in the kernel's unit."""
-    info, unit = tree.info.bandwidth, _find_unit(tree)
-    if info is None or unit is None:
-        return {}
-    return {
-        rdt.find_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
-        for one in held
-        if one.resource_class in rdt.BANDWIDTHS
-    }
-
-
-def _list_ways(
-    held: tuple[assignment.Assignment, ...],
-) -> dict[int, int]:
-    """Give domain -> mask."""
-    return {
-        rdt.find_domain(one): bitmask.parse_mask(str(one.units['mask']))
-        for one in held
-        if one.resource_class == rdt.WAYS
-    }
-
-
-def _find_intruder(
-    tree: groups.Tree, group: groups.Group, ways: dict[int, int]
-) -> str:
-    for domain, mask in ways.items():
-        for name in layout.find_intruders(tree, group.name, domain, mask):
-            return (
-                f'{name} may fill its ways {mask:x} of '
-                f'{rdt.make_l3_key(domain)}'
-            )
-    return ''
+    :raises ValueError: there are not as many side by side
+    """
+    state = cache_ways.CacheWaysState(free)
+    _state, units = cache_ways.CacheWaysTracker().take(state, amount)
+    return bitmask.parse_mask(str(units['mask']))

@@ -16,9 +16,9 @@ The providers and classes are those of the inventory provider ``rmd``, so that
 a host can go from one to the other and keep its place in placement.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 import os
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from oslo_config import cfg
 
@@ -43,12 +43,26 @@ Offer: TypeAlias = tuple[
     str, inventory_obj.Inventory, str, Mapping[str, str | int]
 ]
 
+
+class _Names(NamedTuple):
+    """Resource class and traits of a cache level."""
+
+    ways: str
+    cat: str
+    cdp: str
+
+
+_LEVELS = {
+    3: _Names(rdt.WAYS, rdt.CAT_TRAIT, rdt.CDP_TRAIT),
+    2: _Names(rdt.L2_WAYS, rdt.L2_CAT_TRAIT, rdt.L2_CDP_TRAIT),
+}
+
 #: The default group's.
 KEPT_CLOSIDS = 1
 
 
 class ResctrlInventory(base.InventoryProvider):
-    """Classes of service, and each last-level cache with its memory.
+    """Classes of service, and each cache, the last-level one with its memory.
 
     :param files: in place of the mount that ``path`` names
     """
@@ -67,63 +81,71 @@ class ResctrlInventory(base.InventoryProvider):
         self._groups = groups.Groups(self._files)
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        return rdt.define(rdt.CLOS, rdt.WAYS, rdt.PERCENT, rdt.MBPS)
+        return rdt.define(
+            rdt.CLOS, rdt.WAYS, rdt.L2_WAYS, rdt.PERCENT, rdt.MBPS
+        )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         try:
             with files_mod.locked(self._files, exclusive=False):
                 tree = self._groups.look()
             host = layout.Host(
-                cpus=topology.read_domains(self.options.cpu_path),
+                cpus=topology.read_caches(
+                    self.options.cpu_path, layout.list_levels(tree)
+                ),
                 reserved_ways=self.options.reserved_ways,
             )
         except errors.ResctrlError as err:
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
-        domains = [
-            one for one in layout.list_domains(tree) if one in host.cpus
-        ]
-        if not domains:
+        caches = [one for one in _list_controlled(tree) if one in host.cpus]
+        if not caches:
             raise exception.DiscoveryFailed(
                 plugin='resctrl',
-                reason='the kernel controls neither a last-level cache nor '
-                'memory bandwidth here that belongs to CPUs of '
+                reason='the kernel controls neither a cache nor memory '
+                'bandwidth here that belongs to CPUs of '
                 f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
                 'out of [ext_resources] inventory_providers on this host',
             )
-        return (_make_rdt(tree), *self._make_caches(tree, host, domains))
+        return (
+            _make_rdt(tree),
+            *(self._make_cache(tree, host, one) for one in caches),
+        )
 
-    def _make_caches(
-        self, tree: groups.Tree, host: layout.Host, domains: Iterable[int]
-    ) -> Iterable[provider.HostProvider]:
-        for domain in domains:
-            offers = [
-                one
-                for one in (
-                    _offer_ways(tree, host, domain),
-                    self._offer_bandwidth(tree, domain),
-                )
-                if one is not None
-            ]
-            yield provider.HostProvider(
-                key=rdt.make_l3_key(domain),
-                parent_key=rdt.RDT,
-                inventories={name: given for name, given, _, _ in offers},
-                trackers={name: kind for name, _, kind, _ in offers},
-                units={name: units for name, _, _, units in offers},
-                implied={name: rdt.CLOS for name, *_ in offers},
-                cpus=bitmask.format_list(host.cpus[domain]),
-                follows_tasks=True,
-                traits=frozenset(
-                    rdt.CAT_TRAIT for name, *_ in offers if name == rdt.WAYS
-                ),
+    def _make_cache(
+        self, tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+    ) -> provider.HostProvider:
+        offers = [
+            one
+            for one in (
+                _offer_ways(tree, host, cache),
+                self._offer_bandwidth(tree, cache),
             )
+            if one is not None
+        ]
+        return provider.HostProvider(
+            key=cache.key,
+            parent_key=rdt.RDT,
+            inventories={name: given for name, given, _, _ in offers},
+            trackers={name: kind for name, _, kind, _ in offers},
+            units={name: units for name, _, _, units in offers},
+            implied={name: rdt.CLOS for name, *_ in offers},
+            cpus=bitmask.format_list(host.cpus[cache]),
+            follows_tasks=True,
+            traits=_list_traits(tree, cache, {name for name, *_ in offers}),
+        )
 
-    def _offer_bandwidth(self, tree: groups.Tree, domain: int) -> Offer | None:
+    def _offer_bandwidth(
+        self, tree: groups.Tree, cache: schemata.Cache
+    ) -> Offer | None:
         info = tree.info.bandwidth
         values = tree.default.schemata.get(schemata.BANDWIDTH, {})
-        if info is None or domain not in values:
+        if (
+            info is None
+            or cache.level != schemata.LAST_LEVEL
+            or cache.number not in values
+        ):
             return None
         unit = bandwidth.find_unit(info, max(values.values()))
         if unit is bandwidth.Unit.PERCENT:
@@ -142,16 +164,34 @@ class ResctrlInventory(base.InventoryProvider):
         return name, given, 'bandwidth', {'step': step}
 
 
+def _list_controlled(tree: groups.Tree) -> list[schemata.Cache]:
+    """Give the caches of which something is controlled, bandwidth too."""
+    values = tree.default.schemata.get(schemata.BANDWIDTH, {})
+    limited = {schemata.Cache(schemata.LAST_LEVEL, one) for one in values}
+    return sorted(limited | set(layout.list_caches(tree)))
+
+
 def _offer_ways(
-    tree: groups.Tree, host: layout.Host, domain: int
+    tree: groups.Tree, host: layout.Host, cache: schemata.Cache
 ) -> Offer | None:
-    cache = tree.info.l3
-    controls = schemata.find_l3_controls(tree.default.schemata)
-    if cache is None or not controls:
+    if cache not in layout.list_caches(tree):
         return None
-    free = layout.make_domain(tree, domain, host).free
-    given = inventory_obj.Inventory(total=cache.ways, min_unit=cache.min_bits)
-    return rdt.WAYS, given, 'cache_ways', {'free': bitmask.format_mask(free)}
+    domain = layout.make_domain(tree, cache, host)
+    given = inventory_obj.Inventory(
+        total=domain.cache.ways, min_unit=domain.cache.min_bits
+    )
+    units = {'free': bitmask.format_mask(domain.free)}
+    return _LEVELS[cache.level].ways, given, 'cache_ways', units
+
+
+def _list_traits(
+    tree: groups.Tree, cache: schemata.Cache, offered: set[str]
+) -> frozenset[str]:
+    names = _LEVELS[cache.level]
+    if names.ways not in offered:
+        return frozenset()
+    has_cdp = schemata.has_cdp(tree.default.schemata, cache.level)
+    return frozenset({names.cat, names.cdp} if has_cdp else {names.cat})
 
 
 def _make_rdt(tree: groups.Tree) -> provider.HostProvider:

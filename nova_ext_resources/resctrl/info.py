@@ -99,10 +99,9 @@ class Info:
             numbers.append(self.bandwidth.num_closids)
         return min(numbers, default=0)
 
-    @property
-    def l3(self) -> CacheInfo | None:
-        """The last-level cache; code and data are alike in what they can."""
-        for name in schemata.L3_CONTROLS:
+    def find_cache(self, level: int) -> CacheInfo | None:
+        """Give a level's caches; code and data are alike in what they can."""
+        for name in schemata.CONTROLS[level]:
             if name in self.caches:
                 return self.caches[name]
         return None

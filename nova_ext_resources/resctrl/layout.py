@@ -21,6 +21,7 @@ import dataclasses
 
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import masks
+from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import schemata as schemata_mod
 
 
@@ -28,66 +29,104 @@ from nova_ext_resources.resctrl import schemata as schemata_mod
 class Host:
     """What the layout depends on besides the groups.
 
-    :ivar cpus: cache domain -> its CPUs that are online
-    :ivar reserved_ways: how many ways of each domain the host keeps
-    :ivar shared: cache domain -> ways that the default group has shared with
-        groups of other software until we took them from it
+    :ivar cpus: cache -> its CPUs that are online
+    :ivar reserved_ways: how many ways of each cache the host keeps
+    :ivar sizes: how many ways of each last-level cache are for pools
+    :ivar shared: cache -> ways that the default group has shared with groups
+        of other software until we took them from it
     """
 
-    cpus: Mapping[int, frozenset[int]]
+    cpus: Mapping[schemata_mod.Cache, frozenset[int]]
     reserved_ways: int = 1
-    shared: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    sizes: pools.Sizes = dataclasses.field(default_factory=pools.Sizes)
+    shared: Mapping[schemata_mod.Cache, int] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def online(self) -> frozenset[int]:
         return frozenset[int]().union(*self.cpus.values())
 
 
-def list_domains(tree: groups.Tree) -> list[int]:
-    """Give the ids of the last-level cache domains."""
-    found: set[int] = set()
-    for name in (*schemata_mod.L3_CONTROLS, schemata_mod.BANDWIDTH):
-        found.update(tree.default.schemata.get(name, ()))
-    return sorted(found)
+def list_levels(tree: groups.Tree) -> list[int]:
+    """Give the levels whose CPUs must be known.
+
+    Memory bandwidth belongs to a last-level cache, controlled or not.
+    """
+    found = {one.level for one in list_caches(tree)}
+    return sorted(found | {schemata_mod.LAST_LEVEL})
+
+
+def list_caches(tree: groups.Tree) -> list[schemata_mod.Cache]:
+    """Give the caches whose ways are controlled."""
+    return [
+        one
+        for one in schemata_mod.list_caches(tree.default.schemata)
+        if tree.info.find_cache(one.level) is not None
+    ]
 
 
 def make_domain(
     tree: groups.Tree,
-    domain: int,
+    cache: schemata_mod.Cache,
     host: Host,
     *,
     ignored: str = '',
-    extra: int = 0,
 ) -> masks.Domain:
-    """Sum up what the groups have of one domain.
+    """Sum up what the groups have of one cache.
 
     :param ignored: server whose group counts as if it were not there
-    :param extra: ways that count as sold besides
     """
-    cache = tree.info.l3
-    assert cache is not None, 'asked for ways where none can be had'
+    plain = _make_plain(tree, cache, host)
+    sold = masks.unite(
+        find_sold(plain, one, cache)
+        for uuid, one in tree.ours.items()
+        if uuid != ignored
+    )
+    return dataclasses.replace(plain, sold=sold)
+
+
+def _make_plain(
+    tree: groups.Tree, cache: schemata_mod.Cache, host: Host
+) -> masks.Domain:
+    """Sum up a cache as if nothing were sold."""
+    info = tree.info.find_cache(cache.level)
+    assert info is not None, 'asked for ways where none can be had'
     foreign = [
-        (one.mode, schemata_mod.get_ways(one.schemata, domain))
+        (one.mode, schemata_mod.get_ways(one.schemata, cache))
         for one in tree.foreign
     ]
     hard = (groups.EXCLUSIVE, groups.PSEUDO_LOCKED)
     plain = masks.Domain(
-        cache=cache,
-        default=schemata_mod.get_ways(tree.default.schemata, domain),
+        cache=info,
+        default=schemata_mod.get_ways(tree.default.schemata, cache),
         foreign=masks.unite(mask for _mode, mask in foreign),
         exclusive=masks.unite(m for mode, m in foreign if mode in hard),
-        locked=cache.locked.get(domain, 0),
+        locked=info.locked.get(cache.number, 0),
         host_ways=host.reserved_ways,
     )
-    sold = masks.unite(
-        find_sold(plain, one, domain)
-        for uuid, one in tree.ours.items()
-        if uuid != ignored
-    )
-    return dataclasses.replace(plain, sold=sold | extra)
+    regions = find_regions(plain, cache, host)
+    return dataclasses.replace(plain, pools=regions.together)
 
 
-def find_sold(plain: masks.Domain, group: groups.Group, domain: int) -> int:
+def find_regions(
+    plain: masks.Domain, cache: schemata_mod.Cache, host: Host
+) -> pools.Regions:
+    """Give the pools of a cache, none where they do not fit.
+
+    The inventory says so then, and sells none.
+    """
+    if cache.level != schemata_mod.LAST_LEVEL:
+        return pools.Regions()
+    try:
+        return pools.find_regions(plain, host.sizes)
+    except ValueError:
+        return pools.Regions()
+
+
+def find_sold(
+    plain: masks.Domain, group: groups.Group, cache: schemata_mod.Cache
+) -> int:
     """Give the ways that a group of ours has for itself, 0 for none.
 
     A group without a guarantee has a part of what the default group has,
@@ -95,78 +134,98 @@ def find_sold(plain: masks.Domain, group: groups.Group, domain: int) -> int:
     of its own are left out by both; the host's own ways tell it even where
     somebody has given all ways back to the default group.
 
-    :param plain: the domain as if nothing were sold
+    :param plain: the cache as if nothing were sold
     """
-    mask = schemata_mod.get_ways(group.schemata, domain)
-    if mask & plain.host and mask & plain.default:
+    mask = schemata_mod.get_ways(group.schemata, cache)
+    host = dataclasses.replace(plain, sold=0).host
+    if mask & host and mask & plain.default:
         return 0
     return mask
+
+
+def find_own(
+    tree: groups.Tree, group: groups.Group, host: Host
+) -> dict[schemata_mod.Cache, int]:
+    """Give the ways that a group of ours has for itself, cache by cache."""
+    if not group.schemata:
+        return {}
+    found = {
+        cache: find_sold(_make_plain(tree, cache, host), group, cache)
+        for cache in list_caches(tree)
+    }
+    return {cache: mask for cache, mask in found.items() if mask}
 
 
 def plan(
     tree: groups.Tree,
     host: Host,
     *,
-    wanted: Mapping[str, Mapping[int, int]],
+    wanted: Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]],
 ) -> dict[str, schemata_mod.Schemata]:
-    """Give the masks that the default group and all of ours shall have.
+    """Give the masks that the default group and ours shall have.
 
-    :param wanted: server -> domain -> ways, for servers whose ways are not
+    Of the others that have ways of their own only those of the other caches:
+    nobody but an arrangement of their own moves these.
+
+    :param wanted: server -> cache -> ways, for servers whose ways are not
         to be told from their groups (yet)
-    :return: group name -> schemata, of the last-level cache only
+    :return: group name -> schemata, of caches only
     """
-    result: dict[str, dict[int, int]] = {groups.DEFAULT: {}}
+    result: dict[str, dict[schemata_mod.Cache, schemata_mod.Ways]] = {
+        groups.DEFAULT: {}
+    }
     result.update({one.name: {} for one in tree.ours.values()})
     # Where there is bandwidth alone, there are no ways to lay out.
-    domains = list_domains(tree) if tree.info.l3 is not None else ()
-    for number in domains:
-        sold = _list_sold(tree, number, host, wanted)
-        domain = make_domain(tree, number, host)
+    for cache in list_caches(tree):
+        plain = _make_plain(tree, cache, host)
+        sold = _list_sold(plain, tree, cache, wanted)
         domain = dataclasses.replace(
-            domain,
-            default=domain.default | host.shared.get(number, 0),
+            plain,
+            default=plain.default | host.shared.get(cache, 0),
             sold=masks.unite(sold.values()),
         )
         default = domain.wanted_default
-        result[groups.DEFAULT][number] = default
+        result[groups.DEFAULT][cache] = schemata_mod.Ways(default)
         for uuid, one in tree.ours.items():
-            rest = default if _runs_on(one, number, host) else domain.host
-            result[one.name][number] = sold.get(uuid) or rest
-    controls = schemata_mod.find_l3_controls(tree.default.schemata)
+            own = wanted.get(uuid, {}).get(cache)
+            if own is not None:
+                result[one.name][cache] = own
+            elif not sold[uuid]:
+                rest = default if _runs_on(one, cache, host) else domain.host
+                result[one.name][cache] = schemata_mod.Ways(rest)
     return {
-        name: dict.fromkeys(controls, values)
-        for name, values in result.items()
+        name: schemata_mod.make_values(tree.default.schemata, ways)
+        for name, ways in result.items()
     }
 
 
 def _list_sold(
+    plain: masks.Domain,
     tree: groups.Tree,
-    number: int,
-    host: Host,
-    wanted: Mapping[str, Mapping[int, int]],
+    cache: schemata_mod.Cache,
+    wanted: Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]],
 ) -> dict[str, int]:
-    """Give server -> the ways that it has for itself in a domain."""
-    plain = dataclasses.replace(make_domain(tree, number, host), sold=0)
-    sold = {
-        uuid: find_sold(plain, one, number)
-        for uuid, one in tree.ours.items()
-        if uuid not in wanted
-    }
+    """Give server -> the ways that it has for itself in a cache."""
+    nothing = schemata_mod.Ways(0)
     return {
-        **sold,
-        **{uuid: ways.get(number, 0) for uuid, ways in wanted.items()},
+        uuid: wanted[uuid].get(cache, nothing).mask
+        if uuid in wanted
+        else find_sold(plain, one, cache)
+        for uuid, one in tree.ours.items()
     }
 
 
-def _runs_on(group: groups.Group, number: int, host: Host) -> bool:
+def _runs_on(
+    group: groups.Group, cache: schemata_mod.Cache, host: Host
+) -> bool:
     # Nobody knows where a group without CPUs runs.
     return not group.cpus or bool(
-        group.cpus & host.cpus.get(number, frozenset())
+        group.cpus & host.cpus.get(cache, frozenset())
     )
 
 
 def find_intruders(
-    tree: groups.Tree, name: str, domain: int, ways: int
+    tree: groups.Tree, name: str, cache: schemata_mod.Cache, ways: int
 ) -> list[str]:
     """Give the other groups that may fill some of these ways."""
     others: Iterable[groups.Group] = (tree.default, *tree.groups.values())
@@ -174,5 +233,5 @@ def find_intruders(
         one.name or 'the default group'
         for one in others
         if one.name != name
-        and ways & schemata_mod.get_ways(one.schemata, domain)
+        and ways & schemata_mod.get_ways(one.schemata, cache)
     ]

@@ -35,6 +35,7 @@ class Domain:
     :ivar exclusive: those of ``foreign`` which the kernel lets nobody else
         have (group mode ``exclusive``)
     :ivar locked: ways that are pseudo-locked
+    :ivar pools: ways that are kept for pools, used or not
     :ivar host_ways: how many ways the host keeps at least
     """
 
@@ -44,6 +45,7 @@ class Domain:
     foreign: int = 0
     exclusive: int = 0
     locked: int = 0
+    pools: int = 0
     host_ways: int = 1
 
     @property
@@ -53,7 +55,9 @@ class Domain:
         Those that the hardware fills too (I/O) are never exclusive, so they
         are the first; else they are the highest.
         """
-        usable = self.cache.full & ~(self.sold | self.exclusive | self.locked)
+        usable = self.cache.full & ~(
+            self.sold | self.exclusive | self.locked | self.pools
+        )
         runs = [bitmask.make_run(*one) for one in bitmask.list_runs(usable)]
         if not runs:
             return 0
@@ -76,6 +80,7 @@ class Domain:
             | self.sold
             | self.foreign
             | self.locked
+            | self.pools
             | self.cache.shareable
         )
 

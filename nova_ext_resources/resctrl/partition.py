@@ -16,7 +16,7 @@ The lock of the mount is held over every change: others that follow the
 kernel's documentation wait, and so do the threads of this process.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 
@@ -55,9 +55,10 @@ class Partition:
         """Read everything that is there."""
         with files_mod.locked(self._files, exclusive=False):
             self._tree = None
-            self._read_host()
-            self._tree = self._groups.look()
-            return self._tree
+            tree = self._groups.look()
+            self._read_host(tree)
+            self._tree = tree
+            return tree
 
     def read_tasks(
         self, consumers: Iterable[str]
@@ -79,24 +80,25 @@ class Partition:
         """
         with files_mod.locked(self._files, exclusive=True):
             try:
-                self._read_host()
                 if self._tree is None:
                     self._tree = self._groups.look()
                 elif not is_known:
                     self._tree = self._groups.look_again(self._tree)
+                self._read_host(self._tree)
                 yield self._tree
             except errors.ResctrlError:
                 # Whatever it was, what is remembered may be wrong.
                 self._tree = None
                 raise
 
-    def _read_host(self) -> None:
-        """Find the CPUs of each domain; they change with CPUs offline."""
+    def _read_host(self, tree: groups.Tree) -> None:
+        """Find the CPUs of each cache; they change with CPUs offline."""
         path = self._cpu_path
         online = topology.read_online(path)
         if online != self.host.online:
+            levels = layout.list_levels(tree)
             self.host = dataclasses.replace(
-                self.host, cpus=topology.read_domains(path)
+                self.host, cpus=topology.read_caches(path, levels)
             )
 
     @property
@@ -108,8 +110,8 @@ class Partition:
         self,
         consumer_uuid: str,
         *,
-        ways: dict[int, int],
-        limits: dict[int, int],
+        ways: Mapping[schemata_mod.Cache, schemata_mod.Ways],
+        limits: Mapping[int, int],
         cpus: frozenset[int],
         server: processes.Server | None = None,
     ) -> None:
@@ -117,8 +119,8 @@ class Partition:
 
         A group that was not there before is removed again when it fails.
 
-        :param ways: cache domain -> mask
-        :param limits: cache domain -> bandwidth in the kernel's unit
+        :param ways: its own, by cache
+        :param limits: last-level cache -> bandwidth in the kernel's unit
         :param server: whose threads go into the group; None: it has CPUs,
             and no thread is in it wherever it runs
         """
@@ -136,8 +138,8 @@ class Partition:
     def _fill(
         self,
         group: groups.Group,
-        ways: dict[int, int],
-        limits: dict[int, int],
+        ways: Mapping[schemata_mod.Cache, schemata_mod.Ways],
+        limits: Mapping[int, int],
         cpus: frozenset[int],
         server: processes.Server | None,
     ) -> None:
@@ -149,11 +151,10 @@ class Partition:
         uuid = group.consumer_uuid
         is_new = not group.schemata
         tree = self.tree.with_group(dataclasses.replace(group, cpus=cpus))
+        had = layout.find_own(self.tree, group, self.host)
         both = {
-            domain: mask | schemata_mod.get_ways(group.schemata, domain)
-            if self._has_sold(group, domain)
-            else mask
-            for domain, mask in ways.items()
+            cache: schemata_mod.Ways(own.mask | had.get(cache, 0))
+            for cache, own in ways.items()
         }
         self._write_others(
             group.name,
@@ -188,15 +189,6 @@ class Partition:
             members.settle(self._groups, group.name, processes.Nobody())
         return group
 
-    def _has_sold(self, group: groups.Group, domain: int) -> bool:
-        if not group.schemata or self.tree.info.l3 is None:
-            return False
-        plain = dataclasses.replace(
-            layout.make_domain(self.tree, domain, self.host),
-            sold=0,
-        )
-        return bool(layout.find_sold(plain, group, domain))
-
     def _write_others(
         self, name: str, plan: dict[str, schemata_mod.Schemata]
     ) -> None:
@@ -218,12 +210,12 @@ class Partition:
         default group out of another's ways on purpose.
         """
         taken = {
-            domain: (
-                schemata_mod.get_ways(before.schemata, domain)
-                | self.host.shared.get(domain, 0)
+            cache: (
+                schemata_mod.get_ways(before.schemata, cache)
+                | self.host.shared.get(cache, 0)
             )
-            & ~schemata_mod.get_ways(after.schemata, domain)
-            for domain in layout.list_domains(self.tree)
+            & ~schemata_mod.get_ways(after.schemata, cache)
+            for cache in layout.list_caches(self.tree)
         }
         self.host = dataclasses.replace(self.host, shared=taken)
 

@@ -17,8 +17,8 @@ and bandwidths decimal (kernel documentation, *User Interface for Resource
 Control feature*, "Schemata files"). The kernel pads names and values.
 """
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources.objects import bitmask
 
@@ -27,12 +27,52 @@ Schemata: TypeAlias = Mapping[str, Mapping[int, int]]
 
 BANDWIDTH = 'MB'
 
-#: Names of the controls of a last-level cache: one of them, or the two that
+#: Level of the cache to which memory bandwidth belongs.
+LAST_LEVEL = 3
+
+#: Level of a cache -> names of its controls: the first one, or the two that
 #: code/data prioritisation makes of it.
-L3_CONTROLS = ('L3', 'L3CODE', 'L3DATA')
+CONTROLS: Mapping[int, tuple[str, str, str]] = {
+    3: ('L3', 'L3CODE', 'L3DATA'),
+    2: ('L2', 'L2CODE', 'L2DATA'),
+}
+
+_CODES = tuple(names[1] for names in CONTROLS.values())
+_DATAS = tuple(names[2] for names in CONTROLS.values())
 
 #: In a group that is set up for pseudo-locking.
 _UNINITIALIZED = 'uninitialized'
+
+
+class Cache(NamedTuple):
+    """One cache: its level, and its id as the kernel has it."""
+
+    level: int
+    number: int
+
+    @property
+    def key(self) -> str:
+        """Give the key of its provider."""
+        return f'L{self.level}_{self.number}'
+
+
+class Ways(NamedTuple):
+    """Ways of one cache.
+
+    :ivar code: how many of the lowest are for code alone, the others then
+        for data alone; 0: all are for both
+    """
+
+    mask: int
+    code: int = 0
+
+    def get_part(self, control: str) -> int:
+        """Give the ways of one control."""
+        if not self.code or control not in (*_CODES, *_DATAS):
+            return self.mask
+        low = (self.mask & -self.mask).bit_length() - 1
+        code = self.mask & bitmask.make_run(low, self.code)
+        return code if control in _CODES else self.mask & ~code
 
 
 def parse(text: str) -> dict[str, dict[int, int]]:
@@ -122,16 +162,56 @@ def find_deviation(wanted: Schemata, found: Schemata) -> str:
     return ''
 
 
-def find_l3_controls(schemata: Schemata) -> tuple[str, ...]:
-    return tuple(name for name in L3_CONTROLS if name in schemata)
+def find_controls(schemata: Schemata, level: int) -> tuple[str, ...]:
+    """Give the controls of a level: none, one, or those of code and data."""
+    return tuple(name for name in CONTROLS[level] if name in schemata)
 
 
-def get_ways(schemata: Schemata, domain: int) -> int:
-    """Give the last-level ways of a group in a domain.
+def has_cdp(schemata: Schemata, level: int) -> bool:
+    """Tell whether code and data have masks of their own."""
+    return len(find_controls(schemata, level)) > 1
+
+
+def list_caches(schemata: Schemata) -> list[Cache]:
+    """Give all caches whose ways are controlled."""
+    found = {
+        Cache(level, number)
+        for level, names in CONTROLS.items()
+        for name in names
+        for number in schemata.get(name, ())
+    }
+    return sorted(found)
+
+
+def get_ways(schemata: Schemata, cache: Cache) -> int:
+    """Give the ways of a group in a cache.
 
     With code/data prioritisation, those of either kind.
     """
     mask = 0
-    for name in L3_CONTROLS:
-        mask |= schemata.get(name, {}).get(domain, 0)
+    for name in CONTROLS[cache.level]:
+        mask |= schemata.get(name, {}).get(cache.number, 0)
     return mask
+
+
+def make_values(
+    known: Schemata, ways: Mapping[Cache, Ways]
+) -> dict[str, dict[int, int]]:
+    """Make what is written so that a group has these ways.
+
+    :param known: of any group; the controls that there are
+    """
+    values: dict[str, dict[int, int]] = {}
+    for cache, has in ways.items():
+        for name in find_controls(known, cache.level):
+            values.setdefault(name, {})[cache.number] = has.get_part(name)
+    return values
+
+
+def merge(parts: Iterable[Schemata]) -> dict[str, dict[int, int]]:
+    """Put several together; the later ones win."""
+    whole: dict[str, dict[int, int]] = {}
+    for part in parts:
+        for name, values in part.items():
+            whole.setdefault(name, {}).update(values)
+    return whole

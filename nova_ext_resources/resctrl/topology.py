@@ -12,12 +12,13 @@
 
 """Which CPUs use which cache, from sysfs. Only reads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import os
 import re
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import schemata
 
 _INDEX = re.compile(r'index[0-9]+')
 
@@ -45,6 +46,20 @@ def read_domains(cpu_path: str, level: int = L3) -> dict[int, frozenset[int]]:
             action=f'read the caches of {cpu_path}', reason=str(err)
         ) from err
     return domains
+
+
+def read_caches(
+    cpu_path: str, levels: Iterable[int]
+) -> dict[schemata.Cache, frozenset[int]]:
+    """Give the caches of some levels, see :func:`read_domains`.
+
+    :raises ResctrlError: they cannot be read
+    """
+    return {
+        schemata.Cache(level, number): cpus
+        for level in levels
+        for number, cpus in read_domains(cpu_path, level).items()
+    }
 
 
 def read_online(cpu_path: str) -> frozenset[int]:

@@ -12,12 +12,17 @@
 
 """A base for tests of a host whose kernel has resctrl."""
 
+from collections.abc import Mapping
+import dataclasses
 from typing import Any
 
 from nova_ext_resources import host as host_mod
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import provider
 from nova_ext_resources.plugins import loader
 from nova_ext_resources.testing import resctrl
+from tests.unit import builders
 from tests.unit import with_host
 
 PREFIX = 'nova-'
@@ -27,6 +32,9 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
     """Has a kernel that answers back, and makes hosts that use it."""
 
     SHAPE = 'skylake2'
+
+    #: Made by who needs it.
+    host: host_mod.HostResources
 
     #: As :class:`~nova_ext_resources.testing.resctrl.ResctrlFixture` has them.
     TASKS = 'made-up'
@@ -55,6 +63,35 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         )
         host.refresh()
         return host
+
+    def start_with(
+        self,
+        consumer_uuid: str,
+        asked: Mapping[str, Mapping[str, int]],
+        *,
+        cpus: frozenset[int] | None = frozenset({1}),
+        attributes: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> assignment.Entry:
+        """Start a server on ``self.host``.
+
+        :param asked: provider key -> resource class -> amount
+        :param attributes: resource class -> attribute -> value
+        """
+        together: dict[str, int] = {}
+        for amounts in asked.values():
+            together.update(amounts)
+        fields: dict[str, Any] = {
+            'cpus': cpus,
+            'allocations': {
+                provider.make_rp_uuid(with_host.NODE.uuid, key): amounts
+                for key, amounts in asked.items()
+            },
+            'requirement': dataclasses.replace(
+                builders.make_requirement(_=together),
+                attributes=attributes or {},
+            ),
+        }
+        return self.start(self.host, consumer_uuid, **fields)
 
     def list_ours(self) -> dict[str, dict[str, Any]]:
         """Give server -> its group, as the kernel has it."""

@@ -16,14 +16,13 @@ from nova_ext_resources import exception
 from nova_ext_resources.inventory import resctrl
 from nova_ext_resources.objects import provider
 from nova_ext_resources.plugins import base as plugin_base
-from nova_ext_resources.plugins import loader
 from nova_ext_resources import rdt
 from nova_ext_resources.testing import resctrl as machines
-from tests import base
 from tests.unit.inventory import contract
 
 CLOS = rdt.CLOS
 WAYS = rdt.WAYS
+WAYS_2 = rdt.L2_WAYS
 PERCENT = rdt.PERCENT
 MBPS = rdt.MBPS
 
@@ -40,7 +39,9 @@ class ResctrlTestCase(contract.InventoryProviderContract):
         self.kernel = self.machine.kernel
 
     def make_plugin(self, **values: Any) -> plugin_base.InventoryProvider:
-        options = self.make_options(cpu_path=self.machine.cpu_path, **values)
+        options = self.make_options(
+            **{'cpu_path': self.machine.cpu_path, **values}
+        )
         return self.make_with(options)
 
     def make_with(self, options: Any) -> resctrl.ResctrlInventory:
@@ -171,6 +172,9 @@ class CdpTest(ResctrlTestCase):
 
         self.assertEqual(before & ~0x7, after)
 
+    def test_it_is_a_trait(self) -> None:
+        self.assertIn(rdt.CDP_TRAIT, self.find()['L3_0'].traits)
+
     def test_classes_are_half_as_many(self) -> None:
         self.assertEqual(8, self.find()['RDT'].inventories[CLOS].total)
 
@@ -200,19 +204,57 @@ class ClustersTest(ResctrlTestCase):
         self.assertEqual({'RDT', 'L3_0', 'L3_1'}, set(self.find()))
 
 
-class OnlyL2Test(base.TestCase):
-    def test_a_host_without_both_says_so(self) -> None:
-        machine = self.useFixture(machines.ResctrlFixture('atom_l2'))
-        options = loader.register_opts(
-            self.conf, 'resctrl', resctrl.ResctrlInventory.OPTIONS
-        )
-        self.conf.set_override(
-            'cpu_path', machine.cpu_path, 'ext_resources_resctrl'
-        )
-        plugin = resctrl.ResctrlInventory(
-            options, 'host-1', machine.file_system
-        )
+class AtomTest(ResctrlTestCase):
+    SHAPE = 'atom_l2'
+
+    def test_ways_of_each_l2_are_sold_where_there_is_no_l3(self) -> None:
+        found = self.find()
+
+        self.assertEqual(9, len(found))
+        self.assertEqual({WAYS_2}, set(found['L2_7'].inventories))
+        self.assertEqual({'free': '7f'}, found['L2_7'].units[WAYS_2])
+        self.assertEqual('14-15', found['L2_7'].cpus)
+        self.assertEqual(CLOS, found['L2_7'].implied[WAYS_2])
+        self.assertEqual({rdt.L2_CAT_TRAIT}, found['L2_7'].traits)
+        self.assertEqual('RDT', found['L2_7'].parent_key)
+
+    def test_ways_of_others_are_not_free(self) -> None:
+        values = ';'.join(f'{n}=80' for n in range(8) if n != 3)
+        self.kernel.add_group('db', f'L2:{values};3=3\n')
+
+        found = self.find()
+
+        self.assertEqual({'free': '7f'}, found['L2_2'].units[WAYS_2])
+        self.assertEqual({'free': '7c'}, found['L2_3'].units[WAYS_2])
+
+    def test_caches_without_cpus_are_told(self) -> None:
+        other = self.useFixture(machines.ResctrlFixture('no_mba'))
+        plugin = self.make_plugin(cpu_path=other.cpu_path)
 
         err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
 
         self.assertIn('neither', str(err))
+
+
+class BothLevelsTest(ResctrlTestCase):
+    SHAPE = 'granite'
+
+    def test_both_levels_are_sold(self) -> None:
+        found = self.find()
+
+        self.assertEqual(1 + 2 + 32, len(found))
+        self.assertEqual({WAYS, PERCENT}, set(found['L3_1'].inventories))
+        self.assertEqual({WAYS_2}, set(found['L2_31'].inventories))
+
+    def test_classes_are_those_of_the_scarcer_level(self) -> None:
+        self.assertEqual(8, self.find()['RDT'].inventories[CLOS].total)
+
+    def test_code_and_data_of_a_level_are_a_trait_of_it(self) -> None:
+        self.kernel.remount(['cdpl2'])
+
+        found = self.find()
+
+        self.assertEqual(
+            {rdt.L2_CAT_TRAIT, rdt.L2_CDP_TRAIT}, found['L2_0'].traits
+        )
+        self.assertEqual({rdt.CAT_TRAIT}, found['L3_0'].traits)

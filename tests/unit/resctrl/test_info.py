@@ -94,7 +94,7 @@ class ClosidsTest(base.TestCase):
 
     def test_without_controls_there_are_none(self) -> None:
         self.assertEqual(0, info.Info().num_closids)
-        self.assertIsNone(info.Info().l3)
+        self.assertIsNone(info.Info().find_cache(3))
 
 
 class BandwidthTest(base.TestCase):

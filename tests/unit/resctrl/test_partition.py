@@ -14,6 +14,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import partition
+from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.testing import resctrl
 from tests import base
 
@@ -32,7 +33,10 @@ class PartitionTest(base.TestCase):
     def put(self, mask: int) -> None:
         with self.partition.changing():
             self.partition.put(
-                SERVER, ways={0: mask}, limits={}, cpus=frozenset({1, 2})
+                SERVER,
+                ways={schemata.Cache(3, 0): schemata.Ways(mask)},
+                limits={},
+                cpus=frozenset({1, 2}),
             )
 
     def get_default(self) -> int:

@@ -129,8 +129,33 @@ class WaysTest(base.TestCase):
     def test_code_and_data_together_are_the_ways(self) -> None:
         given = {'L3CODE': {0: 0b0011}, 'L3DATA': {0: 0b0110}}
 
-        self.assertEqual(0b0111, schemata.get_ways(given, 0))
-        self.assertEqual(0, schemata.get_ways(given, 1))
         self.assertEqual(
-            ('L3CODE', 'L3DATA'), schemata.find_l3_controls(given)
+            0b0111, schemata.get_ways(given, schemata.Cache(3, 0))
+        )
+        self.assertEqual(0, schemata.get_ways(given, schemata.Cache(3, 1)))
+        self.assertEqual(
+            ('L3CODE', 'L3DATA'), schemata.find_controls(given, 3)
+        )
+
+    def test_the_lowest_ways_are_for_code_and_the_others_for_data(
+        self,
+    ) -> None:
+        ways = schemata.Ways(0b111100, code=1)
+
+        self.assertEqual(0b000100, ways.get_part('L3CODE'))
+        self.assertEqual(0b111000, ways.get_part('L2DATA'))
+        self.assertEqual(0b111100, ways.get_part('L3'))
+
+    def test_ways_that_are_not_split_are_for_both(self) -> None:
+        ways = schemata.Ways(0b111100)
+
+        self.assertEqual(0b111100, ways.get_part('L3CODE'))
+        self.assertEqual(0b111100, ways.get_part('L3DATA'))
+
+    def test_caches_of_both_levels_are_listed(self) -> None:
+        given = {'L3': {0: 1, 1: 1}, 'L2CODE': {4: 1}, 'MB': {7: 100}}
+
+        self.assertEqual(
+            ['L2_4', 'L3_0', 'L3_1'],
+            [one.key for one in schemata.list_caches(given)],
         )

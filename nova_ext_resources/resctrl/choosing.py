@@ -1,0 +1,245 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a server shall have of what the kernel controls. Pure.
+
+What cannot be had where the tracker wanted it (other software came first) is
+taken elsewhere in the same cache.
+"""
+
+from collections.abc import Callable
+import dataclasses
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources import rdt
+from nova_ext_resources.resctrl import bandwidth
+from nova_ext_resources.resctrl import groups
+from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import masks
+from nova_ext_resources.resctrl import schemata
+
+#: Classes of ways that a server has for itself -> trait of the hosts that
+#: tell code from data.
+OWN_WAYS = {rdt.WAYS: rdt.CDP_TRAIT, rdt.L2_WAYS: rdt.L2_CDP_TRAIT}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What is there.
+
+    :ivar host: its name, for errors
+    :ivar find_run: chooses so many ways of some; raises ValueError
+    """
+
+    host: str
+    tree: groups.Tree
+    layout: layout.Host
+    find_run: Callable[[int, int], int]
+
+
+def choose(
+    scene: Scene, entry: assignment.Entry
+) -> tuple[assignment.Assignment, ...]:
+    """Give its assignments with the units that it can have.
+
+    :raises EnforcementFailed, ClaimError: this host cannot
+    """
+    return tuple(_choose(scene, entry, one) for one in entry.assignments)
+
+
+def _choose(
+    scene: Scene, entry: assignment.Entry, one: assignment.Assignment
+) -> assignment.Assignment:
+    if one.resource_class in rdt.BANDWIDTHS:
+        return _choose_limit(scene, entry, one)
+    if one.resource_class in OWN_WAYS:
+        return _choose_ways(scene, entry, one)
+    return one
+
+
+def _choose_ways(
+    scene: Scene, entry: assignment.Entry, one: assignment.Assignment
+) -> assignment.Assignment:
+    cache = find_cache(one)
+    if cache not in layout.list_caches(scene.tree):
+        raise make_misplaced(scene, entry, one, 'ways')
+    domain = layout.make_domain(
+        scene.tree, cache, scene.layout, ignored=entry.consumer_uuid
+    )
+    _check_code(scene, entry, one, domain)
+    if domain.allows(bitmask.parse_mask(str(one.units['mask']))):
+        return one
+    try:
+        mask = scene.find_run(domain.free, one.amount)
+    except ValueError as err:
+        raise rdt.make_busy(
+            scene.host,
+            entry.consumer_uuid,
+            (one,),
+            f'something else on the host uses it: {err}',
+        ) from err
+    return dataclasses.replace(
+        one, units={**one.units, 'mask': bitmask.format_mask(mask)}
+    )
+
+
+def _check_code(
+    scene: Scene,
+    entry: assignment.Entry,
+    one: assignment.Assignment,
+    domain: masks.Domain,
+) -> None:
+    """Make sure that code and data can have ways of their own.
+
+    :raises ConstraintsViolated: they cannot
+    """
+    if 'code' not in one.units:
+        return
+    code, least = int(one.units['code']), domain.cache.min_bits
+    reason = ''
+    if not schemata.has_cdp(
+        scene.tree.default.schemata, find_cache(one).level
+    ):
+        reason = (
+            'the kernel does not tell code from data in this cache (mount '
+            'option cdp or cdpl2); let the flavor say '
+            f'trait:{OWN_WAYS[one.resource_class]}=required'
+        )
+    elif min(code, one.amount - code) < least:
+        reason = (
+            f'{code} of {one.amount} ways are for code, and this CPU gives '
+            f'neither code nor data fewer than {least}'
+        )
+    if reason:
+        raise rdt.make_violated(
+            scene.host, entry.consumer_uuid, (one,), reason
+        )
+
+
+def _choose_limit(
+    scene: Scene, entry: assignment.Entry, one: assignment.Assignment
+) -> assignment.Assignment:
+    tree = scene.tree
+    unit = find_unit(tree)
+    is_percent = one.resource_class == rdt.PERCENT
+    values = tree.default.schemata.get(schemata.BANDWIDTH, {})
+    if (
+        unit is None
+        or is_percent != (unit is bandwidth.Unit.PERCENT)
+        or rdt.find_domain(one) not in values
+    ):
+        raise make_misplaced(
+            scene, entry, one, 'memory bandwidth in this unit'
+        )
+    info = tree.info.bandwidth
+    assert info is not None, 'it has a unit'
+    value = bandwidth.to_kernel(info, unit, _get_limit(one))
+    limit = bandwidth.to_amount(unit, value)
+    return dataclasses.replace(one, units={**one.units, 'limit': limit})
+
+
+def make_misplaced(
+    scene: Scene,
+    entry: assignment.Entry,
+    one: assignment.Assignment,
+    what: str,
+) -> exception.EnforcementFailed:
+    """Give the error of what the kernel does not control there (any more)."""
+    return exception.EnforcementFailed(
+        host=scene.host,
+        enforcer='resctrl',
+        consumer_uuid=entry.consumer_uuid,
+        reason=f'the kernel does not control {what} in {one.rp_key}; was '
+        'resctrl mounted anew with other options, or are all CPUs of it '
+        'offline?',
+    )
+
+
+# -- what it comes to --------------------------------------------------
+
+
+def find_cache(one: assignment.Assignment) -> schemata.Cache:
+    level = 2 if one.rp_key.startswith(rdt.L2_PREFIX) else 3
+    return schemata.Cache(level, rdt.find_domain(one))
+
+
+def list_ways(
+    held: tuple[assignment.Assignment, ...],
+) -> dict[schemata.Cache, schemata.Ways]:
+    """Give the ways that a server has for itself."""
+    return {
+        find_cache(one): schemata.Ways(
+            bitmask.parse_mask(str(one.units['mask'])),
+            int(one.units.get('code', 0)),
+        )
+        for one in held
+        if one.resource_class in OWN_WAYS
+    }
+
+
+def list_limits(
+    tree: groups.Tree, held: tuple[assignment.Assignment, ...]
+) -> dict[int, int]:
+    """Give last-level cache -> bandwidth in the kernel's unit."""
+    info, unit = tree.info.bandwidth, find_unit(tree)
+    if info is None or unit is None:
+        return {}
+    return {
+        rdt.find_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
+        for one in held
+        if one.resource_class in rdt.BANDWIDTHS
+    }
+
+
+def _get_limit(one: assignment.Assignment) -> int:
+    return int(one.units.get('limit', one.amount))
+
+
+def find_unit(tree: groups.Tree) -> bandwidth.Unit | None:
+    info = tree.info.bandwidth
+    values = tree.default.schemata.get(schemata.BANDWIDTH)
+    if info is None or not values:
+        return None
+    return bandwidth.find_unit(info, max(values.values()))
+
+
+# -- whether it has that -----------------------------------------------
+
+
+def find_fault(
+    scene: Scene, entry: assignment.Entry, group: groups.Group
+) -> str:
+    """Say in what a group's schemata are not what they should be, or ''."""
+    ways = list_ways(entry.assignments)
+    plan = layout.plan(
+        scene.tree, scene.layout, wanted={entry.consumer_uuid: ways}
+    )
+    wanted = dict(plan[group.name])
+    limits = list_limits(scene.tree, entry.assignments)
+    if limits:
+        wanted[schemata.BANDWIDTH] = limits
+    return schemata.find_deviation(wanted, group.schemata) or _find_intruder(
+        scene.tree, group, ways
+    )
+
+
+def _find_intruder(
+    tree: groups.Tree,
+    group: groups.Group,
+    ways: dict[schemata.Cache, schemata.Ways],
+) -> str:
+    for cache, own in ways.items():
+        for name in layout.find_intruders(tree, group.name, cache, own.mask):
+            return f'{name} may fill its ways {own.mask:x} of {cache.key}'
+    return ''
