@@ -17,8 +17,9 @@ is imported once. For each line ``SCENARIO STEP`` that it reads it tells
 whether the child was killed at that step or came to its end before.
 
 A step is whatever can be seen from outside: a statement of the ledger, a
-request before it is sent, and after it is sent but not answered. Between
-two steps only memory changes, which dies with the process.
+request before it is sent, and after it is sent but not answered, a command
+to the kernel before it is given and after it. Between two steps only memory
+changes, which dies with the process.
 """
 
 from collections.abc import Callable
@@ -42,6 +43,9 @@ SERVER = '22222222-2222-4222-8222-222222222222'
 
 _STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
 
+#: What the module posix does to files of the kernel.
+_COMMANDS = frozenset({'write', 'mkdir', 'rmdir'})
+
 
 def claim_neighbour(host: host_mod.HostResources) -> None:
     """Give the neighbour what it has."""
@@ -56,6 +60,13 @@ def come_and_go(host: host_mod.HostResources) -> None:
     host.release(SERVER)
 
 
+def come_and_go_floating(host: host_mod.HostResources) -> None:
+    """Do the same with one whose CPUs float."""
+    host.claim(with_host.make_claim(SERVER, 3, cpus=None))
+    host.apply(SERVER)
+    host.release(SERVER)
+
+
 def heal(host: host_mod.HostResources) -> None:
     """Do what a service does when it starts."""
     host.reconcile([NEIGHBOUR])
@@ -63,6 +74,7 @@ def heal(host: host_mod.HostResources) -> None:
 
 SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
     'come_and_go': come_and_go,
+    'come_and_go_floating': come_and_go_floating,
     'heal': heal,
 }
 
@@ -75,25 +87,35 @@ class _Killer:
 
     def __call__(self, frame: Any, event: str, arg: Any) -> None:
         name = getattr(arg, '__name__', '')
-        is_step = (name == 'sendall' and event in ('c_call', 'c_return')) or (
-            name in _STATEMENTS and event == 'c_call'
+        is_command = (
+            name in _COMMANDS and getattr(arg, '__module__', '') == 'posix'
         )
+        is_step = (
+            (name == 'sendall' or is_command)
+            and event in ('c_call', 'c_return')
+        ) or (name in _STATEMENTS and event == 'c_call')
         if is_step:
             self._left -= 1
             if not self._left:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(url: str, ledger_path: str) -> None:
+def main(ledger_path: str, backend: str, *options: str) -> None:
+    """Read what to do, and do it.
+
+    :param options: ``NAME=VALUE`` of the backend
+    """
     conf = cfg.ConfigOpts()
     conf([], project='nova', default_config_files=[])
     plugins: dict[str, dict[str, Any]] = {}
     for namespace in (loader.INVENTORY_PROVIDERS, loader.ENFORCERS):
-        (cls,) = loader.load_classes(namespace, ['rmd']).values()
-        loader.register_opts(conf, 'rmd', cls.OPTIONS)
-        conf.set_override('url', url, 'ext_resources_rmd')
+        (cls,) = loader.load_classes(namespace, [backend]).values()
+        loader.register_opts(conf, backend, cls.OPTIONS)
+        for option in options:
+            name, _equals, value = option.partition('=')
+            conf.set_override(name, value, f'ext_resources_{backend}')
         plugins[namespace] = loader.load_with_options(
-            namespace, ['rmd'], conf, 'host1'
+            namespace, [backend], conf, 'host1'
         )
     # Once for all children.
     with_host.load_pure()

@@ -41,10 +41,12 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.machine = self.useFixture(
-            resctrl.ResctrlFixture(self.SHAPE, tasks=self.TASKS)
-        )
+        self.machine = self.make_machine()
         self.kernel = self.machine.kernel
+
+    def make_machine(self) -> resctrl.ResctrlFixture:
+        machine = resctrl.ResctrlFixture(self.SHAPE, tasks=self.TASKS)
+        return self.useFixture(machine)
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
         cls = with_host.load_class(namespace, 'resctrl')

@@ -16,9 +16,12 @@ import functools
 import subprocess
 import sys
 import tempfile
+from typing import Any
 import unittest
 
+from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import fuse
+from tests.unit import with_resctrl
 
 # None of our own code: where that is broken, the tests must fail, not skip.
 _MOUNT = """
@@ -73,3 +76,24 @@ def require() -> None:
     obstacle = find_obstacle()
     if obstacle:
         raise unittest.SkipTest(obstacle)
+
+
+class MountedTestCase(with_resctrl.ResctrlHostTestCase):
+    """Has a machine that is mounted."""
+
+    def make_machine(self) -> resctrl.ResctrlFixture:
+        require()
+        machine = resctrl.ResctrlFixture(
+            self.SHAPE, fuse=True, tasks=self.TASKS
+        )
+        return self.useFixture(machine)
+
+    def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
+        """Load it as a service does: it finds the mount by its path."""
+        return self.load(
+            namespace,
+            'resctrl',
+            path=self.machine.path,
+            cpu_path=self.machine.cpu_path,
+            **options,
+        )
