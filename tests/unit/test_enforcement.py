@@ -227,7 +227,7 @@ class BugTest(EnforcementTestCase):
 
     def test_it_is_named_with_what_it_raised(self) -> None:
         err = self.assertRaises(
-            exception.EnforcementFailed, self.enforcement.apply, self.entry
+            exception.EnforcementFailed, self.enforcement.apply, self.claimed
         )
 
         for words in ('Enforcer all', 'host1', 'server', "KeyError: 'L3_7'"):
