@@ -20,7 +20,9 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from tests.unit import builders
 from tests.unit import guests
+from tests.unit import with_host
 from tests.unit import with_resctrl
 
 SERVER = uuidsentinel.server
@@ -68,6 +70,22 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assert_inside(guest)
         self.assert_inside(other, OTHER)
         self.assertEqual(16, len(self.list_inside()))
+
+    def test_ways_of_two_domains_are_had_on_both(self) -> None:
+        guest = self.run_guest()
+        resources = {with_host.WAYS: 3}
+
+        self.start_floating(
+            allocations=dict.fromkeys(with_host.DOMAINS, resources),
+            requirement=builders.make_requirement(_a=resources, _b=resources),
+        )
+
+        self.assertEqual({0: 7, 1: 7}, self.get_masks(f'nova-{SERVER}'))
+        self.assert_inside(guest)
+        self.host.release(SERVER)
+        self.start_floating(ways=3)
+        rest = self.get_masks('')[1]
+        self.assertEqual({0: 7, 1: rest}, self.get_masks(f'nova-{SERVER}'))
 
     def test_threads_that_start_later_have_the_ways_too(self) -> None:
         guest = self.run_guest()

@@ -141,7 +141,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         super().setUp()
         self.host = self.make_resctrl_host()
 
-    def heal(self) -> tuple[str, ...]:
+    def heal(self) -> tuple[alarms.Problem, ...]:
         self.host.refresh()
         self.host.heal()
         return self.host.problems

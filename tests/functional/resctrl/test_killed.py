@@ -55,7 +55,7 @@ class KilledFloatingHostTest(KilledPinnedHostTest):
             uuid: set(group['tasks'])
             for uuid, group in self.list_ours().items()
         }
-        expected: dict[str, set[int]] = dict.fromkeys(host.entries, set())
+        expected: dict[str, set[int]] = {uuid: set() for uuid in host.entries}
         if dying.SERVER in expected:
             expected[dying.SERVER] = self.guest.list_threads()
         self.assertEqual(expected, threads)
