@@ -21,6 +21,7 @@ choices; no scheduler can.
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
+import functools
 from typing import TypeAlias
 
 from bench.harness import arrivals
@@ -28,6 +29,9 @@ from nova_ext_resources.objects import bitmask
 
 #: The runs that are held, as (lowest way, amount).
 Layout: TypeAlias = tuple[tuple[int, int], ...]
+
+#: Those who hold ways, by their ends: (end, mask) each.
+Holders: TypeAlias = tuple[tuple[float, int], ...]
 
 #: What an accepted amount is worth: 1, or its ways.
 Worth: TypeAlias = Callable[[int], int]
@@ -78,12 +82,13 @@ def make_model(ways: int, amounts: Iterable[int]) -> Model:
     return model
 
 
-def list_starts(ways: int, taken: int, amount: int) -> list[int]:
-    return [
+@functools.cache
+def list_starts(ways: int, taken: int, amount: int) -> tuple[int, ...]:
+    return tuple(
         start
         for start in range(ways - amount + 1)
         if not taken & bitmask.make_run(start, amount)
-    ]
+    )
 
 
 def get_taken(layout: Layout) -> int:
@@ -163,19 +168,32 @@ def search(
 
     :param may_refuse: whether it may also refuse what would fit
     """
-    best: dict[tuple[tuple[float, int], ...], int] = {(): 0}
+    best: dict[Holders, int] = {(): 0}
     for one in trace:
-        after: dict[tuple[tuple[float, int], ...], int] = {}
-        for held, value in best.items():
-            left = tuple(s for s in held if s[0] > one.starts_at)
-            taken = sum(mask for _ends_at, mask in left)
+        after: dict[Holders, int] = {}
+        gain = worth(one.amount)
+        for left, value in _leave(best, one.starts_at).items():
+            taken = sum([mask for _ends_at, mask in left])
             starts = list_starts(ways, taken, one.amount)
             for start in starts:
                 mask = bitmask.make_run(start, one.amount)
                 key = tuple(sorted((*left, (one.ends_at, mask))))
-                reached = value + worth(one.amount)
-                after[key] = max(after.get(key, 0), reached)
-            if may_refuse or not starts:
-                after[left] = max(after.get(left, 0), value)
+                if after.get(key, 0) < value + gain:
+                    after[key] = value + gain
+            if (may_refuse or not starts) and after.get(left, 0) <= value:
+                after[left] = value
         best = after
     return max(best.values())
+
+
+def _leave(best: dict[Holders, int], now: float) -> dict[Holders, int]:
+    """Let those go whose time is over; of equal states keep the better."""
+    after: dict[Holders, int] = {}
+    for held, value in best.items():
+        gone = 0
+        while gone < len(held) and held[gone][0] <= now:
+            gone += 1
+        left = held[gone:]
+        if after.get(left, -1) < value:
+            after[left] = value
+    return after
