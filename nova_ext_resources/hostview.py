@@ -281,7 +281,9 @@ def _exchange(
     return dataclasses.replace(
         entry,
         assignments=tuple(
-            dataclasses.replace(other, units=units) if other is one else other
+            dataclasses.replace(other, units={**other.units, **units})
+            if other is one
+            else other
             for other in entry.assignments
         ),
     )
