@@ -74,7 +74,7 @@ class _Stat:
 
 
 class Server:
-    """The processes of one server as they were found.
+    """The processes of a server, or of several, as they were found.
 
     :ivar processes: without those that were found since
     """
@@ -214,15 +214,20 @@ class Scan:
         self.servers = servers
         self._helpers = helpers
 
-    def get(self, consumer_uuid: str) -> Server:
-        """Give a server; without any process when it is off."""
+    def get(self, *consumers: str) -> Server:
+        """Give a server, or several that share a group, as one.
+
+        It is without any process when it is off.
+        """
         others = frozenset(
             one.pid
             for uuid, found in self.servers.items()
-            if uuid != consumer_uuid
+            if uuid not in consumers
             for one in found
         )
-        own = tuple(self.servers.get(consumer_uuid, ()))
+        own = tuple(
+            one for uuid in consumers for one in self.servers.get(uuid, ())
+        )
         return Server(self._reader, own, others, self._helpers)
 
 

@@ -13,6 +13,8 @@
 """Servers whose CPUs float: real processes in the test kernel's groups."""
 
 import os
+import signal
+import threading
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -80,12 +82,13 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
             requirement=builders.make_requirement(_a=resources, _b=resources),
         )
 
-        self.assertEqual({0: 7, 1: 7}, self.get_masks(f'nova-{SERVER}'))
+        masks = self.get_masks(f'nova-{SERVER}')
+        self.assertEqual((7, 7), (masks[0], masks[1]))
         self.assert_inside(guest)
         self.host.release(SERVER)
         self.start_floating(ways=3)
-        rest = self.get_masks('')[1]
-        self.assertEqual({0: 7, 1: rest}, self.get_masks(f'nova-{SERVER}'))
+        masks = self.get_masks(f'nova-{SERVER}')
+        self.assertEqual((7, self.get_masks('')[1]), (masks[0], masks[1]))
 
     def test_threads_that_start_later_have_the_ways_too(self) -> None:
         guest = self.run_guest()
@@ -108,6 +111,35 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
         self.assertLessEqual(4, len(self.list_inside()))
         self.assertEqual((), self.heal())
+
+    def test_who_ends_while_he_is_moved_is_a_success(self) -> None:
+        for pause in (0, 1, 2, 5, 10):
+            with self.subTest(pause=pause):
+                guest = guests.Guest(SERVER, 32)
+                guest.setUp()
+                timer = end_after(pause / 1000, guest.pid)
+
+                self.start_floating()
+
+                timer.join()
+                guest.end()
+                self.host.release(SERVER)
+
+    def test_threads_that_end_while_they_are_moved_are_passed_over(
+        self,
+    ) -> None:
+        guest = self.run_guest()
+        self.kernel.fail(
+            operation='write',
+            path='nova-*/tasks',
+            error='ESRCH',
+            skip=1,
+            count=2,
+        )
+
+        self.start_floating()
+
+        self.assert_inside(guest)
 
     def test_a_server_that_starts_gets_its_threads_moved(self) -> None:
         self.start_floating()
@@ -336,3 +368,9 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
         self.assertEqual(set(), self.list_inside())
         self.assert_agreement(self.host)
+
+
+def end_after(seconds: float, pid: int) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    return timer

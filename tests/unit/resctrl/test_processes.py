@@ -103,6 +103,16 @@ class MadeUpTest(base.TestCase):
 
         self.assertEqual({100, 101, 200, 201}, self.made.list_threads())
 
+    def test_servers_that_share_a_group_are_taken_together(self) -> None:
+        self.made.add_server(100, tids=(101,))
+        self.made.add_server(200, OTHER, tids=(201,))
+        self.made.add(300, 'postgres')
+
+        both = self.made.scan().get(SERVER, OTHER)
+
+        self.assertEqual({100, 101, 200, 201}, both.list_threads())
+        self.assertEqual({300}, both.list_strangers({100, 201, 300}))
+
     def test_a_server_that_is_off_has_no_threads(self) -> None:
         self.assertEqual(frozenset(), self.made.list_threads())
 
