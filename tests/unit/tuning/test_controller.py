@@ -36,6 +36,8 @@ values = st.one_of(
     st.sampled_from([math.nan, math.inf, -math.inf, -1.0, 5.0, None]),
 )
 
+spares = st.one_of(values, st.floats(min_value=0, max_value=100))
+
 
 def decide_for(
     pressures: Mapping[str, float],
@@ -43,6 +45,7 @@ def decide_for(
     shares: Sequence[share_obj.Share] | None = None,
     tracks: Mapping[str, history.Track] | None = None,
     capacity: int | None = 8,
+    max_step: int = 1,
     now: float = 0.0,
 ) -> tuple[moves_mod.Move, ...]:
     """Decide on one pool of ways with servers known since long ago."""
@@ -60,7 +63,7 @@ def decide_for(
         shares,
         [builders.make_pressure(*pair) for pair in pressures.items()],
         state,
-        {builders.WAYS: moves_mod.Pool(capacity=capacity)},
+        {builders.WAYS: moves_mod.Pool(capacity=capacity, max_step=max_step)},
         LIMITS,
         now,
     )
@@ -129,6 +132,24 @@ class DecideTest(base.TestCase):
         ]
 
         self.assertEqual((), decide_for({'a': 0.0, 'b': 1.0}, shares=shares))
+
+    def test_a_long_step_ends_at_the_minimum(self) -> None:
+        shares = [
+            builders.make_share('a', amount=3),
+            builders.make_share('b', amount=5),
+        ]
+
+        [move] = decide_for({'a': 0.0, 'b': 1.0}, shares=shares, max_step=4)
+
+        self.assertEqual(1, move.units)
+
+    def test_who_wants_more_gives_nothing_that_it_does_not_use(self) -> None:
+        tracks = {
+            'a': builders.make_track(0.9, spare=3.0),
+            'b': builders.make_track(0.95),
+        }
+
+        self.assertEqual((), decide_for({'a': 0.9, 'b': 0.95}, tracks=tracks))
 
     def test_a_maximum_is_kept(self) -> None:
         shares = [
@@ -317,7 +338,7 @@ class BoundsTest(base.TestCase):
             )
             for one in shares
             if (value := data.draw(values)) is not None
-            and (spare := data.draw(values)) is not None
+            and (spare := data.draw(spares)) is not None
         ]
 
     def _check(

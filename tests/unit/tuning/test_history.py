@@ -58,6 +58,9 @@ class ObserveTest(base.TestCase):
                 self.assertEqual(0.4, track.pressure)
                 self.assertFalse(track.is_fresh)
 
+    def test_what_is_off_the_scale_is_its_end(self) -> None:
+        self.assertEqual(1.0, observe(builders.make_track(1.0), 7.0).pressure)
+
     def test_noise_is_learned(self) -> None:
         track = builders.make_track(0.5)
         for number in range(60):

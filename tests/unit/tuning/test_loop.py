@@ -190,6 +190,7 @@ class TunerTest(base.TestCase):
         self.assertIn('EBUSY', problem)
         self.assertIn('L3_0', problem)
         self.assertEqual('failed', self.read()[-1]['outcome'])
+        self.assertEqual({}, tuner.changes)
 
     def test_after_a_failure_it_goes_on(self) -> None:
         tuner = self.make_tuner()

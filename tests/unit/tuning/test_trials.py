@@ -149,6 +149,21 @@ class TrialTest(base.TestCase):
         self.assertNotIn(moves_mod.Kind.UNDONE, [move.kind for move in moves])
         self.assertEqual((), state.trials)
 
+    def test_a_change_begins_a_cool_down_of_both(self) -> None:
+        pools = {builders.WAYS: moves_mod.Pool(is_tried=False)}
+        state = builders.make_state(
+            {'a': builders.make_track(), 'b': builders.make_track()}
+        )
+        move = trials.undo(TRIAL, '', state)
+        move = dataclasses.replace(move, kind=moves_mod.Kind.WANTED)
+
+        state = trials.note(state, [move], pools, LIMITS, 7.0)
+
+        self.assertEqual((7.0, 5), _read(state.tracks[A]))
+        self.assertEqual((7.0, 3), _read(state.tracks[B]))
+        # What needs no proof is not on trial.
+        self.assertEqual((), state.trials)
+
     def test_many_small_losses_are_noticed(self) -> None:
         futile = history.Block(until=9e9, pressure=0.5)
         track = builders.make_track(0.52, futile=futile)
@@ -167,3 +182,7 @@ class TrialTest(base.TestCase):
         state = trials.note(state, [move], POOLS, LIMITS, 0.0)
 
         self.assertEqual(0.5, state.trials[0].before[1])
+
+
+def _read(track: history.Track) -> tuple[float, int]:
+    return track.changed_at, track.amount
