@@ -119,6 +119,13 @@ class PartsTest(HealthTestCase):
         self.assertEqual((None, ''), (found.failing_since, found.failure))
         self.assertEqual([], self.list_alarms())
 
+    def test_where_nobody_is_known_to_hold_anything_nothing_fails(
+        self,
+    ) -> None:
+        self.health.note_failure(Part.ENFORCER, 'noop', failure='no')
+
+        self.assertEqual(Status.DEGRADED, self.health.snapshot().status)
+
     def test_every_part_has_an_alarm(self) -> None:
         self.assertEqual(set(Part), set(health.ALARMS))
         for part in Part:

@@ -224,7 +224,7 @@ class FaultsTest(ServerTestCase):
             response, body = self.ask(url, '/metrics')
             self.assertEqual(500, response.status)
             self.assertNotIn(b'L3_7', body)
-        self.assertEqual(1, self.log.output.count('cannot be told'))
+            self.assertEqual(1, self.log.output.count('cannot be told'))
         self.assertIn('L3_7', self.log.output)
 
         self.read = good  # type: ignore[method-assign]
@@ -303,10 +303,14 @@ class SlowClientsTest(ServerTestCase):
         url = self.start()
         before = threading.active_count()
         with self.crowd(url, 3 * server.MAX_CONNECTIONS) as sockets:
-            # The last ones are turned away without an answer.
+            # The last ones are turned away at once, without an answer.
+            started_at = time.monotonic()
             with contextlib.suppress(ConnectionResetError):
                 self.assertEqual(b'', sockets[-1].recv(100))
 
+            self.assertLess(
+                time.monotonic() - started_at, server.IDLE_TIMEOUT / 2
+            )
             self.assertLessEqual(
                 threading.active_count(), before + server.MAX_CONNECTIONS
             )
