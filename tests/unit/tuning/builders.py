@@ -62,6 +62,7 @@ def make_track(value: float = 0.5, **fields: Any) -> history.Track:
         'changed_at': -1000.0,
         'pressure': value,
         'count': 10,
+        'is_fresh': True,
         'wants': value > history.Limits().want_above,
     }
     return history.Track(**{**given, **fields})
