@@ -336,7 +336,8 @@ class SlowClientsTest(ServerTestCase):
                     one.sendall(b'X-Y: z\r\n')
                     time.sleep(0.05)
 
-        self.assertLess(time.monotonic(), started_at + TIMEOUT)
+        # Long before there are too many headers.
+        self.assertLess(time.monotonic(), started_at + 3.0)
 
     def test_rubbish_is_refused(self) -> None:
         url = self.start()
