@@ -13,6 +13,7 @@
 """What the kernel of a host shows: groups, masks, CPUs and threads."""
 
 from collections.abc import Iterable
+import os
 
 from demo.machines import resctrl
 from demo import scene as scenes
@@ -82,3 +83,8 @@ def _find_name(thread: int) -> str:
             return file.read().strip()
     except OSError:
         return ''
+
+
+def list_threads(pid: int) -> set[int]:
+    """Give all threads of a process of this machine."""
+    return {int(name) for name in os.listdir(f'/proc/{pid}/task')}

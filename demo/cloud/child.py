@@ -141,6 +141,11 @@ class Child:
             self._signal(signal.SIGKILL)
         self.wait(seconds=5.0)
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal that does not end it."""
+        if self.is_running:
+            self._signal(number)
+
     def wait(self, *, seconds: float) -> None:
         """Wait for the end, and force it after ``seconds``."""
         if self._process is None:

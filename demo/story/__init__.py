@@ -18,6 +18,7 @@ from demo.story import boot
 from demo.story import discovered
 from demo.story import enforced
 from demo.story import flavors
+from demo.story import floating
 from demo.story import given_back
 from demo.story import outage
 from demo.story import refused
@@ -29,6 +30,7 @@ ACTS = (
     flavors.play,
     boot.play,
     enforced.play,
+    floating.play,
     too_much.play,
     refused.play,
     given_back.play,
@@ -37,7 +39,7 @@ ACTS = (
 )
 
 #: Those that are about the kernel's own interface.
-KERNEL_ACTS = (enforced.play,)
+KERNEL_ACTS = (enforced.play, floating.play)
 
 
 def play(scene: scenes.Scene) -> None:
