@@ -29,6 +29,7 @@ from nova_ext_resources.conf import host as host_conf
 from nova_ext_resources.conf import metrics as metrics_conf
 from nova_ext_resources import exception
 from nova_ext_resources import health as health_mod
+from nova_ext_resources.handover import journal
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.metrics import families
@@ -112,6 +113,18 @@ def make_file_name(host: str) -> str:
     return _UNSAFE.sub('_', host).lstrip('.') or '_'
 
 
+def find_ledger_path(
+    options: cfg.ConfigOpts.GroupAttr, state_path: str, host: str
+) -> str:
+    """Give the file of a host's ledger.
+
+    :param options: of ``[ext_resources]``
+    :param state_path: its folder where the options name no file
+    """
+    name = f'{make_file_name(host)}.sqlite'
+    return options.ledger_path or os.path.join(state_path, name)
+
+
 def _load_host(
     conf: cfg.ConfigOpts, host: str, node: provider.Node
 ) -> Callable[..., host_mod.HostResources]:
@@ -165,14 +178,13 @@ class HostService:
     ) -> None:
         self.conf = conf
         options = conf.ext_resources
-        self._ledger_path = options.ledger_path or os.path.join(
-            state_path, f'{make_file_name(host)}.sqlite'
-        )
+        self._ledger_path = find_ledger_path(options, state_path, host)
         make = _load_host(conf, host, node)
         self.grammar = loader.load_grammar()
         self._placement = placement_client.from_conf(conf)
         ledger = ledger_mod.Ledger(self._ledger_path)
         try:
+            journal.check_none(self._ledger_path)
             self.host = make(ledger=ledger)
         except BaseException:
             ledger.close()

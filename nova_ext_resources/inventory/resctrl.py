@@ -177,8 +177,12 @@ def _offer_ways(
     if cache not in layout.list_caches(tree):
         return None
     domain = layout.make_domain(tree, cache, host)
+    # What can never be sold; the tracker adds what others use.
+    kept = domain.host_ways + domain.pools.bit_count()
     given = inventory_obj.Inventory(
-        total=domain.cache.ways, min_unit=domain.cache.min_bits
+        total=domain.cache.ways,
+        reserved=min(kept, domain.cache.ways),
+        min_unit=domain.cache.min_bits,
     )
     units = {'free': bitmask.format_mask(domain.free)}
     return _LEVELS[cache.level].ways, given, 'cache_ways', units

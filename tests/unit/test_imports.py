@@ -30,6 +30,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             'healing',
             'discovery',
             'enforcement',
+            'handover',
             'hostview',
             'placement',
             'reservation',

@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import fixtures
 from oslo_config import cfg
@@ -334,3 +335,40 @@ class TestInTheBox(base.TestCase):
         self.assertIn('guaranteed', grammar.attributes['pool'])
         self.assertIn('policy', grammar.enforcers['rmd'])
         self.assertIn('noop', grammar.enforcers)
+
+
+class TestCompatible(base.TestCase):
+    """Plugins that would undo what the other one does."""
+
+    def load(self, namespace: str, *names: str) -> dict[str, Any]:
+        return loader.load_classes(namespace, names)
+
+    def test_rmd_and_resctrl_together_are_refused(self) -> None:
+        both = ('rmd', 'resctrl')
+        for inventories, enforcers in (
+            (both, both),
+            (both, ('rmd',)),
+            (both, ('resctrl',)),
+            (('rmd',), both),
+            (('resctrl',), both),
+            (('rmd',), ('resctrl',)),
+            (('resctrl',), ('rmd',)),
+            (('rmd', 'static'), ('noop', 'resctrl')),
+        ):
+            with self.subTest(inventories=inventories, enforcers=enforcers):
+                err = self.assertRaises(
+                    exception.InvalidConfiguration,
+                    loader.check_compatible,
+                    self.load(loader.INVENTORY_PROVIDERS, *inventories),
+                    self.load(loader.ENFORCERS, *enforcers),
+                )
+
+                self.assertIn('resctrl and rmd manage the same', str(err))
+                self.assertIn('name only one of them', str(err))
+
+    def test_either_of_them_by_itself_is_fine(self) -> None:
+        for name in ('rmd', 'resctrl'):
+            loader.check_compatible(
+                self.load(loader.INVENTORY_PROVIDERS, name, 'static'),
+                self.load(loader.ENFORCERS, name, 'noop'),
+            )

@@ -1,0 +1,208 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""``nova-ext-resources-hand-over``: from one backend to another.
+
+Run while nova-compute of the host is stopped, as the user that it runs as.
+Servers run on.
+"""
+
+import argparse
+from collections.abc import Sequence
+import os
+import sys
+
+from oslo_config import cfg
+
+from nova_ext_resources import exception
+from nova_ext_resources.handover import journal
+from nova_ext_resources.handover import run
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.plugins import loader
+from nova_ext_resources import service
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Declare the arguments."""
+    names = sorted(
+        set(loader.list_names(loader.INVENTORY_PROVIDERS))
+        & set(loader.list_names(loader.ENFORCERS))
+    )
+    parser = argparse.ArgumentParser(
+        prog=journal.COMMAND,
+        description='Take what the servers of a host hold out of force at '
+        'one backend and put it into force at another, while they run and '
+        'nova-compute does not. It may be killed and run again at any time, '
+        'and with --from and --to exchanged it goes back.',
+    )
+    for name, what in (('file', 'a file'), ('dir', 'a folder')):
+        parser.add_argument(
+            f'--config-{name}',
+            action='append',
+            default=[],
+            help=f'{what} of nova-compute\'s options; may be repeated',
+        )
+    parser.add_argument(
+        '--host', required=True, help='[DEFAULT] host of nova-compute'
+    )
+    parser.add_argument('--from', dest='source', required=True, choices=names)
+    parser.add_argument('--to', dest='target', required=True, choices=names)
+    parser.add_argument(
+        '--ledger', help='its file, if the options do not tell'
+    )
+    parser.add_argument(
+        '--dry-run', action='store_true', help='check, and change nothing'
+    )
+    parser.add_argument(
+        '--unchecked',
+        action='store_true',
+        help='do not ask the new backend beforehand whether it can hold '
+        'everything, because it cannot run beside the old one',
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hand over; give the exit status."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.source == options.target:
+        parser.error('--from and --to are the same')
+    try:
+        hand_over(options)
+    except exception.ExtResourcesError as err:
+        print(err, file=sys.stderr)
+        return 1
+    return 0
+
+
+def hand_over(options: argparse.Namespace) -> None:
+    """Do what the arguments say.
+
+    :raises ExtResourcesError: it has stopped, and says in what state
+    """
+    conf = service.read_conf(
+        options.config_file, options.config_dir, options.host
+    )
+    _read_global(options)
+    source, target = (
+        _load(conf, name, options.host)
+        for name in (options.source, options.target)
+    )
+    _check_rest(conf, options)
+    trackers = loader.load_trackers()
+    tests = loader.load_claim_tests(conf.ext_resources.claim_tests, trackers)
+    ledger = ledger_mod.Ledger(_find_ledger(conf, options))
+    try:
+        made = run.HandOver(
+            host=options.host,
+            source=source,
+            target=target,
+            ledger=ledger,
+            trackers=trackers,
+            tests=tests,
+        )
+        if options.dry_run:
+            made.check()
+            return
+        made.run(is_checked=not options.unchecked)
+    finally:
+        ledger.close()
+    print(
+        f'Done. Write {options.target} in place of {options.source} in '
+        '[ext_resources] inventory_providers and enforcers, and start '
+        'nova-compute.'
+    )
+
+
+def _read_global(options: argparse.Namespace) -> None:
+    """oslo.privsep, which writes to resctrl, reads the global options."""
+    files = [
+        arg for one in options.config_file for arg in ('--config-file', one)
+    ]
+    folders = [
+        arg for one in options.config_dir for arg in ('--config-dir', one)
+    ]
+    cfg.CONF(
+        [*files, *folders],
+        project='nova',
+        default_config_files=[],
+        default_config_dirs=[],
+    )
+
+
+def _load(conf: cfg.ConfigOpts, name: str, host: str) -> run.Backend:
+    (inventory,) = loader.load_with_options(
+        loader.INVENTORY_PROVIDERS, [name], conf, host
+    ).values()
+    (enforcer,) = loader.load_with_options(
+        loader.ENFORCERS, [name], conf, host
+    ).values()
+    return run.Backend(name=name, inventory=inventory, enforcer=enforcer)
+
+
+def _check_rest(conf: cfg.ConfigOpts, options: argparse.Namespace) -> None:
+    """Make sure that nova-compute will start with the new backend.
+
+    :raises InvalidConfiguration: the other plugins exclude it
+    """
+
+    def exchange(names: Sequence[str]) -> list[str]:
+        others = [
+            n for n in names if n not in (options.source, options.target)
+        ]
+        return [*others, options.target]
+
+    loader.check_compatible(
+        *(
+            loader.load_classes(namespace, exchange(names))
+            for namespace, names in (
+                (
+                    loader.INVENTORY_PROVIDERS,
+                    conf.ext_resources.inventory_providers,
+                ),
+                (loader.ENFORCERS, conf.ext_resources.enforcers),
+            )
+        )
+    )
+
+
+def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
+    """Give the ledger's file, which must be there and be ours.
+
+    :raises LedgerError: nobody says where it is, it is not there, or
+        nova-compute could not write to it afterwards
+    """
+    path = options.ledger or conf.ext_resources.ledger_path
+    if not path:
+        conf.register_opt(cfg.StrOpt('state_path', default=''))
+        folder = os.path.join(conf.state_path, 'ext_resources')
+        path = service.find_ledger_path(
+            conf.ext_resources, folder, options.host
+        )
+    if not os.path.isfile(path):
+        raise exception.LedgerError(
+            path=path,
+            reason='there is no such file; name it with --ledger, as '
+            'nova-compute has it in its log',
+        )
+    if os.stat(path).st_uid != os.geteuid():
+        raise exception.LedgerError(
+            path=path,
+            reason='it belongs to another user, who could not write to it '
+            'afterwards; run this as the user that nova-compute runs as',
+        )
+    return str(path)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

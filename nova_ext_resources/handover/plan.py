@@ -1,0 +1,264 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which units servers get at the backend that they are handed over to. Pure.
+
+They claim there as they would on a host that has just been made: the same
+tests, the same trackers, one after the other. Their amounts and providers stay
+as placement has them; which units they are may change.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import dataclasses
+
+from nova_ext_resources import claims
+from nova_ext_resources import exception
+from nova_ext_resources import hostview
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.plugins import base
+
+#: Only keys tell providers apart here: the ledger has their uuids already.
+_NODE = provider.Node(
+    uuid='00000000-0000-4000-8000-000000000000', hypervisor_hostname=''
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will be put into force, in this order, and what is in the way.
+
+    :ivar obstacles: sentences; with one of them it cannot be done
+    """
+
+    entries: tuple[assignment.Entry, ...]
+    obstacles: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What is known of the backend.
+
+    :ivar name: of its entry points
+    :ivar found: what it offers now
+    :ivar check: refuses what its enforcer can never put into force
+    """
+
+    name: str
+    found: Sequence[provider.HostProvider]
+    check: Callable[[assignment.Entry], None]
+
+
+def make_plan(
+    entries: Iterable[assignment.Entry],
+    target: Target,
+    *,
+    classes: Collection[str] | None,
+    trackers: Mapping[str, base.Tracker],
+    tests: Sequence[base.ClaimTest],
+    in_force: Collection[assignment.Entry] = (),
+    is_before: bool = False,
+) -> Plan:
+    """Plan.
+
+    :param entries: what is to be put into force
+    :param classes: resource classes that are handed over; None for all
+    :param in_force: what is there already
+    :param is_before: what they hold is still in force where they come from,
+        and the target may see it as used; then it counts as free
+    """
+    waiting = [_move(one, classes) for one in _order(entries)]
+    there = [_move(one, classes) for one in in_force]
+    before = waiting if is_before else []
+    view = hostview.make_view(
+        target.found,
+        node=_NODE,
+        trackers=trackers,
+        settled=_list_held((*there, *before)),
+        resource_classes=frozenset(),
+    )
+    view = _book(view, there, trackers)
+    # Taken and given back: what they hold is among what can be sold.
+    view = claims.give(
+        _book(view, before, trackers), _list_held(before), trackers
+    )
+    planned: list[assignment.Entry] = []
+    obstacles = _list_overbooked((*waiting, *there), target)
+    for entry, moved in zip(_order(entries), waiting, strict=True):
+        view, taken, found = _claim(view, moved, target, trackers, tests)
+        obstacles += found
+        if not found:
+            done = _exchange(entry, taken)
+            planned.append(done)
+            obstacles += _check(target, done)
+    return Plan(entries=tuple(planned), obstacles=tuple(obstacles))
+
+
+def _order(entries: Iterable[assignment.Entry]) -> list[assignment.Entry]:
+    """The largest come first: they find a free run most hardly."""
+    return sorted(
+        entries,
+        key=lambda one: (
+            -max((a.amount for a in one.assignments), default=0),
+            one.consumer_uuid,
+        ),
+    )
+
+
+def _move(
+    entry: assignment.Entry, classes: Collection[str] | None
+) -> assignment.Entry:
+    """Leave in an entry what is handed over, with providers by key."""
+    return dataclasses.replace(
+        entry,
+        assignments=tuple(
+            dataclasses.replace(
+                one, rp_uuid=provider.make_rp_uuid(_NODE.uuid, one.rp_key)
+            )
+            for one in entry.assignments
+            if classes is None or one.resource_class in classes
+        ),
+    )
+
+
+def _list_held(
+    entries: Iterable[assignment.Entry],
+) -> list[assignment.Assignment]:
+    return [one for entry in entries for one in entry.assignments]
+
+
+def _book(
+    view: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> view_obj.HostView:
+    by_uuid = {one.consumer_uuid: one for one in entries}
+    return hostview.book(view, by_uuid, trackers)[0]
+
+
+def _list_overbooked(
+    entries: Iterable[assignment.Entry], target: Target
+) -> list[str]:
+    """Say of what servers hold more than the target could ever sell.
+
+    That is certain, whatever is in force now.
+    """
+    capacities = {
+        (one.key, name): inventory.capacity
+        for one in target.found
+        for name, inventory in one.inventories.items()
+    }
+    held: dict[tuple[str, str], int] = {}
+    for one in _list_held(entries):
+        place = one.rp_key, one.resource_class
+        held[place] = held.get(place, 0) + one.amount
+    return [
+        f'{name} of {key}: servers hold {amount}, {target.name} can sell '
+        f'{capacities[key, name]} at most'
+        for (key, name), amount in sorted(held.items())
+        if amount > capacities.get((key, name), amount)
+    ]
+
+
+def _claim(
+    view: view_obj.HostView,
+    moved: assignment.Entry,
+    target: Target,
+    trackers: Mapping[str, base.Tracker],
+    tests: Sequence[base.ClaimTest],
+) -> tuple[view_obj.HostView, Sequence[assignment.Assignment], list[str]]:
+    """Claim for one server: the new view, what it got, what is in the way."""
+    missing = [
+        f'server {moved.consumer_uuid}: {target.name} does not offer '
+        f'{one.resource_class} of {one.rp_key}'
+        for one in moved.assignments
+        if (one.rp_uuid, one.resource_class) not in view.tracked
+    ]
+    if missing:
+        return view, (), missing
+    request = _make_request(view, moved, trackers)
+    found = claims.find_shortfalls(view, request, tests)
+    if found:
+        return view, (), [_tell(view, moved, one) for one in found]
+    try:
+        view, taken = claims.take(view, request, trackers)
+    except (exception.ClaimError, ValueError) as err:
+        return view, (), [f'server {moved.consumer_uuid}: {err}']
+    return view, taken, []
+
+
+def _make_request(
+    view: view_obj.HostView,
+    moved: assignment.Entry,
+    trackers: Mapping[str, base.Tracker],
+) -> assignment.ClaimRequest:
+    allocations: dict[str, dict[str, int]] = {}
+    attributes: dict[str, dict[str, str]] = {}
+    for one in moved.assignments:
+        if not one.is_allocated:
+            continue
+        allocations.setdefault(one.rp_uuid, {})[one.resource_class] = (
+            one.amount
+        )
+        tracked = view.tracked[one.rp_uuid, one.resource_class]
+        for name in trackers[tracked.tracker].ATTRIBUTES:
+            if name in one.units:
+                known = attributes.setdefault(one.resource_class, {})
+                known[name] = str(one.units[name])
+    return assignment.ClaimRequest(
+        consumer_uuid=moved.consumer_uuid,
+        allocations=allocations,
+        requirement=requirement_obj.Requirement(
+            attributes=attributes, enforcers=moved.enforcers
+        ),
+        cpus=moved.cpus,
+    )
+
+
+def _exchange(
+    entry: assignment.Entry, taken: Iterable[assignment.Assignment]
+) -> assignment.Entry:
+    """Give an entry the units that it is to have now."""
+    units = {(one.rp_key, one.resource_class): one.units for one in taken}
+    return dataclasses.replace(
+        entry,
+        state=assignment.State.CLAIMED,
+        assignments=tuple(
+            dataclasses.replace(
+                one,
+                units=units.get((one.rp_key, one.resource_class), one.units),
+            )
+            for one in entry.assignments
+        ),
+    )
+
+
+def _check(target: Target, entry: assignment.Entry) -> list[str]:
+    try:
+        target.check(entry)
+    except exception.ExtResourcesError as err:
+        return [str(err)]
+    return []
+
+
+def _tell(
+    view: view_obj.HostView,
+    moved: assignment.Entry,
+    one: exception.Shortfall,
+) -> str:
+    where = view.keys.get(one.rp_uuid, 'the host')
+    return (
+        f'server {moved.consumer_uuid}: {one.resource_class} of {where}: '
+        f'{one.requested} asked for, {one.available} available: {one.reason}'
+    )

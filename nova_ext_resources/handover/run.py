@@ -1,0 +1,350 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Hands a host over, and can be killed at any line.
+
+Everything is released at the one backend before anything is applied at the
+other, because both give out the same classes of service of one CPU. Meanwhile
+servers run on, without what they were sold.
+
+The ledger tells how far each server is: ``CLAIMED`` is in force nowhere, as
+far as is known, and ``APPLIED`` at the backend that the journal says. A start
+of nova-compute would put into force what is not; so does going on, or back.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import dataclasses
+
+from nova_ext_resources import enforcement
+from nova_ext_resources import exception
+from nova_ext_resources.handover import errors
+from nova_ext_resources.handover import journal as journal_mod
+from nova_ext_resources.handover import plan as plan_mod
+from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.plugins import base
+
+Phase = journal_mod.Phase
+State = assignment.State
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """The two plugins of one name."""
+
+    name: str
+    inventory: base.InventoryProvider
+    enforcer: base.Enforcer
+
+
+class HandOver:
+    """Moves everything that the ledger says from one backend to another.
+
+    :param ledger: open, so that nova-compute cannot run
+    :param say: gets a line for each thing that happens
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        source: Backend,
+        target: Backend,
+        ledger: ledger_mod.Ledger,
+        trackers: Mapping[str, base.Tracker],
+        tests: Sequence[base.ClaimTest],
+        say: Callable[[str], object] = print,
+    ) -> None:
+        self._host = host
+        self._source, self._target = source, target
+        self._ledger = ledger
+        self._journal = journal_mod.Journal(ledger.path)
+        self._trackers, self._tests = trackers, tests
+        self._say = say
+        self._entries = ledger.list_entries()
+        for one in (source, target):
+            one.enforcer.list_entries = lambda: self._entries
+
+    def check(self) -> None:
+        """Make sure, as far as can be told now, that the target can do it.
+
+        Changes nothing. What is in force at the source is counted as free.
+
+        :raises HandOverFailed: it cannot
+        """
+        plan = self._plan(self._list_ours(), is_before=True)
+        self._refuse_obstacles(plan, 'Nothing was changed.')
+        for entry in plan.entries:
+            self._say(f'would apply {_describe(entry)}')
+            self._note_wishes(entry)
+
+    def run(self, *, is_checked: bool = True) -> None:
+        """Hand over, or go on with it, or go back.
+
+        :param is_checked: whether to ``check`` first
+        :raises HandOverFailed: it has stopped; says in what state
+        :raises LedgerError: ledger or journal cannot be written
+        """
+        phase = self._find_phase()
+        if phase is None:
+            if is_checked:
+                self.check()
+            phase = self._begin(Phase.RELEASING)
+        if phase is Phase.RELEASING:
+            self._release_all()
+            self._begin(Phase.APPLYING)
+        self._apply_all()
+        self._journal.remove()
+
+    # -- where it is ---------------------------------------------------
+
+    def _find_phase(self) -> Phase | None:
+        """Give how far this hand-over got; None: it has not begun.
+
+        :raises HandOverFailed: another one is under way
+        """
+        found = self._journal.read()
+        if found is None:
+            return None
+        names = (found.source, found.target)
+        if names == (self._source.name, self._target.name):
+            self._say(f'going on, in phase {found.phase}')
+            return found.phase
+        if names == (self._target.name, self._source.name):
+            self._say(f'going back to {self._target.name}')
+            return self._begin(Phase.RELEASING)
+        raise self._fail(
+            f'one from {found.source} to {found.target} is under way; end '
+            'it, or go back, before you begin another.'
+        )
+
+    def _begin(self, phase: Phase) -> Phase:
+        self._journal.write(
+            journal_mod.Progress(
+                source=self._source.name,
+                target=self._target.name,
+                phase=phase,
+            )
+        )
+        return phase
+
+    def _list_ours(self) -> list[assignment.Entry]:
+        """Give what is handed over; what is being released is not."""
+        classes = self._source.enforcer.RESOURCE_CLASSES
+        return [
+            entry
+            for _uuid, entry in sorted(self._entries.items())
+            if any(
+                classes is None or one.resource_class in classes
+                for one in entry.assignments
+            )
+        ]
+
+    def _put(self, entry: assignment.Entry) -> None:
+        self._ledger.put(entry)
+        self._entries = {**self._entries, entry.consumer_uuid: entry}
+
+    # -- phase one -----------------------------------------------------
+
+    def _release_all(self) -> None:
+        """Take everything of ours out of force at the source."""
+        known = self._list_ours()
+        side = self._make_enforcement(self._source)
+        done, failures = side.release_all(known)
+        for entry in done:
+            if entry.state is not State.RELEASING:
+                self._put(dataclasses.replace(entry, state=State.CLAIMED))
+            self._say(f'released {entry.consumer_uuid}')
+        if failures:
+            raise self._fail(
+                f'{len(failures)} of {len(known)} servers could not be '
+                f'released at {self._source.name}: {failures[0]}\n'
+                f'{self._tell_state(is_released=False)}'
+            )
+        self._report_strangers(known)
+
+    def _report_strangers(self, known: Iterable[assignment.Entry]) -> None:
+        uuids = {one.consumer_uuid for one in known}
+        for one in sorted((self._look(self._source) or frozenset()) - uuids):
+            self._say(
+                f'left alone {one}: it is in force at {self._source.name}, '
+                'and the ledger does not know it'
+            )
+
+    # -- phase two -----------------------------------------------------
+
+    def _apply_all(self) -> None:
+        """Put everything into force at the target that is not yet."""
+        ours = [e for e in self._list_ours() if e.state is not State.RELEASING]
+        side = self._make_enforcement(self._target)
+        there = self._find_in_force(ours)
+        rest = [one for one in ours if one not in there]
+        self._clear(side, rest)
+        state = self._tell_state(is_released=True)
+        plan = self._plan(rest, in_force=there)
+        self._refuse_obstacles(plan, state)
+        failures = [
+            failure
+            for entry in plan.entries
+            if (failure := self._apply(side, entry))
+        ]
+        if failures:
+            raise self._fail(
+                f'{len(failures)} of {len(ours)} servers could not be put '
+                f'into force at {self._target.name}: {failures[0]}\n{state}'
+            )
+
+    def _clear(
+        self, side: enforcement.Enforcement, rest: Iterable[assignment.Entry]
+    ) -> None:
+        """Release at the target what is there and not as the ledger says.
+
+        It was killed between the two, or goes back half-way; what is in
+        force by then would count as used by others.
+        """
+        applied = self._look(self._target) or frozenset()
+        _done, failures = side.release_all(
+            one for one in rest if one.consumer_uuid in applied
+        )
+        if failures:
+            raise self._fail(
+                f'{failures[0]}\n{self._tell_state(is_released=True)}'
+            )
+
+    def _apply(
+        self, side: enforcement.Enforcement, entry: assignment.Entry
+    ) -> str:
+        """Apply one; say why it did not work, or ''."""
+        try:
+            real = side.apply(entry)
+        except exception.ExtResourcesError as err:
+            self._say(f'failed {entry.consumer_uuid}: {err}')
+            return str(err)
+        applied = dataclasses.replace(
+            entry, assignments=real, state=State.APPLIED
+        )
+        self._put(applied)
+        self._say(f'applied {_describe(applied)}')
+        self._note_wishes(applied)
+        return ''
+
+    def _note_wishes(self, entry: assignment.Entry) -> None:
+        """Say what a flavor asks of the source by its name."""
+        for key, value in entry.enforcers.get(self._source.name, {}).items():
+            self._say(
+                f'left behind {entry.consumer_uuid}: its flavor asks for '
+                f'resource:{self._source.name}:{key}={value}, which means '
+                f'nothing to {self._target.name}'
+            )
+
+    def _find_in_force(
+        self, ours: Iterable[assignment.Entry]
+    ) -> list[assignment.Entry]:
+        applied = self._look(self._target)
+        return [
+            entry
+            for entry in ours
+            if entry.state is State.APPLIED
+            and applied is not None
+            and entry.consumer_uuid in applied
+            and self._target.enforcer.is_in_force(entry)
+        ]
+
+    def _look(self, backend: Backend) -> frozenset[str] | None:
+        try:
+            return backend.enforcer.list_applied()
+        except exception.ExtResourcesError as err:
+            is_released = backend is self._target
+            raise self._fail(
+                f'{err}\n{self._tell_state(is_released=is_released)}'
+            ) from err
+
+    # -- deciding ------------------------------------------------------
+
+    def _plan(
+        self,
+        entries: Collection[assignment.Entry],
+        *,
+        in_force: Collection[assignment.Entry] = (),
+        is_before: bool = False,
+    ) -> plan_mod.Plan:
+        target = self._target
+        try:
+            found = target.inventory.discover()
+        except exception.ExtResourcesError as err:
+            state = (
+                f'Nothing was changed. If {target.name} cannot run beside '
+                f'{self._source.name}, run it with --unchecked.'
+                if is_before
+                else self._tell_state(is_released=True)
+            )
+            raise self._fail(f'{err}\n{state}') from err
+        return plan_mod.make_plan(
+            [one for one in entries if one.state is not State.RELEASING],
+            plan_mod.Target(
+                name=target.name, found=found, check=target.enforcer.check
+            ),
+            classes=self._source.enforcer.RESOURCE_CLASSES,
+            trackers=self._trackers,
+            tests=self._tests,
+            in_force=in_force,
+            is_before=is_before,
+        )
+
+    def _refuse_obstacles(self, plan: plan_mod.Plan, state: str) -> None:
+        if plan.obstacles:
+            reasons = '\n  '.join(plan.obstacles)
+            raise self._fail(
+                f'{self._target.name} cannot hold what servers of this host '
+                f'hold:\n  {reasons}\n{state}'
+            )
+
+    def _make_enforcement(self, one: Backend) -> enforcement.Enforcement:
+        return enforcement.Enforcement(
+            self._host, {one.name: one.enforcer}, self._trackers
+        )
+
+    def _fail(self, reason: str) -> errors.HandOverFailed:
+        return errors.HandOverFailed(host=self._host, reason=reason)
+
+    def _tell_state(self, *, is_released: bool) -> str:
+        """Say in what state everything is, and how to go on and back."""
+        source, target = self._source.name, self._target.name
+        here = (
+            f'Nothing of ours is in force at {source} any more; what the '
+            f'ledger calls applied is in force at {target}.'
+            if is_released
+            else f'What the ledger calls applied is still in force at '
+            f'{source}.'
+        )
+        hint = (
+            f' If {source} still holds classes of service in the kernel, '
+            'stop it and remove its groups.'
+            if is_released
+            else ''
+        )
+        return (
+            f'{here} All servers run on.{hint} To go on: the same command '
+            f'again. To go back: --from {target} --to {source}, which '
+            f'releases at {target} first. nova-compute does not start before '
+            'either has ended.'
+        )
+
+
+def _describe(entry: assignment.Entry) -> str:
+    """Give a server and its units on one line."""
+    held = ', '.join(
+        f'{one.amount} {one.resource_class} of {one.rp_key}'
+        + (f' {dict(one.units)}' if one.units else '')
+        for one in entry.assignments
+    )
+    return f'{entry.consumer_uuid}: {held}'

@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command on a mounted resctrl, as an operator runs it."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.handover import journal
+from nova_ext_resources import service
+from tests.functional.resctrl import mounting
+from tests.unit.handover import with_both
+from tests.unit import with_host
+
+#: Seconds for it to come to its end on a busy machine.
+PATIENCE = 120
+
+_CONF = """
+[ext_resources]
+inventory_providers = {name}
+enforcers = {name}
+ledger_path = {ledger}
+
+[ext_resources_rmd]
+url = {url}
+
+[ext_resources_resctrl]
+path = {path}
+cpu_path = {cpu_path}
+reserved_ways = 5
+
+[ext_resources_placement]
+auth_type = none
+endpoint_override = http://127.0.0.1:1
+"""
+
+
+class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
+    def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
+        return mounting.MountedTestCase.load_resctrl(
+            self, namespace, **options
+        )
+
+    def write_conf(self, name: str) -> str:
+        folder = os.path.dirname(self.ledger_path)
+        path = os.path.join(folder, 'nova.conf')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(
+                _CONF.format(
+                    name=name,
+                    ledger=self.ledger_path,
+                    url=self.fixture.url,
+                    path=self.machine.path,
+                    cpu_path=self.machine.cpu_path,
+                )
+            )
+        return path
+
+    def run_command(
+        self, source: str, target: str, *more: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                *(sys.executable, '-m', 'nova_ext_resources.cmd.hand_over'),
+                *('--config-file', self.write_conf(source)),
+                *('--host', 'host1', '--from', source, '--to', target),
+                *more,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def make_service(self, name: str) -> service.HostService:
+        conf = service.read_conf([self.write_conf(name)], [], 'host1')
+        return service.HostService(
+            conf, host='host1', node=with_host.NODE, state_path='/nowhere'
+        )
+
+    def test_two_words_of_the_options_are_left_to_the_operator(self) -> None:
+        before = self.fill('rmd')
+
+        dry = self.run_command('rmd', 'resctrl', '--dry-run')
+        self.assertEqual((0, ''), (dry.returncode, dry.stderr))
+        self.assertEqual(3, dry.stdout.count('would apply'))
+        self.assert_untouched(before)
+
+        done = self.run_command('rmd', 'resctrl')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('Write resctrl in place of rmd', done.stdout)
+
+        self.assert_all_at('resctrl', before)
+        made = self.make_service('resctrl')
+        made.host.refresh()
+        made.host.reconcile(before)
+        self.assertEqual((), made.host.problems)
+        made.stop()
+
+        back = self.run_command('resctrl', 'rmd')
+        self.assertEqual((0, ''), (back.returncode, back.stderr))
+        self.assert_all_at('rmd', before)
+
+    def test_a_running_host_is_refused(self) -> None:
+        self.fill('rmd')
+        running = self.make_host('rmd')
+
+        refused = self.run_command('rmd', 'resctrl')
+
+        self.assertEqual(1, refused.returncode)
+        self.assertIn(self.ledger_path, refused.stderr)
+        running.close()
+
+    def test_a_host_does_not_start_half_way(self) -> None:
+        before = self.fill('rmd')
+        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        stopped = self.run_command('rmd', 'resctrl')
+        self.assertEqual(1, stopped.returncode)
+        self.assertIn('To go back: --from resctrl --to rmd', stopped.stderr)
+
+        for name in ('rmd', 'resctrl'):
+            err = self.assertRaises(
+                exception.InvalidConfiguration, self.make_service, name
+            )
+            self.assertIn(journal.COMMAND, str(err))
+
+        back = self.run_command('resctrl', 'rmd')
+        self.assertEqual((0, ''), (back.returncode, back.stderr))
+        self.assert_all_at('rmd', before)
+        self.make_service('rmd').stop()
+
+    def test_wrong_arguments_are_told(self) -> None:
+        self.fill('rmd')
+        for arguments, word in (
+            (('rmd', 'rmd'), 'are the same'),
+            (('rmd', 'other'), 'invalid choice'),
+            (('rmd', 'resctrl', '--ledger', '/nowhere'), 'no such file'),
+        ):
+            refused = self.run_command(*arguments)
+
+            self.assertNotEqual(0, refused.returncode)
+            self.assertIn(word, refused.stderr)
