@@ -1,0 +1,44 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import os
+
+from nova_ext_resources import exception
+from nova_ext_resources.handover import journal
+from nova_ext_resources import service
+from tests.unit import test_service
+from tests.unit import with_host
+
+
+class StartTest(test_service.ConfTestCase):
+    def make(self) -> service.HostService:
+        return service.HostService(
+            self.read(test_service.NO_PLACEMENT + test_service.HOST),
+            host='host1',
+            node=with_host.NODE,
+            state_path=self.folder,
+        )
+
+    def test_a_host_does_not_start_in_the_middle_of_a_hand_over(self) -> None:
+        ledger = os.path.join(self.folder, 'host1.sqlite')
+        progress = journal.Progress(
+            source='rmd', target='resctrl', phase=journal.Phase.APPLYING
+        )
+        journal.Journal(ledger).write(progress)
+
+        for _ in range(2):
+            # And it leaves the ledger to the command.
+            err = self.assertRaises(exception.InvalidConfiguration, self.make)
+            self.assertIn(journal.COMMAND, str(err))
+
+        journal.Journal(ledger).remove()
+        self.make().stop()
