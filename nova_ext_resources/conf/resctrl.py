@@ -59,6 +59,28 @@ last-level and for level-2 caches.
 """,
     ),
     cfg.IntOpt(
+        'burst_ways',
+        default=0,
+        min=0,
+        max=64,
+        help="""
+Ways of each last-level cache for servers that may use more of them.
+
+They are sold as CUSTOM_LLC_WAYS_BURST: what a server asks for it always has,
+and while others leave some of the pool free it uses more. These ways are not
+sold as CUSTOM_LLC_WAYS. In a cache where no server of the pool runs, everybody
+who has no ways of its own uses them.
+
+Changing it while servers have burst ways is an error for those that no longer
+fit; let them go first.
+
+Possible values:
+
+* 0: there is no such pool
+* a number that the cache has besides those of the host
+""",
+    ),
+    cfg.IntOpt(
         'memory_bandwidth',
         default=0,
         min=0,

@@ -12,8 +12,9 @@
 
 """Puts cache ways and memory bandwidth into force through the kernel."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
+import dataclasses
 from typing import ClassVar, NoReturn
 
 from oslo_config import cfg
@@ -23,14 +24,19 @@ from nova_ext_resources.conf import resctrl as conf
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import share as share_obj
 from nova_ext_resources.plugins import base
 from nova_ext_resources import rdt
+from nova_ext_resources.resctrl import arranging
+from nova_ext_resources.resctrl import checking
 from nova_ext_resources.resctrl import choosing
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
+from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import members
 from nova_ext_resources.resctrl import partition
+from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import processes as processes_mod
 from nova_ext_resources.trackers import cache_ways
 
@@ -54,7 +60,7 @@ class ResctrlEnforcer(base.Enforcer):
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
     RESOURCE_CLASSES = frozenset(
-        {rdt.CLOS, *choosing.OWN_WAYS, *rdt.BANDWIDTHS}
+        {rdt.CLOS, *choosing.OWN_WAYS, *arranging.CLASSES}
     )
     EXCLUDES = frozenset({'rmd'})
 
@@ -71,7 +77,10 @@ class ResctrlEnforcer(base.Enforcer):
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
             options.reserved_ways,
+            pools.Sizes(burst=options.burst_ways),
         )
+        # What fine tuning has said; changed while the mount is locked.
+        self._amounts: dict[arranging.Key, Mapping[str, int]] = {}
         # What list_applied saw; never changed by a change under way.
         self._seen: groups.Tree | None = None
         self._members: Mapping[str, members.Membership] = {}
@@ -87,22 +96,34 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(entry), self._partition.changing() as tree:
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
-            held = choosing.choose(self._make_scene(tree), entry)
+            scene = self._make_scene(tree)
+            held = choosing.choose(scene, entry)
+            real = dataclasses.replace(entry, assignments=held)
+            others = self._arrange(scene, real)
+            own = others.pop(entry.consumer_uuid, layout.Wanted())
             self._partition.put(
                 entry.consumer_uuid,
-                ways=choosing.list_ways(held),
-                limits=choosing.list_limits(tree, held),
+                wanted=layout.Wanted(ways=choosing.list_ways(held)).join(own),
                 cpus=cpus,
                 server=server,
+                others=others,
             )
+            self._forget_amounts(arranging.list_keys([entry]))
             return held
 
     def release(self, entry: assignment.Entry) -> None:
         with (
             self._translated(entry),
-            self._partition.changing(is_known=True),
+            self._partition.changing(is_known=True) as tree,
         ):
-            self._partition.remove(entry.consumer_uuid)
+            uuid = entry.consumer_uuid
+            # Of a server that is gone nothing may be known but that.
+            keys = arranging.list_keys(
+                [entry] if entry.assignments else self.list_entries().values()
+            )
+            left = self._make_scene(tree.without(groups.make_name(uuid)))
+            self._partition.remove(uuid, others=self._relax(left, keys))
+            self._forget_amounts(keys)
 
     def list_applied(self) -> frozenset[str]:
         with self._translated(None):
@@ -128,6 +149,92 @@ class ResctrlEnforcer(base.Enforcer):
             )
         return not reason
 
+    # -- what may be moved while servers run -----------------------------
+
+    def list_shares(self) -> tuple[share_obj.Share, ...]:
+        tree = self._partition.known or self._seen
+        if tree is None:
+            return ()
+        scene = self._make_scene(tree)
+        pools = (
+            arranging.make_pool(scene, key)
+            for key in arranging.list_keys(scene.entries.values())
+        )
+        return tuple(
+            one
+            for pool in pools
+            if pool
+            for one in arranging.list_shares(pool)
+        )
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        with (
+            self._translated(None),
+            self._partition.changing(is_known=True) as tree,
+        ):
+            scene = self._make_scene(tree)
+            for key in {(one.rp_key, one.resource_class) for one in shares}:
+                known = self._amounts.get(key, {})
+                try:
+                    pool = arranging.make_pool(scene, key)
+                    if pool is None:
+                        raise ValueError('nobody has any')
+                    amounts = arranging.read_shares(pool, shares, known)
+                except ValueError as err:
+                    self._refuse('', f'{key[1]} of {key[0]}: {err}')
+                self._partition.rearrange(
+                    arranging.arrange(scene, [pool], {key: amounts})
+                )
+                self._amounts[key] = amounts
+
+    def _arrange(
+        self, scene: choosing.Scene, entry: assignment.Entry
+    ) -> dict[str, layout.Wanted]:
+        """Divide the pools anew of which a server gets a part.
+
+        :raises CapacityExceeded: something else has taken too much of one
+        """
+        wanted: dict[str, layout.Wanted] = {}
+        for one in rdt.pick(entry.assignments, *arranging.CLASSES):
+            key = (one.rp_key, one.resource_class)
+            pool = arranging.make_pool(scene, key, added=entry)
+            assert pool is not None, 'it has been chosen'
+            try:
+                parts = arranging.arrange(scene, [pool], self._amounts)
+            except ValueError as err:
+                self._refuse_busy(
+                    entry, (one,), f'something else on the host uses it: {err}'
+                )
+            for uuid, part in parts.items():
+                wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
+        return wanted
+
+    def _relax(
+        self, scene: choosing.Scene, keys: Iterable[arranging.Key]
+    ) -> dict[str, layout.Wanted]:
+        """Divide pools anew for those that stay."""
+        wanted: dict[str, layout.Wanted] = {}
+        for key in keys:
+            pool = arranging.make_pool(scene, key)
+            # Who does not fit any more keeps what it has; healing tells.
+            if pool is None or pool.is_overdrawn:
+                continue
+            parts = arranging.arrange(scene, [pool], self._amounts)
+            for uuid, part in parts.items():
+                wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
+        return wanted
+
+    def _forget_amounts(self, keys: Iterable[arranging.Key]) -> None:
+        """Forget what was said for other servers than there are now."""
+        scene = self._make_scene(self._partition.tree)
+        for key in set(keys) & self._amounts.keys():
+            pool = arranging.make_pool(scene, key)
+            if (
+                pool is None
+                or pool.demands.keys() != self._amounts[key].keys()
+            ):
+                del self._amounts[key]
+
     # -- what the server shall have ------------------------------------
 
     def _find_cpus(self, entry: assignment.Entry) -> frozenset[int]:
@@ -136,7 +243,7 @@ class ResctrlEnforcer(base.Enforcer):
         cpus = entry.cpus & self._partition.host.online
         if not cpus:
             self._refuse(
-                entry,
+                entry.consumer_uuid,
                 f'its CPUs {bitmask.format_list(entry.cpus)} are all offline',
             )
         return cpus
@@ -169,6 +276,8 @@ class ResctrlEnforcer(base.Enforcer):
             tree=tree,
             layout=self._partition.host,
             find_run=_find_run,
+            entries=self.list_entries(),
+            memory_bandwidth=self.options.memory_bandwidth,
         )
 
     # -- looking closer ------------------------------------------------
@@ -185,7 +294,7 @@ class ResctrlEnforcer(base.Enforcer):
                 f'{bitmask.format_list(group.cpus) or "(none)"} and not '
                 f'{bitmask.format_list(cpus)}'
             )
-        return choosing.find_fault(self._make_scene(tree), entry, group)
+        return checking.find_fault(self._make_scene(tree), entry, group)
 
     def _look_at_members(
         self, tree: groups.Tree
@@ -244,11 +353,11 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> NoReturn:
         raise rdt.make_busy(self.host, entry.consumer_uuid, held, reason)
 
-    def _refuse(self, entry: assignment.Entry, reason: str) -> NoReturn:
+    def _refuse(self, consumer_uuid: str, reason: str) -> NoReturn:
         raise exception.EnforcementFailed(
             host=self.host,
             enforcer='resctrl',
-            consumer_uuid=entry.consumer_uuid,
+            consumer_uuid=consumer_uuid,
             reason=reason,
         )
 

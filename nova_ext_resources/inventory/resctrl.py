@@ -35,6 +35,7 @@ from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.resctrl import topology
 
@@ -82,7 +83,12 @@ class ResctrlInventory(base.InventoryProvider):
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return rdt.define(
-            rdt.CLOS, rdt.WAYS, rdt.L2_WAYS, rdt.PERCENT, rdt.MBPS
+            rdt.CLOS,
+            rdt.WAYS,
+            rdt.BURST,
+            rdt.L2_WAYS,
+            rdt.PERCENT,
+            rdt.MBPS,
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
@@ -94,6 +100,7 @@ class ResctrlInventory(base.InventoryProvider):
                     self.options.cpu_path, layout.list_levels(tree)
                 ),
                 reserved_ways=self.options.reserved_ways,
+                sizes=pools.Sizes(burst=self.options.burst_ways),
             )
         except errors.ResctrlError as err:
             raise exception.DiscoveryFailed(
@@ -120,6 +127,7 @@ class ResctrlInventory(base.InventoryProvider):
             one
             for one in (
                 _offer_ways(tree, host, cache),
+                _offer_burst_ways(tree, host, cache),
                 self._offer_bandwidth(tree, cache),
             )
             if one is not None
@@ -186,6 +194,31 @@ def _offer_ways(
     )
     units = {'free': bitmask.format_mask(domain.free)}
     return _LEVELS[cache.level].ways, given, 'cache_ways', units
+
+
+def _offer_burst_ways(
+    tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+) -> Offer | None:
+    if not host.sizes.burst or cache not in layout.list_caches(tree):
+        return None
+    domain = layout.make_domain(tree, cache, host)
+    try:
+        region = layout.check_pools(domain, cache, host).burst
+    except ValueError as err:
+        raise exception.DiscoveryFailed(
+            plugin='resctrl',
+            reason=f'{cache.key}: [ext_resources_resctrl] {err}',
+        ) from err
+    if not region:
+        return None
+    room = layout.find_room(tree, cache, host, members=tree.ours.keys())
+    given = inventory_obj.Inventory(
+        total=region.bit_count(),
+        # What other software has of the pool, and what that cuts off.
+        reserved=region.bit_count() - room.bit_count(),
+        min_unit=domain.cache.min_bits,
+    )
+    return rdt.BURST, given, 'burst_ways', {}
 
 
 def _list_traits(

@@ -66,6 +66,11 @@ def to_amount(unit: Unit, value: int) -> int:
     return value * AMD_UNIT if unit is Unit.EIGHTH_GBPS else value
 
 
+def round_amount(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
+    """Give what the hardware makes of an amount: no less."""
+    return to_amount(unit, to_kernel(info, unit, amount))
+
+
 def find_step(info: info_mod.BandwidthInfo, unit: Unit) -> int:
     """Give the step in which it can be sold, in percent or in MB/s."""
     return 1 if unit is Unit.MBPS else to_amount(unit, info.granularity)

@@ -16,7 +16,7 @@ What cannot be had where the tracker wanted it (other software came first) is
 taken elsewhere in the same cache.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
 
 from nova_ext_resources import exception
@@ -40,12 +40,18 @@ class Scene:
 
     :ivar host: its name, for errors
     :ivar find_run: chooses so many ways of some; raises ValueError
+    :ivar entries: what all servers of the host hold
+    :ivar memory_bandwidth: of each last-level cache in MB/s, if known
     """
 
     host: str
     tree: groups.Tree
     layout: layout.Host
     find_run: Callable[[int, int], int]
+    entries: Mapping[str, assignment.Entry] = dataclasses.field(
+        default_factory=dict
+    )
+    memory_bandwidth: int = 0
 
 
 def choose(
@@ -65,7 +71,30 @@ def _choose(
         return _choose_limit(scene, entry, one)
     if one.resource_class in OWN_WAYS:
         return _choose_ways(scene, entry, one)
+    if one.resource_class == rdt.BURST:
+        _check_pool(scene, entry, one)
     return one
+
+
+def _check_pool(
+    scene: Scene, entry: assignment.Entry, one: assignment.Assignment
+) -> None:
+    """Make sure that there is a pool of burst ways.
+
+    :raises EnforcementFailed: there is none
+    """
+    cache = find_cache(one)
+    if cache not in layout.list_caches(scene.tree):
+        raise make_misplaced(scene, entry, one, 'ways')
+    if not layout.find_pools(scene.tree, cache, scene.layout).burst:
+        raise exception.EnforcementFailed(
+            host=scene.host,
+            enforcer='resctrl',
+            consumer_uuid=entry.consumer_uuid,
+            reason=f'{one.rp_key} has no pool of burst ways (any more); '
+            'keep [ext_resources_resctrl] burst_ways until no server has '
+            'any of them',
+        )
 
 
 def _choose_ways(
@@ -144,7 +173,7 @@ def _choose_limit(
         )
     info = tree.info.bandwidth
     assert info is not None, 'it has a unit'
-    value = bandwidth.to_kernel(info, unit, _get_limit(one))
+    value = bandwidth.to_kernel(info, unit, get_limit(one))
     limit = bandwidth.to_amount(unit, value)
     return dataclasses.replace(one, units={**one.units, 'limit': limit})
 
@@ -188,21 +217,8 @@ def list_ways(
     }
 
 
-def list_limits(
-    tree: groups.Tree, held: tuple[assignment.Assignment, ...]
-) -> dict[int, int]:
-    """Give last-level cache -> bandwidth in the kernel's unit."""
-    info, unit = tree.info.bandwidth, find_unit(tree)
-    if info is None or unit is None:
-        return {}
-    return {
-        rdt.find_domain(one): bandwidth.to_kernel(info, unit, _get_limit(one))
-        for one in held
-        if one.resource_class in rdt.BANDWIDTHS
-    }
-
-
-def _get_limit(one: assignment.Assignment) -> int:
+def get_limit(one: assignment.Assignment) -> int:
+    """Give what was sold of bandwidth, in the unit of the class."""
     return int(one.units.get('limit', one.amount))
 
 
@@ -212,34 +228,3 @@ def find_unit(tree: groups.Tree) -> bandwidth.Unit | None:
     if info is None or not values:
         return None
     return bandwidth.find_unit(info, max(values.values()))
-
-
-# -- whether it has that -----------------------------------------------
-
-
-def find_fault(
-    scene: Scene, entry: assignment.Entry, group: groups.Group
-) -> str:
-    """Say in what a group's schemata are not what they should be, or ''."""
-    ways = list_ways(entry.assignments)
-    plan = layout.plan(
-        scene.tree, scene.layout, wanted={entry.consumer_uuid: ways}
-    )
-    wanted = dict(plan[group.name])
-    limits = list_limits(scene.tree, entry.assignments)
-    if limits:
-        wanted[schemata.BANDWIDTH] = limits
-    return schemata.find_deviation(wanted, group.schemata) or _find_intruder(
-        scene.tree, group, ways
-    )
-
-
-def _find_intruder(
-    tree: groups.Tree,
-    group: groups.Group,
-    ways: dict[schemata.Cache, schemata.Ways],
-) -> str:
-    for cache, own in ways.items():
-        for name in layout.find_intruders(tree, group.name, cache, own.mask):
-            return f'{name} may fill its ways {own.mask:x} of {cache.key}'
-    return ''

@@ -16,9 +16,10 @@ Stateless on purpose: all is told from the groups themselves, so that nothing
 is lost with a process.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 
+from nova_ext_resources.resctrl import bursts
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import masks
 from nova_ext_resources.resctrl import pools
@@ -46,6 +47,47 @@ class Host:
     @property
     def online(self) -> frozenset[int]:
         return frozenset[int]().union(*self.cpus.values())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What one server shall have.
+
+    :ivar ways: its own, by cache
+    :ivar limits: last-level cache -> bandwidth in the kernel's unit
+    """
+
+    ways: Mapping[schemata_mod.Cache, schemata_mod.Ways] = dataclasses.field(
+        default_factory=dict
+    )
+    limits: Mapping[int, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def masks(self) -> dict[schemata_mod.Cache, int]:
+        return {cache: ways.mask for cache, ways in self.ways.items()}
+
+    def make_schemata(
+        self, known: schemata_mod.Schemata
+    ) -> dict[str, dict[int, int]]:
+        """Make what is written so that a group has it.
+
+        :param known: of any group; the controls that there are
+        """
+        return {
+            **schemata_mod.make_values(known, self.ways),
+            **(
+                {schemata_mod.BANDWIDTH: dict(self.limits)}
+                if self.limits
+                else {}
+            ),
+        }
+
+    def join(self, other: 'Wanted') -> 'Wanted':
+        """Add what it shall have besides, elsewhere."""
+        return Wanted(
+            ways={**self.ways, **other.ways},
+            limits={**self.limits, **other.limits},
+        )
 
 
 def list_levels(tree: groups.Tree) -> list[int]:
@@ -116,12 +158,29 @@ def find_regions(
 
     The inventory says so then, and sells none.
     """
-    if cache.level != schemata_mod.LAST_LEVEL:
-        return pools.Regions()
     try:
-        return pools.find_regions(plain, host.sizes)
+        return check_pools(plain, cache, host)
     except ValueError:
         return pools.Regions()
+
+
+def check_pools(
+    plain: masks.Domain, cache: schemata_mod.Cache, host: Host
+) -> pools.Regions:
+    """Give the pools of a cache.
+
+    :raises ValueError: they do not fit; says why
+    """
+    if cache.level != schemata_mod.LAST_LEVEL:
+        return pools.Regions()
+    return pools.find_regions(plain, host.sizes)
+
+
+def find_pools(
+    tree: groups.Tree, cache: schemata_mod.Cache, host: Host
+) -> pools.Regions:
+    """Give the pools of a cache."""
+    return find_regions(_make_plain(tree, cache, host), cache, host)
 
 
 def find_sold(
@@ -143,6 +202,28 @@ def find_sold(
     return mask
 
 
+def find_room(
+    tree: groups.Tree,
+    cache: schemata_mod.Cache,
+    host: Host,
+    *,
+    members: Collection[str],
+) -> int:
+    """Give the ways of the burst pool that its servers can have.
+
+    :param members: its servers; what anybody else has there is lost to them
+    """
+    plain = _make_plain(tree, cache, host)
+    others = masks.unite(
+        find_sold(plain, one, cache)
+        for uuid, one in tree.ours.items()
+        if uuid not in members
+    )
+    taken = plain.foreign | plain.exclusive | plain.locked | others
+    region = find_regions(plain, cache, host).burst
+    return bursts.find_room(region & ~taken)
+
+
 def find_own(
     tree: groups.Tree, group: groups.Group, host: Host
 ) -> dict[schemata_mod.Cache, int]:
@@ -160,15 +241,17 @@ def plan(
     tree: groups.Tree,
     host: Host,
     *,
-    wanted: Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]],
+    sold: Mapping[str, Mapping[schemata_mod.Cache, int]],
+    whole: str = '',
 ) -> dict[str, schemata_mod.Schemata]:
-    """Give the masks that the default group and ours shall have.
+    """Give the masks of ways that nobody has for himself.
 
-    Of the others that have ways of their own only those of the other caches:
-    nobody but an arrangement of their own moves these.
+    Those of the default group, and those that groups of ours have in caches
+    where they have none of their own.
 
-    :param wanted: server -> cache -> ways, for servers whose ways are not
-        to be told from their groups (yet)
+    :param sold: server -> cache -> ways of its own, where these are not to
+        be told from its group (yet)
+    :param whole: server of which ``sold`` says all
     :return: group name -> schemata, of caches only
     """
     result: dict[str, dict[schemata_mod.Cache, schemata_mod.Ways]] = {
@@ -178,19 +261,17 @@ def plan(
     # Where there is bandwidth alone, there are no ways to lay out.
     for cache in list_caches(tree):
         plain = _make_plain(tree, cache, host)
-        sold = _list_sold(plain, tree, cache, wanted)
+        own = _list_sold(plain, tree, cache, sold, whole)
+        regions = find_regions(plain, cache, host)
         domain = dataclasses.replace(
             plain,
             default=plain.default | host.shared.get(cache, 0),
-            sold=masks.unite(sold.values()),
+            sold=regions.widen(masks.unite(own.values())),
         )
         default = domain.wanted_default
         result[groups.DEFAULT][cache] = schemata_mod.Ways(default)
         for uuid, one in tree.ours.items():
-            own = wanted.get(uuid, {}).get(cache)
-            if own is not None:
-                result[one.name][cache] = own
-            elif not sold[uuid]:
+            if not own[uuid]:
                 rest = default if _runs_on(one, cache, host) else domain.host
                 result[one.name][cache] = schemata_mod.Ways(rest)
     return {
@@ -203,16 +284,19 @@ def _list_sold(
     plain: masks.Domain,
     tree: groups.Tree,
     cache: schemata_mod.Cache,
-    wanted: Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]],
+    sold: Mapping[str, Mapping[schemata_mod.Cache, int]],
+    whole: str,
 ) -> dict[str, int]:
     """Give server -> the ways that it has for itself in a cache."""
-    nothing = schemata_mod.Ways(0)
-    return {
-        uuid: wanted[uuid].get(cache, nothing).mask
-        if uuid in wanted
-        else find_sold(plain, one, cache)
+    found = {
+        uuid: find_sold(plain, one, cache)
         for uuid, one in tree.ours.items()
+        if uuid != whole
     }
+    if whole:
+        found[whole] = 0
+    told = {uuid: own[cache] for uuid, own in sold.items() if cache in own}
+    return {**found, **told}
 
 
 def _runs_on(

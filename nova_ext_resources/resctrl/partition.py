@@ -22,11 +22,13 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources.resctrl import bursts
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import members
+from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import processes
 from nova_ext_resources.resctrl import schemata as schemata_mod
 from nova_ext_resources.resctrl import topology
@@ -42,14 +44,22 @@ class Partition:
     """
 
     def __init__(
-        self, files: files_mod.FileSystem, cpu_path: str, reserved_ways: int
+        self,
+        files: files_mod.FileSystem,
+        cpu_path: str,
+        reserved_ways: int,
+        sizes: pools.Sizes | None = None,
     ) -> None:
         self._files = files
         self._cpu_path = cpu_path
         self._groups = groups.Groups(files)
         # Both are read and changed while the lock of the mount is held.
         self._tree: groups.Tree | None = None
-        self.host = layout.Host(cpus={}, reserved_ways=reserved_ways)
+        self.host = layout.Host(
+            cpus={},
+            reserved_ways=reserved_ways,
+            sizes=sizes or pools.Sizes(),
+        )
 
     def look(self) -> groups.Tree:
         """Read everything that is there."""
@@ -102,6 +112,11 @@ class Partition:
             )
 
     @property
+    def known(self) -> groups.Tree | None:
+        """What was seen last, for whoever does not hold the lock."""
+        return self._tree
+
+    @property
     def tree(self) -> groups.Tree:
         assert self._tree is not None, 'the lock of the mount is held'
         return self._tree
@@ -110,27 +125,27 @@ class Partition:
         self,
         consumer_uuid: str,
         *,
-        ways: Mapping[schemata_mod.Cache, schemata_mod.Ways],
-        limits: Mapping[int, int],
+        wanted: layout.Wanted,
         cpus: frozenset[int],
         server: processes.Server | None = None,
+        others: Mapping[str, layout.Wanted] | None = None,
     ) -> None:
         """Give a server its ways, bandwidth, CPUs or threads; again is once.
 
         A group that was not there before is removed again when it fails.
 
-        :param ways: its own, by cache
-        :param limits: last-level cache -> bandwidth in the kernel's unit
         :param server: whose threads go into the group; None: it has CPUs,
             and no thread is in it wherever it runs
+        :param others: what other servers shall have then of what can be
+            moved; nothing else of theirs changes
         """
         group = self.tree.ours.get(consumer_uuid)
         if group is not None:
-            return self._fill(group, ways, limits, cpus, server)
+            return self._fill(group, wanted, others or {}, cpus, server)
         group = self._groups.make(consumer_uuid)
         self._tree = self.tree.with_group(group)
         try:
-            self._fill(group, ways, limits, cpus, server)
+            self._fill(group, wanted, others or {}, cpus, server)
         except errors.ResctrlError:
             self._undo(consumer_uuid)
             raise
@@ -138,8 +153,8 @@ class Partition:
     def _fill(
         self,
         group: groups.Group,
-        ways: Mapping[schemata_mod.Cache, schemata_mod.Ways],
-        limits: Mapping[int, int],
+        wanted: layout.Wanted,
+        others: Mapping[str, layout.Wanted],
         cpus: frozenset[int],
         server: processes.Server | None,
     ) -> None:
@@ -151,23 +166,101 @@ class Partition:
         uuid = group.consumer_uuid
         is_new = not group.schemata
         tree = self.tree.with_group(dataclasses.replace(group, cpus=cpus))
-        had = layout.find_own(self.tree, group, self.host)
-        both = {
-            cache: schemata_mod.Ways(own.mask | had.get(cache, 0))
-            for cache, own in ways.items()
-        }
-        self._write_others(
-            group.name,
-            layout.plan(tree, self.host, wanted={uuid: both}),
+        after = {**others, uuid: wanted}
+        self._narrow(tree, after, whole=uuid)
+        # What is in a new group does not matter yet: nothing runs in it.
+        self._shift(others if is_new else after)
+        final = self._plan(tree, after, whole=uuid)
+        group = self._groups.write_schemata(
+            self.tree.groups[group.name],
+            schemata_mod.merge(
+                [
+                    final[group.name],
+                    wanted.make_schemata(tree.default.schemata),
+                ]
+            ),
         )
-        final = layout.plan(tree, self.host, wanted={uuid: ways})
-        wanted = dict(final[group.name])
-        if limits:
-            wanted[schemata_mod.BANDWIDTH] = limits
-        group = self._groups.write_schemata(group, wanted)
         group = self._move(group, cpus, server, is_new=is_new)
         self._tree = self.tree.with_group(group)
-        self._write_others(group.name, final)
+        self._widen(others, final)
+
+    def rearrange(self, others: Mapping[str, layout.Wanted]) -> None:
+        """Move what can be moved between servers that run."""
+        tree = self.tree
+        if others:
+            self._narrow(tree, others)
+            self._shift(others)
+        self._widen(others, self._plan(tree, others))
+
+    def _plan(
+        self,
+        tree: groups.Tree,
+        after: Mapping[str, layout.Wanted],
+        *,
+        whole: str = '',
+    ) -> dict[str, schemata_mod.Schemata]:
+        sold = {uuid: one.masks for uuid, one in after.items()}
+        return layout.plan(tree, self.host, sold=sold, whole=whole)
+
+    def _narrow(
+        self,
+        tree: groups.Tree,
+        after: Mapping[str, layout.Wanted],
+        *,
+        whole: str = '',
+    ) -> None:
+        """Take from all others what is sold now, or then."""
+        sold = {}
+        for uuid, one in after.items():
+            group = self.tree.ours.get(uuid)
+            had = layout.find_own(self.tree, group, self.host) if group else {}
+            sold[uuid] = {
+                cache: mask | had.get(cache, 0)
+                for cache, mask in {**had, **one.masks}.items()
+            }
+        plan = layout.plan(tree, self.host, sold=sold, whole=whole)
+        plan.pop(groups.make_name(whole), None)
+        self._write_rest(plan)
+        for uuid, one in after.items():
+            if uuid != whole:
+                self._limit(uuid, one, is_less=True)
+
+    def _shift(self, after: Mapping[str, layout.Wanted]) -> None:
+        """Bring ways from one server to another, so that none overlap."""
+        before = {
+            uuid: layout.find_own(self.tree, group, self.host)
+            for uuid, group in self.tree.ours.items()
+            if uuid in after
+        }
+        masks = {uuid: one.masks for uuid, one in after.items()}
+        known = self.tree.default.schemata
+        for uuid, step in bursts.list_steps(before, masks):
+            ways = {cache: after[uuid].ways[cache] for cache in step}
+            self._write(
+                groups.make_name(uuid), schemata_mod.make_values(known, ways)
+            )
+
+    def _widen(
+        self,
+        others: Mapping[str, layout.Wanted],
+        plan: Mapping[str, schemata_mod.Schemata],
+    ) -> None:
+        for uuid, one in others.items():
+            self._limit(uuid, one, is_less=False)
+        self._write_rest(plan)
+
+    def _limit(
+        self, uuid: str, wanted: layout.Wanted, *, is_less: bool
+    ) -> None:
+        """Lower or raise the bandwidth of a server."""
+        group = self.tree.ours[uuid]
+        now = group.schemata.get(schemata_mod.BANDWIDTH, {})
+        limits = {
+            number: limit
+            for number, limit in wanted.limits.items()
+            if (limit < now.get(number, limit)) == is_less
+        }
+        self._write(group.name, {schemata_mod.BANDWIDTH: limits})
 
     def _move(
         self,
@@ -189,17 +282,17 @@ class Partition:
             members.settle(self._groups, group.name, processes.Nobody())
         return group
 
-    def _write_others(
-        self, name: str, plan: dict[str, schemata_mod.Schemata]
-    ) -> None:
-        tree = self.tree
-        for other, wanted in plan.items():
-            if other != name:
-                group = tree.groups.get(other, tree.default)
-                after = self._groups.write_schemata(group, wanted)
-                self._tree = self.tree.with_group(after)
-                if other == groups.DEFAULT:
-                    self._remember_shared(group, after)
+    def _write_rest(self, plan: Mapping[str, schemata_mod.Schemata]) -> None:
+        for name, wanted in plan.items():
+            before = self.tree.default
+            self._write(name, wanted)
+            if name == groups.DEFAULT:
+                self._remember_shared(before, self.tree.default)
+
+    def _write(self, name: str, wanted: schemata_mod.Schemata) -> None:
+        group = self.tree.groups.get(name, self.tree.default)
+        after = self._groups.write_schemata(group, wanted)
+        self._tree = self.tree.with_group(after)
 
     def _remember_shared(
         self, before: groups.Group, after: groups.Group
@@ -219,12 +312,20 @@ class Partition:
         }
         self.host = dataclasses.replace(self.host, shared=taken)
 
-    def remove(self, consumer_uuid: str) -> None:
+    def remove(
+        self,
+        consumer_uuid: str,
+        *,
+        others: Mapping[str, layout.Wanted] | None = None,
+    ) -> None:
+        """Take a server's group away; none is a success.
+
+        :param others: see :meth:`put`
+        """
         name = groups.make_name(consumer_uuid)
         self._groups.remove(name)
         self._tree = self.tree.without(name)
-        plan = layout.plan(self._tree, self.host, wanted={})
-        self._write_others(name, plan)
+        self.rearrange(others or {})
 
     def _undo(self, consumer_uuid: str) -> None:
         """Clean up after a failure, which matters more than this one."""

@@ -44,6 +44,14 @@ class Regions:
     def together(self) -> int:
         return self.burst | self.shared
 
+    def widen(self, sold: int) -> int:
+        """Add what is kept from everybody else once some of it is sold.
+
+        Burst ways that no server of the pool uses now are theirs all the
+        same; without any such server everybody uses them.
+        """
+        return sold | self.burst if sold & self.burst else sold
+
 
 def find_regions(plain: masks.Domain, sizes: Sizes) -> Regions:
     """Place the pools.

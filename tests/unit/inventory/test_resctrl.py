@@ -139,6 +139,46 @@ class SkylakeTest(ResctrlTestCase):
         self.assertIn('/nowhere/resctrl', str(err))
 
 
+class BurstTest(ResctrlTestCase):
+    def find_burst(self, **values: Any) -> Any:
+        return self.find(**values)['L3_0'].inventories[rdt.BURST]
+
+    def test_the_pool_is_sold_apart_from_the_other_ways(self) -> None:
+        found = self.find(burst_ways=4)['L3_0']
+
+        given = found.inventories[rdt.BURST]
+        self.assertEqual(
+            (4, 0, 1), (given.total, given.reserved, given.min_unit)
+        )
+        self.assertEqual({'free': '1f0'}, found.units[WAYS])
+        self.assertEqual(CLOS, found.implied[rdt.BURST])
+
+    def test_without_the_option_there_is_none(self) -> None:
+        self.assertNotIn(rdt.BURST, self.find()['L3_0'].inventories)
+
+    def test_what_others_hold_of_it_is_reserved(self) -> None:
+        self.kernel.add_group('db', 'L3:0=2;1=400\n')
+
+        # One way on the other side of it is of no use to a run.
+        self.assertEqual(2, self.find_burst(burst_ways=4).reserved)
+
+    def test_pools_that_do_not_fit_are_told(self) -> None:
+        plugin = self.make_plugin(burst_ways=10)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('burst_ways is 10, and 9 ways in a row', str(err))
+        self.assertIn('L3_0', str(err))
+
+    def test_a_pool_of_fewer_ways_than_the_cpu_gives_is_told(self) -> None:
+        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        plugin = self.make_plugin(burst_ways=1)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('fewer than 2 ways', str(err))
+
+
 class EpycTest(ResctrlTestCase):
     SHAPE = 'epyc16'
 

@@ -32,6 +32,6 @@ class LevelsTest(base.TestCase):
             ),
         )
 
-        plan = layout.plan(tree, layout.Host(cpus={}), wanted={})
+        plan = layout.plan(tree, layout.Host(cpus={}), sold={})
 
         self.assertEqual({'': {'L3': {0: 15}}}, plan)

@@ -13,6 +13,7 @@
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import partition
 from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.testing import resctrl
@@ -34,8 +35,9 @@ class PartitionTest(base.TestCase):
         with self.partition.changing():
             self.partition.put(
                 SERVER,
-                ways={schemata.Cache(3, 0): schemata.Ways(mask)},
-                limits={},
+                wanted=layout.Wanted(
+                    ways={schemata.Cache(3, 0): schemata.Ways(mask)}
+                ),
                 cpus=frozenset({1, 2}),
             )
 

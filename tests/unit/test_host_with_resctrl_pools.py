@@ -1,0 +1,536 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host whose servers share pools of ways, or of bandwidth."""
+
+import dataclasses
+import itertools
+import random
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import alarms
+from nova_ext_resources import exception
+from nova_ext_resources.plugins import base
+from nova_ext_resources import rdt
+from tests.unit import watching
+from tests.unit import with_resctrl
+
+A = uuidsentinel.a
+B = uuidsentinel.b
+C = uuidsentinel.c
+
+#: Each has a CPU of the first domain.
+CPUS = {A: frozenset({1}), B: frozenset({2}), C: frozenset({3})}
+
+
+class PoolsTestCase(with_resctrl.ResctrlHostTestCase):
+    OPTIONS: dict[str, int] = {}  # noqa: RUF012 - read only
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.make_resctrl_host(**self.OPTIONS)
+
+    def reopen(self) -> None:
+        """Restart the service."""
+        self.host.close()
+        self.host = self.make_resctrl_host(**self.OPTIONS)
+
+    def take(
+        self,
+        uuid: str,
+        resource_class: str,
+        amount: int,
+        most: int | None = None,
+        domain: int = 0,
+    ) -> None:
+        attributes = {'max': str(most)} if most else {}
+        self.start_with(
+            uuid,
+            {f'L3_{domain}': {resource_class: amount}},
+            cpus=CPUS[uuid],
+            attributes={resource_class: attributes} if attributes else None,
+        )
+
+    def heal(self) -> None:
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+
+    def get_own(self, uuid: str, control: str = 'L3') -> int:
+        return self.get_masks(f'nova-{uuid}', control)[0]
+
+    @property
+    def enforcer(self) -> base.Enforcer:
+        return self.host.enforcement._enforcers['resctrl']
+
+    def find_shares(self) -> dict[str, tuple[int, int, int]]:
+        return {
+            one.consumer_uuid: (one.minimum, one.amount, one.maximum)
+            for one in self.enforcer.list_shares()
+        }
+
+    def share(self, **amounts: int) -> None:
+        """Say what servers shall have, A to C."""
+        shares = {
+            one.consumer_uuid: one for one in self.enforcer.list_shares()
+        }
+        self.enforcer.set_shares(
+            [
+                dataclasses.replace(
+                    shares[getattr(uuidsentinel, name)], amount=amount
+                )
+                for name, amount in amounts.items()
+            ]
+        )
+
+
+class BurstTest(PoolsTestCase):
+    """Six of eleven ways are the pool's: 0x03f. The host keeps 0x600."""
+
+    OPTIONS = {'burst_ways': 6}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.watch = watching.Watch(self.machine, 0x600)
+        self.addCleanup(lambda: self.assertEqual([], self.watch.faults))
+
+    def burst(
+        self, uuid: str, amount: int = 2, most: int | None = None
+    ) -> None:
+        self.watch.least[uuid, '0'] = amount
+        self.take(uuid, rdt.BURST, amount, most)
+
+    def test_the_pool_is_sold_apart(self) -> None:
+        (found,) = {
+            one.name: one
+            for one in self.host.providers()
+            if one.name.endswith('L3_0')
+        }.values()
+
+        self.assertEqual(6, found.inventories[rdt.BURST].total)
+        self.assertEqual(3, found.inventories[rdt.WAYS].max_unit)
+        self.assertEqual(8, found.inventories[rdt.WAYS].reserved)
+
+    def test_the_only_server_has_the_whole_pool(self) -> None:
+        self.burst(A)
+
+        self.assertEqual(0x03F, self.get_own(A))
+        self.assertEqual(0x7C0, self.get_masks('')[0])
+        self.assertEqual(0x7FF, self.get_masks('')[1])
+        self.heal()
+
+    def test_nobody_has_more_than_its_flavor_says(self) -> None:
+        self.burst(A, 2, 3)
+
+        self.assertEqual(0x007, self.get_own(A))
+        # What of the pool nobody may use waits for the next server.
+        self.assertEqual(0x7C0, self.get_masks('')[0])
+        self.heal()
+
+    def test_who_comes_is_made_room_for(self) -> None:
+        self.burst(A)
+        self.burst(B, 3)
+
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
+        self.burst(C, 1)
+        self.assertEqual(
+            [0x003, 0x01C, 0x020], [self.get_own(one) for one in CPUS]
+        )
+        self.heal()
+
+    def test_who_goes_leaves_its_ways_to_the_others(self) -> None:
+        for one in CPUS:
+            self.burst(one)
+
+        self.host.release(B)
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(C)))
+        self.host.release(A)
+        self.assertEqual(0x03F, self.get_own(C))
+        self.host.release(C)
+
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+        self.heal()
+
+    def test_only_the_minimums_must_fit(self) -> None:
+        for one in CPUS:
+            self.burst(one)
+
+        self.host.release(A)
+        self.assertRaises(exception.CapacityExceeded, self.burst, A, 3)
+
+        self.assertEqual({B, C}, set(self.list_ours()))
+
+    def test_ways_for_one_alone_are_untouched_by_the_pool(self) -> None:
+        self.take(A, rdt.WAYS, 2)
+        before = self.get_own(A)
+
+        self.burst(B)
+        self.burst(C)
+        self.host.release(B)
+
+        self.assertEqual(before, self.get_own(A))
+        self.assertEqual(0x0C0, before)
+        self.heal()
+
+    def test_any_order_of_coming_and_going_keeps_what_was_sold(self) -> None:
+        for order in itertools.permutations(CPUS):
+            for one in CPUS:
+                self.burst(one)
+            for one in order:
+                self.host.release(one)
+                self.watch.least.pop((one, '0'))
+            self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+
+    def test_a_long_time_of_coming_and_going(self) -> None:
+        chance = random.Random(7)
+        for _ in range(60):
+            one = chance.choice(list(CPUS))
+            if one in self.host.entries:
+                self.watch.least.pop((one, '0'), None)
+                self.host.release(one)
+            else:
+                least = chance.randint(1, 2)
+                self.burst(one, least, chance.choice([None, least, 4]))
+            if len(self.host.entries) > 1 and chance.random() < 0.3:
+                self.enforcer.set_shares(
+                    [
+                        dataclasses.replace(share, amount=share.minimum)
+                        for share in self.enforcer.list_shares()
+                    ]
+                )
+        self.heal()
+
+    def test_after_a_restart_all_is_as_it_was(self) -> None:
+        self.burst(A)
+        self.burst(B, 3)
+        before = self.list_ours()
+
+        self.reopen()
+        self.host.reconcile([A, B])
+
+        self.assertEqual(before, self.list_ours())
+        self.assertEqual((), self.host.problems)
+
+    def test_a_mask_outside_of_the_pool_is_put_right(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        for mask in (0x001, 0x0FF, 0x7FF, 0x03F):
+            self.kernel.write(f'nova-{A}/schemata', f'L3:0={mask:x}\n')
+            self.watch.faults.clear()
+
+            self.heal()
+
+            self.watch.faults.clear()
+            self.assertEqual(
+                {0x007, 0x038}, {self.get_own(A), self.get_own(B)}
+            )
+
+    def test_a_division_that_is_allowed_is_left_alone(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.kernel.write(f'nova-{A}/schemata', 'L3:0=3\n')
+        self.kernel.write(f'nova-{B}/schemata', 'L3:0=3c\n')
+
+        self.heal()
+
+        self.assertEqual((0x3, 0x3C), (self.get_own(A), self.get_own(B)))
+
+    def test_others_in_the_pool_make_it_smaller(self) -> None:
+        self.burst(A)
+        self.watch.least.clear()
+        self.kernel.add_group('db', 'L3:0=3;1=400\n')
+
+        self.heal()
+
+        self.watch.faults.clear()
+        self.assertEqual(0x03C, self.get_own(A))
+        self.kernel.remove_group('db')
+        self.burst(B)
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
+
+    def test_a_pool_that_others_have_is_an_alarm(self) -> None:
+        self.burst(A)
+        self.kernel.add_group('db', 'L3:0=3e;1=400\n')
+
+        self.host.heal()
+
+        (problem,) = self.host.problems
+        self.assertEqual(alarms.NOT_IN_FORCE, problem.alarm)
+        self.assertIn('something else on the host', str(problem))
+        self.kernel.remove_group('db')
+        self.heal()
+        self.watch.faults.clear()
+
+    def test_whatever_fails_sold_ways_stay_with_who_bought_them(self) -> None:
+        self.burst(A)
+        self.burst(B, 3)
+        for error in ('EIO', 'EINVAL', 'ENOSPC'):
+            for number in range(20):
+                with self.subTest(number=number, error=error):
+                    self.check_failure_at(number, error)
+
+    def check_failure_at(self, number: int, error: str) -> None:
+        self.kernel.fail(skip=number, error=error)
+        try:
+            self.take(C, rdt.BURST, 1)
+        except exception.ExtResourcesError:
+            self.assertNotEqual('applied', self.read_rows().get(C))
+        self.kernel.stop_failing()
+        self.host.release(C)
+        self.heal()
+        self.assertEqual({A, B}, set(self.list_ours()))
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
+        self.assertEqual([], self.watch.faults)
+
+    def test_a_release_that_fails_anywhere_is_finished_later(self) -> None:
+        for number in range(12):
+            for one in CPUS:
+                if one not in self.host.entries:
+                    self.burst(one)
+            self.watch.least.pop((B, '0'))
+            self.kernel.fail(skip=number, error='EIO')
+            try:
+                self.host.release(B)
+            except exception.EnforcementFailed:
+                self.kernel.stop_failing()
+                self.host.heal()
+            self.kernel.stop_failing()
+            self.assertEqual({A, C}, set(self.list_ours()))
+            self.assertEqual(
+                {0x007, 0x038}, {self.get_own(A), self.get_own(C)}
+            )
+            self.heal()
+
+    def test_a_host_without_the_pool_any_more_says_so(self) -> None:
+        self.burst(A)
+        self.host.close()
+        self.host = self.make_resctrl_host(burst_ways=0)
+
+        self.host.reconcile([A])
+
+        (problem,) = self.host.problems
+        self.assertIn('burst_ways', str(problem))
+        self.watch.faults.clear()
+
+    # -- fine tuning ---------------------------------------------------
+
+    def test_what_may_be_moved_is_told(self) -> None:
+        self.burst(A, 2, 5)
+        self.burst(B, 1)
+
+        self.assertEqual({A: (2, 4, 5), B: (1, 2, 6)}, self.find_shares())
+
+    def test_ways_are_moved_from_one_to_another(self) -> None:
+        self.burst(A)
+        self.burst(B, 1)
+
+        self.share(a=5, b=1)
+
+        self.assertEqual((0x01F, 0x020), (self.get_own(A), self.get_own(B)))
+        self.heal()
+        self.assertEqual({A: (2, 5, 6), B: (1, 1, 6)}, self.find_shares())
+        self.share(a=2, b=4)
+        self.assertEqual((0x003, 0x03C), (self.get_own(A), self.get_own(B)))
+
+    def test_saying_it_again_changes_nothing(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.share(a=4, b=2)
+        self.kernel.forget_operations()
+
+        self.share(a=4, b=2)
+
+        changes = {one for one, _ in self.kernel.list_operations()}
+        self.assertEqual({'lock'}, changes - {'read'})
+
+    def test_what_was_said_stays_when_a_server_is_applied_again(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.share(a=4, b=2)
+
+        self.host.apply(A)
+
+        self.assertEqual((0x00F, 0x030), (self.get_own(A), self.get_own(B)))
+
+    def test_what_was_said_is_forgotten_with_the_servers(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.share(a=4, b=2)
+
+        self.burst(C)
+        self.host.release(C)
+
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
+
+    def test_impossible_shares_are_refused_whole(self) -> None:
+        self.burst(A, 2, 4)
+        self.burst(B)
+        before = self.list_ours()
+        for amounts in (
+            {'a': 1, 'b': 2},
+            {'a': 5, 'b': 1},
+            {'a': 4, 'b': 3},
+            {'a': 4},
+        ):
+            with self.subTest(amounts=amounts):
+                self.assertRaises(
+                    exception.EnforcementFailed, self.share, **amounts
+                )
+                self.assertEqual(before, self.list_ours())
+
+    def test_a_share_of_somebody_without_any_is_refused(self) -> None:
+        self.burst(A)
+        (share,) = self.enforcer.list_shares()
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.enforcer.set_shares,
+            [dataclasses.replace(share, consumer_uuid=B)],
+        )
+
+        self.assertIn('has nothing of it', str(err))
+
+    def test_a_failed_move_is_told_and_breaks_nothing(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        for number in range(6):
+            self.kernel.fail(skip=number, error='EIO')
+            try:
+                self.share(a=4, b=2)
+            except exception.EnforcementFailed:
+                self.kernel.stop_failing()
+                self.heal()
+            self.kernel.stop_failing()
+            self.share(a=2, b=4)
+            self.assertEqual(
+                (0x003, 0x03C), (self.get_own(A), self.get_own(B))
+            )
+
+
+class SparseBurstTest(PoolsTestCase):
+    SHAPE = 'epyc16'
+    OPTIONS = {'burst_ways': 6}  # noqa: RUF012
+
+    def test_the_default_group_keeps_all_but_the_pool(self) -> None:
+        self.take(A, rdt.BURST, 2)
+
+        self.assertEqual(0x003F, self.get_own(A))
+        self.assertEqual(0xFFC0, self.get_masks('')[0])
+        self.heal()
+
+
+class BandwidthTest(PoolsTestCase):
+    def limit(self, uuid: str, amount: int, most: int | None = None) -> None:
+        self.take(uuid, rdt.PERCENT, amount, most)
+
+    def test_without_a_maximum_the_amount_is_the_limit(self) -> None:
+        self.limit(A, 30)
+        self.limit(B, 20)
+
+        self.assertEqual(30, self.get_own(A, 'MB'))
+        self.assertEqual(
+            {A: (30, 30, 30), B: (20, 20, 20)}, self.find_shares()
+        )
+        self.heal()
+
+    def test_more_is_had_while_it_is_free(self) -> None:
+        self.limit(A, 20, 95)
+
+        self.assertEqual(90, self.get_own(A, 'MB'))
+        self.heal()
+
+    def test_who_comes_is_made_room_for(self) -> None:
+        self.limit(A, 20, 100)
+        self.limit(B, 40, 60)
+        self.limit(C, 10)
+
+        self.assertEqual(
+            [40, 50, 10], [self.get_own(one, 'MB') for one in CPUS]
+        )
+        self.heal()
+        self.host.release(B)
+        self.assertEqual([90, 10], [self.get_own(one, 'MB') for one in (A, C)])
+
+    def test_a_limit_outside_of_its_bounds_is_put_right(self) -> None:
+        self.limit(A, 20, 60)
+        for value in (10, 70, 100):
+            self.kernel.write(f'nova-{A}/schemata', f'MB:0={value}\n')
+
+            self.heal()
+
+            self.assertEqual(60, self.get_own(A, 'MB'))
+
+    def test_a_limit_within_its_bounds_is_left_alone(self) -> None:
+        self.limit(A, 20, 60)
+        self.kernel.write(f'nova-{A}/schemata', 'MB:0=30\n')
+
+        self.heal()
+
+        self.assertEqual(30, self.get_own(A, 'MB'))
+
+    def test_bandwidth_is_moved_in_steps_of_the_hardware(self) -> None:
+        self.limit(A, 20, 100)
+        self.limit(B, 20, 100)
+
+        self.share(a=75, b=20)
+
+        self.assertEqual([70, 20], [self.get_own(one, 'MB') for one in (A, B)])
+        self.heal()
+
+    def test_ways_and_bandwidth_of_a_pool_come_together(self) -> None:
+        self.host.close()
+        self.host = self.make_resctrl_host(burst_ways=6)
+
+        self.start_with(
+            A, {'L3_0': {rdt.BURST: 2, rdt.PERCENT: 20}}, cpus=CPUS[A]
+        )
+
+        self.assertEqual(0x03F, self.get_own(A))
+        self.assertEqual(20, self.get_own(A, 'MB'))
+        self.assertEqual(2, len(self.find_all()))
+
+    def find_all(self) -> list[str]:
+        return [one.resource_class for one in self.enforcer.list_shares()]
+
+
+class AbsoluteBandwidthTest(PoolsTestCase):
+    """AMD counts in eighths of GB/s."""
+
+    SHAPE = 'epyc16'
+    OPTIONS = {'memory_bandwidth': 40000}  # noqa: RUF012
+
+    def test_more_is_had_while_it_is_free(self) -> None:
+        self.take(A, rdt.MBPS, 1000, 30000)
+
+        self.assertEqual(240, self.get_own(A, 'MB'))
+        self.take(B, rdt.MBPS, 20000, 30000)
+        self.assertEqual(
+            (84, 236),
+            tuple(self.get_own(one, 'MB') for one in (A, B)),
+        )
+        self.heal()
+
+
+class MegabytesTest(PoolsTestCase):
+    """The kernel counts in MB/s."""
+
+    SHAPE = 'mbps'
+    OPTIONS = {'memory_bandwidth': 60000}  # noqa: RUF012
+
+    def test_more_is_had_while_it_is_free(self) -> None:
+        self.take(A, rdt.MBPS, 1005, 2000)
+        self.take(B, rdt.MBPS, 50000, 60000)
+
+        self.assertEqual(2000, self.get_own(A, 'MB'))
+        self.assertEqual(58000, self.get_own(B, 'MB'))
+        self.heal()

@@ -1,0 +1,69 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Looks at a modelled kernel after every single change."""
+
+import itertools
+from typing import Any
+
+from nova_ext_resources.testing import resctrl
+
+_CHANGES = ('write', 'assign', 'mkdir', 'rmdir')
+
+
+class Watch:
+    """Finds out whether sold ways are anybody else's at any moment.
+
+    A group that leaves out the host's own ways has all its ways for itself:
+    no other that anything runs in may fill them.
+
+    :ivar faults: what was seen
+    :ivar least: (server, domain) -> how many ways it must have
+    """
+
+    def __init__(
+        self, machine: resctrl.ResctrlFixture, host_ways: int
+    ) -> None:
+        self._kernel = machine.kernel
+        self._host_ways = host_ways
+        self.faults: list[str] = []
+        self.least: dict[tuple[str, str], int] = {}
+        for name in _CHANGES:
+            if hasattr(machine.file_system, name):
+                self._wrap(machine.file_system, name)
+
+    def _wrap(self, files: Any, name: str) -> None:
+        change = getattr(files, name)
+
+        def change_and_look(path: str, *arguments: Any) -> None:
+            try:
+                change(path, *arguments)
+            finally:
+                self._look(f'{name} {path} {arguments}')
+
+        setattr(files, name, change_and_look)
+
+    def _look(self, what: str) -> None:
+        groups = {
+            name: group
+            for name, group in self._kernel.list_groups().items()
+            if not name or group['cpus'] or group['tasks']
+        }
+        for (a, one), (b, other) in itertools.combinations(groups.items(), 2):
+            for domain, mask in one['values']['L3'].items():
+                both = mask & other['values']['L3'][domain]
+                if both and not both & self._host_ways:
+                    self.faults.append(f'{what}: {a} and {b} have {both:x}')
+        for (uuid, domain), least in self.least.items():
+            group = groups.get(f'nova-{uuid}')
+            if group and group['values']['L3'][domain].bit_count() < least:
+                self.faults.append(f'{what}: {uuid} has too few ways')
