@@ -23,6 +23,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import share
 from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
 
@@ -213,6 +214,32 @@ class Enforcement:
                 with self._translated(name, consumer_uuid):
                     self._enforcers[name].release(entry)
 
+    def list_shares(self) -> tuple[share.Share, ...]:
+        """Give what may be moved between servers while they run.
+
+        :raises EnforcementFailed: an enforcer cannot tell
+        """
+        return tuple(
+            one for name in self._enforcers for one in self._list_own(name)
+        )
+
+    def set_shares(self, shares: Sequence[share.Share]) -> None:
+        """Have each enforcer change those that are its own.
+
+        :param shares: all of one class of one provider
+        :raises EnforcementFailed: an enforcer has not done it
+        """
+        for name, enforcer in self._enforcers.items():
+            known = {_identify(one) for one in self._list_own(name)}
+            own = [one for one in shares if _identify(one) in known]
+            if own:
+                with self._translated(name):
+                    enforcer.set_shares(own)
+
+    def _list_own(self, name: str) -> tuple[share.Share, ...]:
+        with self._translated(name):
+            return self._enforcers[name].list_shares()
+
     def list_applied(
         self,
     ) -> tuple[dict[str, frozenset[str]], list[alarms.Problem]]:
@@ -356,6 +383,10 @@ def _check_answer(
     held = [(one.rp_uuid, one.resource_class) for one in entry.assignments]
     if given != held:
         raise ValueError(f'it has put {given} into force instead of {held}')
+
+
+def _identify(one: share.Share) -> tuple[str, str, str]:
+    return one.consumer_uuid, one.rp_key, one.resource_class
 
 
 def _serves(enforcer: base.Enforcer, resource_class: str) -> bool:

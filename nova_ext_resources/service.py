@@ -32,9 +32,9 @@ from nova_ext_resources import health as health_mod
 from nova_ext_resources.handover import journal
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources import measuring
 from nova_ext_resources.metrics import families
 from nova_ext_resources.metrics import server as metrics_server
-from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
@@ -159,7 +159,7 @@ class HostService:
     :param state_path: folder of the ledger where no other is set
     :param on_deleted: called after providers were deleted from placement
     :param list_servers: tells of Nova's servers here, by uuid; asked in the
-        thread, and for metrics only
+        thread, and for metrics and monitoring only
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -195,10 +195,10 @@ class HostService:
             enforcers=options.enforcers,
             stale_after=_STALE_ROUNDS * options.refresh_interval + _STALE,
         )
-        #: Gives the last sweep of whoever measures; None: nobody does.
-        self.read_sweep: Callable[[], sample.Sweep | None] = lambda: None
-        #: Gives resource class -> changes of fine tuning since the start.
-        self.read_tuning: Callable[[], Mapping[str, int]] = lambda: {}
+        self.audit_path = os.path.join(
+            state_path, f'{make_file_name(host)}-tuning.jsonl'
+        )
+        self._measuring: measuring.Measuring | None = None
         self._list_servers = list_servers
         self._servers: Mapping[str, server_obj.ServerInfo] = {}
         self._metrics: metrics_server.MetricsServer | None = None
@@ -230,6 +230,13 @@ class HostService:
         :raises InvalidConfiguration: metrics cannot be listened for where
             the options say; nothing was started
         """
+        self._measuring = measuring.Measuring(
+            self.conf,
+            self.host,
+            self.health,
+            audit_path=self.audit_path,
+            list_uuids=lambda: tuple(self._servers),
+        )
         self._metrics = metrics_server.from_conf(
             self.conf, read=self.read_metrics, health=self.read_health
         )
@@ -250,6 +257,7 @@ class HostService:
         self._survive(lambda: self.host.reconcile(live))
         self.publisher.run_round()
         self.publisher.start()
+        self._measuring.start()
         if self._metrics is not None:
             self._metrics.start()
 
@@ -257,6 +265,8 @@ class HostService:
         """End the threads and close the ledger; what is in force stays."""
         if self._metrics is not None:
             self._metrics.stop()
+        if self._measuring is not None:
+            self._measuring.stop()
         self.publisher.stop()
         self.host.close()
 
@@ -299,7 +309,9 @@ class HostService:
         self.host.refresh()
         self._survive(self.host.heal)
         self.health.observe_host(self.host, failure=self._failure)
-        if self._metrics is not None:
+        if self._metrics is not None or (
+            self._measuring is not None and self._measuring.is_enabled
+        ):
             self._servers = self._ask_servers()
 
     def _ask_servers(self) -> Mapping[str, server_obj.ServerInfo]:
@@ -326,8 +338,8 @@ class HostService:
             view=self.host.view,
             entries=self.host.entries,
             servers=self._servers,
-            sweep=self.read_sweep(),
-            tuning_changes=self.read_tuning(),
+            sweep=self._measuring.latest if self._measuring else None,
+            tuning_changes=self._measuring.changes if self._measuring else {},
         )
 
     def _survive(self, heal: Callable[[], None]) -> None:

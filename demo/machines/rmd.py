@@ -42,9 +42,15 @@ class Machine:
     manager = 'RMD'
     loss = 'RMD is killed'
 
-    def __init__(self, host: str, folder: folders.Folder) -> None:
+    def __init__(
+        self,
+        host: str,
+        folder: folders.Folder,
+        hardware: base.Hardware = base.HARDWARE,
+    ) -> None:
         self.host = host
         self._folder = folder
+        self._hardware = hardware
         self._port = 0
         self._child = self._make_child()
 
@@ -86,7 +92,7 @@ class Machine:
         return {
             'ext_resources_rmd': {
                 'url': self.url,
-                'num_closids': str(base.HARDWARE.closids),
+                'num_closids': str(self._hardware.closids),
                 'timeout': '3',
             }
         }
@@ -193,7 +199,7 @@ class Machine:
                 f'--port={self._port}',
                 # RMD's database and the kernel's groups outlive a crash.
                 f'--database={self._folder.lib / self.name}.json',
-                *_list_arguments(),
+                *_list_arguments(self._hardware),
             ],
             folder=self._folder,
         )
@@ -212,8 +218,7 @@ class Machine:
             return False
 
 
-def _list_arguments() -> list[str]:
-    hardware = base.HARDWARE
+def _list_arguments(hardware: base.Hardware) -> list[str]:
     return [
         f'--sockets={hardware.sockets}',
         f'--cpus={hardware.cpus}',

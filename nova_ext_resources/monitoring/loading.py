@@ -48,8 +48,6 @@ def from_conf(
 ) -> loop.SweepLoop | None:
     """Make what monitors this host, None where that is switched off.
 
-    Where it is, what it has left behind is removed.
-
     :param list_entries: gives the ledger's, by server
     :param list_uuids: gives all servers of this host; asked when those that
         hold nothing are monitored too
@@ -60,13 +58,8 @@ def from_conf(
         monitoring_conf.GROUP.name.removeprefix(loader.GROUP_PREFIX),
         monitoring_conf.OPTS,
     )
-    resctrl = loader.register_opts(
-        conf,
-        resctrl_conf.GROUP.name.removeprefix(loader.GROUP_PREFIX),
-        resctrl_conf.OPTS,
-    )
+    resctrl = _register_resctrl(conf)
     if not options.enabled:
-        _clean(host, resctrl.path)
         return None
     is_all = options.servers == monitoring_conf.ALL
     sweeper = sweep.Sweeper(
@@ -87,7 +80,17 @@ def from_conf(
     )
 
 
-def _clean(host: str, path: str) -> None:
+def _register_resctrl(conf: cfg.ConfigOpts) -> cfg.ConfigOpts.GroupAttr:
+    return loader.register_opts(
+        conf,
+        resctrl_conf.GROUP.name.removeprefix(loader.GROUP_PREFIX),
+        resctrl_conf.OPTS,
+    )
+
+
+def clean(conf: cfg.ConfigOpts, host: str) -> None:
+    """Remove what monitoring has left behind that is switched off now."""
+    path = _register_resctrl(conf).path
     files = files_mod.RealFileSystem(path, timeout=_PATIENCE)
     try:
         mon_groups.MonGroups(files).remove_all()

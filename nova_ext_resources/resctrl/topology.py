@@ -75,6 +75,33 @@ def read_online(cpu_path: str) -> frozenset[int]:
         ) from err
 
 
+def read_sizes(cpu_path: str) -> dict[int, int]:
+    """Give last-level cache id -> its size in bytes, of those online.
+
+    :raises ResctrlError: it cannot be read
+    """
+    sizes: dict[int, int] = {}
+    for number, cpus in read_domains(cpu_path).items():
+        folder = os.path.join(cpu_path, f'cpu{min(cpus)}', 'cache')
+        try:
+            sizes[number] = _read_size(folder)
+        except (OSError, ValueError) as err:
+            raise errors.ResctrlFailed(
+                action=f'read the size of the caches in {folder}',
+                reason=str(err),
+            ) from err
+    return sizes
+
+
+def _read_size(folder: str) -> int:
+    for name in sorted(filter(_INDEX.fullmatch, os.listdir(folder))):
+        index = os.path.join(folder, name)
+        if _read(index, 'level') == str(L3):
+            # The kernel writes KiB, always (drivers/base/cacheinfo.c).
+            return int(_read(index, 'size').removesuffix('K')) << 10
+    raise ValueError(f'none is of level {L3}')
+
+
 def _read_caches(
     cpu_path: str, cpu: int, level: int
 ) -> Iterator[tuple[int, frozenset[int]]]:

@@ -35,6 +35,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources import extra_specs
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
 from nova_ext_resources import service
 from nova_ext_resources.virt import errors
@@ -77,6 +78,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             node=provider.Node(uuid=node_uuid, hypervisor_hostname=name),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             on_deleted=self._forget_providers,
+            list_servers=lambda: _describe_servers(host),
         )
 
     def _forget_providers(self) -> None:
@@ -321,7 +323,20 @@ def _explain(instance: Any) -> str:
 
 def _list_servers(host: str) -> list[str]:
     """Give the servers that Nova has on this host."""
-    found = objects.InstanceList.get_by_host(
-        nova_context.get_admin_context(), host, expected_attrs=[]
+    return [instance.uuid for instance in _read_servers(host, [])]
+
+
+def _describe_servers(host: str) -> dict[str, server.ServerInfo]:
+    """Give what labels of metrics say of each of them."""
+    return {
+        instance.uuid: server.ServerInfo(
+            flavor=instance.flavor.name, project_id=instance.project_id or ''
+        )
+        for instance in _read_servers(host, ['flavor'])
+    }
+
+
+def _read_servers(host: str, attributes: list[str]) -> Any:
+    return objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(), host, expected_attrs=attributes
     )
-    return [instance.uuid for instance in found]

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from collections.abc import Sequence
+import dataclasses
 import threading
 from typing import Any, ClassVar, cast
 
@@ -20,6 +22,7 @@ from nova_ext_resources import alarms
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import share
 from nova_ext_resources.plugins import base as plugins_base
 from nova_ext_resources.plugins import loader
 from nova_ext_resources import server_locks
@@ -48,6 +51,8 @@ class Recorder(plugins_base.Enforcer):
         self.bug: Exception | None = None
         self.answer: Any = 'as asked'
         self.applied: frozenset[str] | None = frozenset()
+        self.shares: tuple[share.Share, ...] = ()
+        self.was_set: list[share.Share] = []
 
     def act(self, what: str, entry: assignment.Entry | None = None) -> None:
         self.calls.append(f'{self.NAME} {what}')
@@ -80,6 +85,14 @@ class Recorder(plugins_base.Enforcer):
     def is_in_force(self, entry: assignment.Entry) -> bool:
         self.act('look', entry)
         return True
+
+    def list_shares(self) -> tuple[share.Share, ...]:
+        self.act('list shares')
+        return self.shares
+
+    def set_shares(self, shares: Sequence[share.Share]) -> None:
+        self.act('set shares')
+        self.was_set += shares
 
 
 class Ways(Recorder):
@@ -480,3 +493,45 @@ class ServerLocksTest(base.TestCase):
             pass
 
         self.assertEqual({}, self.locks._locks)
+
+
+class SharesTest(EnforcementTestCase):
+    """What enforcers may move between servers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mine = share.Share(
+            consumer_uuid='server',
+            rp_key='L3_0',
+            resource_class=WAYS,
+            minimum=1,
+            maximum=4,
+            amount=2,
+        )
+        self.ways.shares = (self.mine,)
+        self.seats.shares = (
+            dataclasses.replace(self.mine, resource_class=SEATS),
+        )
+
+    def test_those_of_all_enforcers_are_given(self) -> None:
+        self.assertEqual(
+            self.ways.shares + self.seats.shares,
+            self.enforcement.list_shares(),
+        )
+
+    def test_each_enforcer_is_told_of_its_own(self) -> None:
+        more = dataclasses.replace(self.mine, amount=3)
+
+        self.enforcement.set_shares([more])
+
+        self.assertEqual([more], self.ways.was_set)
+        self.assertEqual([], self.seats.was_set)
+
+    def test_a_bug_of_an_enforcer_has_its_name(self) -> None:
+        self.ways.bug = KeyError('L3_0')
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.list_shares
+        )
+
+        self.assertIn('Enforcer ways', str(err))

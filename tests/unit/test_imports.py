@@ -36,6 +36,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             'reservation',
             'server_locks',
             'service',
+            'measuring',
             'monitoring',
             'metrics',
             'health',

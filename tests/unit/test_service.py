@@ -24,7 +24,6 @@ from oslo_config import cfg
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
-from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.plugins import loader
@@ -573,19 +572,6 @@ class MetricsTest(HostServiceTestCase):
         )
 
         self.assertIn('[ext_resources_metrics] port = many', str(err))
-
-    def test_who_measures_and_tunes_is_asked_for_the_last(self) -> None:
-        made = self.start()
-        sweep = sample.Sweep(finished_at=1.0, duration=0.1)
-        made.read_sweep = lambda: sweep
-        made.read_tuning = lambda: {WAYS: 3}
-
-        self.assertIn(
-            'nova_ext_resources_tuning_changes_total'
-            f'{{resource_class="{WAYS}"}} 3.0',
-            self.ask('/metrics'),
-        )
-        self.assertIs(sweep, made.read_metrics().sweep)
 
 
 class MovedTest(base.TestCase):

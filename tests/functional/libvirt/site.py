@@ -27,7 +27,8 @@ from demo.cloud import cloud as clouds
 from demo.cloud import folder as folders
 from demo.cloud import settings as cloud_settings
 from demo import holdings
-from demo import simulator as simulators
+from demo.machines import base as machines
+from demo.machines import rmd
 from demo import tree
 from tests.functional.libvirt import daemon
 from tests.functional.libvirt import guest
@@ -91,12 +92,12 @@ class Site:
         self.image_id = self._upload()
         self.flavor_id = self._create_flavor()
 
-    def _start_rmd(self) -> simulators.Simulator:
-        made = simulators.Simulator(
+    def _start_rmd(self) -> rmd.Machine:
+        made = rmd.Machine(
             HOST,
-            folder=self.folder,
+            self.folder,
             # RMD numbers the CPUs of one cache from 0 on.
-            hardware=simulators.Hardware(sockets=1, cpus=self.cpu + 1),
+            machines.Hardware(sockets=1, cpus=self.cpu + 1),
         )
         self._stack.callback(made.stop)
         made.start()

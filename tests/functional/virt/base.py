@@ -99,6 +99,9 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     plugins = 'rmd'
     enforcers = 'rmd'
 
+    #: Appended to the configuration file of each host.
+    host_options = ''
+
     def setUp(self) -> None:
         # Nova's test base looks for its paste file in the source tree; a
         # wheel puts it below the prefix.
@@ -152,7 +155,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         rmd = self.useFixture(rmd_simulator.RmdSimulatorFixture(**settings))
         self.rmds[host] = rmd
         path = self.folder / f'{host}.conf'
-        path.write_text(_HOST_CONF.format(url=rmd.url))
+        path.write_text(_HOST_CONF.format(url=rmd.url) + self.host_options)
         service = self._start_compute(host)
         self.addCleanup(service.driver._ext.stop)
         self.publish(service)

@@ -73,7 +73,8 @@ class LoadingTest(base.TestCase):
     def test_hosts_without_resctrl_are_left_in_peace(self) -> None:
         self.conf.set_override('path', '/no/such', 'ext_resources_resctrl')
 
-        self.assertIsNone(self.load())
+        loading.clean(self.conf, 'host1')
+
         self.assertEqual('', self.logger.output)
 
     def test_what_was_left_is_removed_where_it_is_switched_off(self) -> None:
@@ -82,7 +83,7 @@ class LoadingTest(base.TestCase):
         os.makedirs(left)
         os.makedirs(others)
 
-        self.load()
+        loading.clean(self.conf, 'host1')
 
         self.assertFalse(os.path.exists(left))
         self.assertTrue(os.path.exists(others))
@@ -91,7 +92,8 @@ class LoadingTest(base.TestCase):
         # A folder with something in it, which resctrl would not have.
         self.write(f'mon_groups/nova-{SERVER}/x/y', '')
 
-        self.assertIsNone(self.load())
+        loading.clean(self.conf, 'host1')
+
         self.assertIn('are left', self.logger.output)
 
     def test_a_host_is_swept_as_the_options_say(self) -> None:

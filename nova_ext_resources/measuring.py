@@ -1,0 +1,156 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Measures the servers of a host, and tunes them by what is measured."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import resctrl as resctrl_conf
+from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources import exception
+from nova_ext_resources import health as health_mod
+from nova_ext_resources import host as host_mod
+from nova_ext_resources.monitoring import loading
+from nova_ext_resources.monitoring import loop as monitoring_loop
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources.plugins import loader
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import topology
+from nova_ext_resources.tuning import loop as tuning_loop
+from nova_ext_resources.tuning import readings
+from nova_ext_resources.tuning import target
+
+LOG = logging.getLogger(__name__)
+
+_RESCTRL = 'resctrl'
+
+
+class Measuring:
+    """One thread that sweeps, and tunes after each sweep.
+
+    Both are off unless the options say otherwise, and nothing is running
+    then.
+
+    :param audit_path: file of what tuning has done, where the options name
+        none
+    :param list_uuids: gives the servers of this host, whatever they hold
+    :raises InvalidConfiguration: an option cannot be used, or it shall tune
+        what is not measured
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: host_mod.HostResources,
+        health: health_mod.Health,
+        *,
+        audit_path: str,
+        list_uuids: Callable[[], Iterable[str]],
+    ) -> None:
+        self._host = host
+        self._health = health
+        self._sweeps: monitoring_loop.SweepLoop | None = loading.from_conf(
+            conf,
+            host.host,
+            list_entries=lambda: host.entries,
+            list_uuids=list_uuids,
+            on_sweep=self._tune,
+        )
+        if self._sweeps is None and _uses_resctrl(conf):
+            # Other hosts may have none, and are left in peace.
+            loading.clean(conf, host.host)
+        self._tuner = _make_tuner(conf, host, audit_path)
+        if self._tuner is not None and self._sweeps is None:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources_tuning] enabled',
+                value=True,
+                reason='it decides on what monitoring measures, which is '
+                'off; set [ext_resources_monitoring] enabled = True too',
+            )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything is measured."""
+        return self._sweeps is not None
+
+    @property
+    def latest(self) -> sample.Sweep | None:
+        """What was measured last; None where nothing is."""
+        return self._sweeps.latest if self._sweeps else None
+
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """Resource class -> changes that tuning has made since the start."""
+        return self._tuner.changes if self._tuner else {}
+
+    def start(self) -> None:
+        if self._sweeps is not None:
+            self._sweeps.start()
+
+    def stop(self) -> None:
+        if self._sweeps is not None:
+            self._sweeps.stop()
+
+    def _tune(self, sweep: sample.Sweep) -> None:
+        self._health.observe_sweep(sweep)
+        if self._tuner is None:
+            return
+        cpus = {
+            uuid: len(entry.cpus)
+            for uuid, entry in self._host.entries.items()
+            if entry.cpus
+        }
+        self._tuner.run_once(readings.list_readings(sweep, cpus))
+        self._health.observe_tuning(self._tuner.problems)
+
+
+def _uses_resctrl(conf: cfg.ConfigOpts) -> bool:
+    options = conf.ext_resources
+    return _RESCTRL in {*options.inventory_providers, *options.enforcers}
+
+
+def _make_tuner(
+    conf: cfg.ConfigOpts, host: host_mod.HostResources, audit_path: str
+) -> tuning_loop.Tuner | None:
+    _register(conf, tuning_conf.GROUP.name, tuning_conf.OPTS)
+    resctrl = _register(conf, resctrl_conf.GROUP.name, resctrl_conf.OPTS)
+    is_enabled = conf[tuning_conf.GROUP.name].enabled
+    made = target.Target(
+        host,
+        sizes=_read_sizes(host.host, resctrl.cpu_path) if is_enabled else {},
+        bandwidth=resctrl.memory_bandwidth,
+    )
+    return tuning_loop.from_conf(
+        conf, made, host=host.host, audit_path=audit_path
+    )
+
+
+def _register(
+    conf: cfg.ConfigOpts, group: str, options: tuple[cfg.Opt, ...]
+) -> cfg.ConfigOpts.GroupAttr:
+    name = group.removeprefix(loader.GROUP_PREFIX)
+    return loader.register_opts(conf, name, options)
+
+
+def _read_sizes(host: str, cpu_path: str) -> dict[int, int]:
+    """Give the sizes of the caches; without them ways are not tuned."""
+    try:
+        return topology.read_sizes(cpu_path)
+    except errors.ResctrlError as err:
+        LOG.debug(
+            'Host %(host)s: sizes of caches are not known: %(err)s',
+            {'host': host, 'err': err},
+        )
+        return {}

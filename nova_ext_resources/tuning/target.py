@@ -1,0 +1,132 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the tuner needs of a host, from where the host has it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources import rdt
+from nova_ext_resources.tuning import pressure
+
+#: What may be moved.
+_TUNABLE = frozenset({rdt.BURST, *rdt.BANDWIDTHS})
+
+
+class Enforcement(Protocol):
+    """Those who change what servers have."""
+
+    def list_shares(self) -> Sequence[share_obj.Share]:
+        """Give what may be moved."""
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        """Put all shares of one pool into force."""
+
+
+class Host(Protocol):
+    """The host whose servers are tuned."""
+
+    @property
+    def view(self) -> view_obj.HostView:
+        """What it has, and who has it."""
+
+    @property
+    def enforcement(self) -> Enforcement:
+        """Its enforcers."""
+
+
+class Target:
+    """A host as the tuner sees it.
+
+    :param sizes: cache id -> bytes
+    :param bandwidth: MB per second that the memory of each cache has; 0
+        when nobody knows
+    """
+
+    def __init__(
+        self, host: Host, *, sizes: Mapping[int, int], bandwidth: int
+    ) -> None:
+        self._host = host
+        self._sizes = sizes
+        self._bandwidth = bandwidth
+
+    def list_shares(self) -> Sequence[share_obj.Share]:
+        """Give what may be moved, as it is in force now."""
+        return self._host.enforcement.list_shares()
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        """Put all shares of one pool into force."""
+        self._host.enforcement.set_shares(shares)
+
+    def list_domains(self) -> Mapping[str, pressure.Domain]:
+        """Give the caches by the keys of their providers."""
+        return make_domains(
+            self._host.view, sizes=self._sizes, bandwidth=self._bandwidth
+        )
+
+
+def make_domains(
+    view: view_obj.HostView, *, sizes: Mapping[int, int], bandwidth: int
+) -> dict[str, pressure.Domain]:
+    """Give the caches of a host by the keys of their providers. Pure.
+
+    :param sizes: see :class:`Target`
+    :param bandwidth: see :class:`Target`
+    """
+    keys = {
+        rp_uuid: key
+        for rp_uuid, key in view.keys.items()
+        if key.startswith(rdt.L3_PREFIX)
+    }
+    return {
+        key: pressure.Domain(
+            capacities=dict(_list_capacities(view, rp_uuid)),
+            steps=dict(_list_steps(view, rp_uuid)),
+            way_bytes=_find_way(view, rp_uuid, sizes.get(_number(key))),
+            bandwidth_bytes=bandwidth * pressure.MEGABYTE or None,
+        )
+        for rp_uuid, key in keys.items()
+    }
+
+
+def _number(key: str) -> int:
+    return int(key.removeprefix(rdt.L3_PREFIX))
+
+
+def _list_capacities(
+    view: view_obj.HostView, rp_uuid: str
+) -> Iterable[tuple[str, int]]:
+    for name in _TUNABLE:
+        tracked = view.tracked.get((rp_uuid, name))
+        if tracked is not None and tracked.inventory is not None:
+            yield name, tracked.inventory.capacity
+
+
+def _list_steps(
+    view: view_obj.HostView, rp_uuid: str
+) -> Iterable[tuple[str, int]]:
+    for name in _TUNABLE:
+        tracked = view.tracked.get((rp_uuid, name))
+        if tracked is not None and tracked.inventory is not None:
+            yield name, tracked.inventory.step_size
+
+
+def _find_way(
+    view: view_obj.HostView, rp_uuid: str, size: int | None
+) -> float | None:
+    """Give the size of a way; None where it is not known."""
+    tracked = view.tracked.get((rp_uuid, rdt.WAYS))
+    if size is None or tracked is None or tracked.inventory is None:
+        return None
+    return size / tracked.inventory.total

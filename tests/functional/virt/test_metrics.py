@@ -1,0 +1,46 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of the metrics of a compute service."""
+
+import socket
+import urllib.request
+
+from tests.functional.virt import base
+
+
+class MetricsTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            self.port = free.getsockname()[1]
+        self.host_options = f'\n[ext_resources_metrics]\nport = {self.port}\n'
+        self.service = self.start_host('host1')
+
+    def test_a_server_shows_with_its_flavor_and_project(self) -> None:
+        flavor_id = self.make_pinned_flavor(4)
+        server = self.boot(flavor_id)
+        self.publish(self.service)
+
+        lines = [line for line in self.read() if server['id'] in line]
+
+        [ways] = [line for line in lines if 'CUSTOM_LLC_WAYS' in line]
+        flavor = self.api.get_flavor(flavor_id)['name']
+        self.assertIn(f'flavor="{flavor}"', ways)
+        self.assertIn(f'project="{server["tenant_id"]}"', ways)
+        self.assertTrue(ways.endswith(' 4.0'), ways)
+
+    def read(self) -> list[str]:
+        url = f'http://127.0.0.1:{self.port}/metrics'
+        with urllib.request.urlopen(url, timeout=10) as response:
+            text: str = response.read().decode()
+        return text.splitlines()
