@@ -102,10 +102,10 @@ class RealFileSystem:
         self._choose(system.assign, 'assign')(self._resolve(path), tids)
 
     def mkdir(self, path: str) -> None:
-        self._choose(os.mkdir, 'mkdir')(self._resolve(path))
+        self._choose(system.mkdir, 'mkdir')(self._resolve(path))
 
     def rmdir(self, path: str) -> None:
-        self._choose(os.rmdir, 'rmdir')(self._resolve(path))
+        self._choose(system.rmdir, 'rmdir')(self._resolve(path))
 
     def _choose(
         self, direct: Callable[..., None], name: str

@@ -22,7 +22,6 @@ oslo.privsep reads its own options, group
 """
 
 from collections.abc import Sequence
-import os
 
 from oslo_privsep import priv_context
 
@@ -38,23 +37,23 @@ context = priv_context.PrivContext(
 
 @context.entrypoint
 def write(path: str, text: str) -> None:
-    system.check(os.path.dirname(path))
-    system.write(path, text)
+    with system.checked(path) as (folder, name):
+        system.write(name, text, dir_fd=folder)
 
 
 @context.entrypoint
 def assign(path: str, tids: Sequence[int]) -> None:
-    system.check(os.path.dirname(path))
-    system.assign(path, tids)
+    with system.checked(path) as (folder, name):
+        system.assign(name, tids, dir_fd=folder)
 
 
 @context.entrypoint
 def mkdir(path: str) -> None:
-    system.check(os.path.dirname(path))
-    os.mkdir(path)
+    with system.checked(path) as (folder, name):
+        system.mkdir(name, dir_fd=folder)
 
 
 @context.entrypoint
 def rmdir(path: str) -> None:
-    system.check(os.path.dirname(path))
-    os.rmdir(path)
+    with system.checked(path) as (folder, name):
+        system.rmdir(name, dir_fd=folder)

@@ -10,18 +10,25 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The system calls of a write, and the check before a privileged one."""
+"""The system calls of a change, and the check before a privileged one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+import contextlib
 import errno
 import os
 
 MOUNTS = '/proc/self/mountinfo'
 
+#: Of folders that are groups. Whatever may make monitoring groups in one can
+#: use up what the hardware has of them.
+GROUP_MODE = 0o755
+
 _TYPE = 'resctrl'
 
+_NO_NAMES = frozenset({'', os.curdir, os.pardir})
 
-def write(path: str, text: str) -> None:
+
+def write(path: str, text: str, *, dir_fd: int | None = None) -> None:
     """Write by one system call, which is one command to the kernel.
 
     A buffered file would write when it is closed, where the kernel's
@@ -30,45 +37,89 @@ def write(path: str, text: str) -> None:
     :raises OSError: as the kernel gives it; EIO when it took a part only
     """
     data = text.encode()
-    handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with _writing(path, dir_fd) as handle:
         if os.write(handle, data) != len(data):
             raise OSError(errno.EIO, 'only a part was written')
-    finally:
-        os.close(handle)
 
 
-def assign(path: str, tids: Iterable[int]) -> None:
+def assign(
+    path: str, tids: Iterable[int], *, dir_fd: int | None = None
+) -> None:
     """Write the numbers of threads to a file ``tasks``, one per system call.
 
     Those that have ended are passed over. Later kernels take a list, and
     give up at the first thread of it that has ended.
 
-    :raises OSError: as the kernel gives it; some may have been moved
+    :raises OSError: as the kernel gives it, and some may have been moved;
+        EINVAL for numbers of no thread: to the kernel 0 is the writer
     """
-    handle = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        for tid in tids:
+    numbers = list(tids)
+    if any(tid < 1 for tid in numbers):
+        raise OSError(errno.EINVAL, f'{min(numbers)} is no thread')
+    with _writing(path, dir_fd) as handle:
+        for tid in numbers:
             try:
                 os.write(handle, b'%d\n' % tid)
             except ProcessLookupError:
                 continue
+
+
+def mkdir(path: str, *, dir_fd: int | None = None) -> None:
+    """Make a group.
+
+    The helper of oslo.privsep runs with a umask of 0.
+    """
+    os.mkdir(path, GROUP_MODE, dir_fd=dir_fd)
+
+
+def rmdir(path: str, *, dir_fd: int | None = None) -> None:
+    """Remove a group."""
+    os.rmdir(path, dir_fd=dir_fd)
+
+
+@contextlib.contextmanager
+def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield handle
     finally:
         os.close(handle)
 
 
-def check(folder: str, mounts: str = MOUNTS) -> None:
-    """Make sure that a folder lies in a mount of type resctrl.
+@contextlib.contextmanager
+def checked(path: str) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path, which must be of a mount of type resctrl.
 
-    :raises OSError: EPERM, it does not
+    The path is resolved here and never again: who named it may put a
+    symbolic link into it at any moment.
+
+    :return: the folder, and the last part of the path
+    :raises OSError: EPERM, it is not; or it cannot be opened
     """
-    device = os.stat(folder).st_dev
+    folder, name = os.path.split(path)
+    if name in _NO_NAMES:
+        raise OSError(errno.EPERM, f'{path} names nothing in a folder')
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        check(handle)
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def check(folder: int, mounts: str = MOUNTS) -> None:
+    """Make sure that an open folder is of a mount of type resctrl.
+
+    :raises OSError: EPERM, it is not
+    """
+    device = os.fstat(folder).st_dev
     with open(mounts, encoding='utf-8') as file:
         if f'{os.major(device)}:{os.minor(device)}' in _list_devices(
             file.read()
         ):
             return
-    raise OSError(errno.EPERM, f'{folder} is not in a mount of resctrl')
+    raise OSError(errno.EPERM, 'the folder is not in a mount of resctrl')
 
 
 def _list_devices(text: str) -> set[str]:

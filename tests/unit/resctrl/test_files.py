@@ -12,6 +12,7 @@
 
 import errno
 import os
+import stat
 import threading
 
 from nova_ext_resources.resctrl import errors
@@ -52,6 +53,25 @@ class RealFileSystemTest(base.TestCase):
         )
         self.files.rmdir('db')
         self.assertRaises(FileNotFoundError, self.files.rmdir, 'db')
+
+    def test_nobody_else_may_make_anything_in_a_group(self) -> None:
+        self.addCleanup(os.umask, os.umask(0))
+
+        self.files.mkdir('db')
+
+        mode = os.stat(os.path.join(self.root, 'db')).st_mode
+        self.assertEqual(0o755, stat.S_IMODE(mode))
+
+    def test_what_is_no_number_of_a_thread_is_refused(self) -> None:
+        self.put('tasks', '')
+        for tid in (0, -1):
+            with self.subTest(tid=tid):
+                err = self.assertRaises(
+                    OSError, self.files.assign, 'tasks', [100, tid]
+                )
+
+                self.assertEqual(errno.EINVAL, err.errno)
+                self.assertEqual('', self.files.read('tasks'))
 
     def test_a_symbolic_link_is_not_followed(self) -> None:
         os.symlink('/etc/hostname', os.path.join(self.root, 'link'))
@@ -137,6 +157,8 @@ class CheckTest(base.TestCase):
         super().setUp()
         self.root = self.make_folder()
         self.mounts = os.path.join(self.make_folder(), 'mountinfo')
+        self.folder = os.open(self.root, os.O_PATH)
+        self.addCleanup(os.close, self.folder)
 
     def write_mounts(self, kind: str) -> None:
         device = os.stat(self.root).st_dev
@@ -151,16 +173,23 @@ class CheckTest(base.TestCase):
     def test_a_mount_of_resctrl_may_be_written(self) -> None:
         self.write_mounts('resctrl')
 
-        system.check(self.root, self.mounts)
+        system.check(self.folder, self.mounts)
 
     def test_any_other_file_system_may_not(self) -> None:
         self.write_mounts('tmpfs')
 
-        err = self.assertRaises(
-            PermissionError, system.check, self.root, self.mounts
+        self.assertRaises(
+            PermissionError, system.check, self.folder, self.mounts
         )
 
-        self.assertIn(self.root, str(err))
-
     def test_the_real_system_does_not_let_any_folder_be_written(self) -> None:
-        self.assertRaises(PermissionError, system.check, self.root)
+        self.assertRaises(PermissionError, system.check, self.folder)
+
+    def test_a_path_must_name_something_in_a_folder(self) -> None:
+        for path in (f'{self.root}/', f'{self.root}/..', f'{self.root}/.'):
+            with self.subTest(path=path):
+                self.assertRaises(PermissionError, self.open_it, path)
+
+    def open_it(self, path: str) -> None:
+        with system.checked(path):
+            self.fail('it names nothing')

@@ -12,9 +12,13 @@
 
 import os
 
+import fixtures
+
 from nova_ext_resources.resctrl import files
 from nova_ext_resources.resctrl import privsep
 from tests import base
+
+_SYSTEM = 'nova_ext_resources.resctrl.system'
 
 
 class PrivsepTest(base.TestCase):
@@ -40,6 +44,47 @@ class PrivsepTest(base.TestCase):
             self.assertRaises(PermissionError, call, *arguments)
         self.assertEqual([], os.listdir(folder))
 
+    def test_a_path_that_changes_after_the_check_leads_nowhere_else(
+        self,
+    ) -> None:
+        """Somebody swaps a link while the helper works."""
+        good, bad = self.make_tree(), self.make_tree()
+        link = os.path.join(self.make_folder(), 'link')
+        privsep.context.set_client_mode(False)
+        self.addCleanup(privsep.context.set_client_mode, True)
+
+        def check(_folder: int) -> None:
+            os.remove(link)
+            os.symlink(bad, link)
+
+        self.useFixture(fixtures.MonkeyPatch(f'{_SYSTEM}.check', check))
+        for call, *arguments in (
+            (privsep.write, 'schemata', 'L3:0=1\n'),
+            (privsep.assign, 'tasks', [1]),
+            (privsep.mkdir, 'new'),
+            (privsep.rmdir, 'old'),
+        ):
+            if os.path.lexists(link):
+                os.remove(link)
+            os.symlink(good, link)
+            call(f'{link}/{arguments[0]}', *arguments[1:])
+
+        self.assertEqual(
+            {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'new': None},
+            read_tree(good),
+        )
+        self.assertEqual(
+            {'schemata': '', 'tasks': '', 'old': None}, read_tree(bad)
+        )
+
+    def make_tree(self) -> str:
+        folder = self.make_folder()
+        os.mkdir(f'{folder}/old')
+        for name in ('schemata', 'tasks'):
+            with open(f'{folder}/{name}', 'w'):
+                pass
+        return folder
+
     def test_who_may_write_himself_needs_no_helper(self) -> None:
         folder = self.make_folder()
         real = files.RealFileSystem(folder)
@@ -48,3 +93,14 @@ class PrivsepTest(base.TestCase):
 
         self.assertEqual(['db'], real.listdir(''))
         self.assertIsNone(privsep.context.channel)
+
+
+def read_tree(folder: str) -> dict[str, str | None]:
+    """Give name -> text, None for folders."""
+    found: dict[str, str | None] = {}
+    for one in os.scandir(folder):
+        found[one.name] = None
+        if one.is_file():
+            with open(one.path) as file:
+                found[one.name] = file.read()
+    return found
