@@ -22,6 +22,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import rdt
 from nova_ext_resources.rmd import values
+from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import faults
 from tests.unit import builders
 from tests.unit.enforcers import test_rmd
@@ -339,22 +340,28 @@ class SharedTest(test_rmd.RmdEnforcerTestCase):
 
 
 class MixedUpSharedTest(test_rmd.RmdEnforcerTestCase):
-    def setUp(self) -> None:
-        self.SETTINGS = {'has_cache_mixup': True, 'seed': 3}
-        super().setUp()
-
-    def make_enforcer(self, **options: Any) -> rmd.RmdEnforcer:
-        return super().make_enforcer(shared_servers=4, **options)
+    """RMD writes masks to some cache on hosts with two of them."""
 
     def test_each_cache_has_its_own_shared_ways_in_the_end(self) -> None:
-        self.enforcer.apply(
-            dataclasses.replace(make_entry(), assignments=(make_place(),))
-        )
+        for seed in range(6):
+            with self.subTest(seed=seed):
+                fixture = rmd_simulator.RmdSimulatorFixture(
+                    has_cache_mixup=True, seed=seed
+                )
+                self.useFixture(fixture)
+                enforcer = self.make_enforcer(
+                    url=fixture.url, shared_servers=4
+                )
 
-        (record,) = self.simulator.daemon.list_records()
-        self.assertEqual(
-            {0: 0x400, 1: 0x200}, self.simulator.groups[record.cos_name].ways
-        )
+                enforcer.apply(
+                    dataclasses.replace(
+                        make_entry(), assignments=(make_place(),)
+                    )
+                )
+
+                (record,) = fixture.simulator.daemon.list_records()
+                group = fixture.simulator.groups[record.cos_name]
+                self.assertEqual({0: 0x400, 1: 0x200}, group.ways)
 
 
 class BandwidthTest(test_rmd.RmdEnforcerTestCase):

@@ -359,6 +359,19 @@ class StoppedTest(with_both.HandOverTestCase):
         self.assertIn('going back to rmd', self.said)
         self.assert_all_at('rmd', before)
 
+    def test_what_was_changed_meanwhile_is_put_right(self) -> None:
+        before = self.fill('rmd')
+        # The smallest comes last.
+        self.kernel.fail(
+            operation='mkdir', path=f'nova-{FIRST}', error='ENOSPC', count=1
+        )
+        self.stop('1 of 3 servers')
+        self.kernel.write(f'nova-{SECOND}/schemata', 'L3:0=400\n')
+
+        self.hand_over('rmd', 'resctrl')
+
+        self.assert_all_at('resctrl', before)
+
     def test_ways_that_others_have_taken_meanwhile_stop_it(self) -> None:
         before = self.fill('rmd')
         self.make('rmd', 'resctrl')._ledger.close()
