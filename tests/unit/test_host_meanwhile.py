@@ -100,11 +100,15 @@ class SeatsInUse(plugins_base.InventoryProvider):
     """Ten seats, one of which is in use for each server in force."""
 
     in_force: set[str]
+    before: Callable[[], object] | None = None
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (builders.make_definition(),)
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
+        act, self.before = self.before, None
+        if act is not None:
+            act()
         free = 10 - len(self.in_force)
         return (
             builders.make_host_provider(
@@ -172,11 +176,34 @@ class HalfStartedTest(ActingHostTestCase):
 
     def load_inventory(self) -> dict[str, Any]:
         options = loader.register_opts(self.conf, 'seats', ())
-        plugin = SeatsInUse(options, 'host1')
-        plugin.in_force = self.enforcer.in_force
-        return {'seats': plugin}
+        self.plugin = SeatsInUse(options, 'host1')
+        self.plugin.in_force = self.enforcer.in_force
+        return {'seats': self.plugin}
 
-    def test_it_is_not_taken_for_the_use_of_others(self) -> None:
+    def claim(self) -> None:
+        self.host.claim(
+            with_host.make_claim(
+                SERVER, allocations={LICENCES: {SEATS: 1}}, cpus=None
+            )
+        )
+
+    def assert_only_server(self) -> None:
+        """All but what our server holds can be sold."""
+        (published,) = self.host.providers()
+        self.assertEqual(0, published.inventories[SEATS].reserved)
+        self.assertEqual(1, self.host.view.tracked[LICENCES, SEATS].state.used)
+
+    def test_one_that_ends_meanwhile_is_not_taken_for_the_use_of_others(
+        self,
+    ) -> None:
+        self.claim()
+        self.plugin.before = lambda: self.host.apply(SERVER)
+
+        self.host.refresh()
+
+        self.assert_only_server()
+
+    def test_one_under_way_is_not_taken_for_the_use_of_others(self) -> None:
         half, whole = threading.Event(), threading.Event()
 
         def wait() -> None:
@@ -184,11 +211,7 @@ class HalfStartedTest(ActingHostTestCase):
             whole.wait(WAIT)
 
         self.addCleanup(whole.set)
-        self.host.claim(
-            with_host.make_claim(
-                SERVER, allocations={LICENCES: {SEATS: 1}}, cpus=None
-            )
-        )
+        self.claim()
         self.enforcer.acts['apply'] = wait
         self.run_in_thread(lambda: self.host.apply(SERVER))()
         self.assertTrue(half.wait(WAIT))
@@ -199,9 +222,7 @@ class HalfStartedTest(ActingHostTestCase):
         self.host.refresh()
 
         self.wait_for_threads()
-        (published,) = self.host.providers()
-        self.assertEqual(0, published.inventories[SEATS].reserved)
-        self.assertEqual(1, self.host.view.tracked[LICENCES, SEATS].state.used)
+        self.assert_only_server()
 
 
 class OneAfterTheOtherTest(ActingHostTestCase):
