@@ -288,6 +288,10 @@ class LatePoolTest(RmdPoolsTestCase):
         self.assertRaises(
             exception.EnforcementFailed, self.run_server, ALSO_SHARED
         )
+        # It may still come, so its place is not sold again.
+        self.assertEqual(
+            {SHARED: 'applied', ALSO_SHARED: 'releasing'}, self.read_rows()
+        )
 
         time.sleep(4 * TIMEOUT)
         for _ in range(3):

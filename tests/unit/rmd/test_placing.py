@@ -12,6 +12,8 @@
 
 """Judging what a workload took. Pure."""
 
+import dataclasses
+
 from nova_ext_resources.rmd import placing
 from nova_ext_resources.rmd import values
 from tests import base
@@ -96,3 +98,31 @@ class FindFaultTest(base.TestCase):
         self.assertNotEqual(
             '', self.find_fault(0b0100000000, 0, maximum=3, minimum=2)
         )
+
+    def test_shared_ways_are_all_of_the_pool_on_every_cache(self) -> None:
+        before = {
+            cache_id: dataclasses.replace(
+                cache, free={**cache.free, values.SHARED: 0x400 >> cache_id}
+            )
+            for cache_id, cache in make_caches(0b1110, 0b1110).items()
+        }
+        for taken, is_well in (
+            ({0: 0x400, 1: 0x200}, True),
+            ({0: 0x200, 1: 0x200}, False),
+            ({0: 0x400, 1: 0}, False),
+            ({0: 0x600, 1: 0x200}, False),
+            ({0: 0, 1: 0}, False),
+        ):
+            with self.subTest(taken=taken):
+                fault = placing.find_fault(
+                    before, taken, wanted=[0, 1], max_ways=0, min_ways=0
+                )
+
+                self.assertEqual(is_well, not fault)
+
+    def test_a_shared_pool_that_others_use_is_a_fault(self) -> None:
+        fault = placing.find_fault(
+            make_caches(0b1110), {0: 0}, wanted=[0], max_ways=0, min_ways=0
+        )
+
+        self.assertNotEqual('', fault)
