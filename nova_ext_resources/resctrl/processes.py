@@ -21,56 +21,40 @@ has made for this machine alone, helpers such as swtpm and virtiofsd among
 them. Sources: proc(5), the kernel's "Control Group v2", and "Control Groups
 Resource Management" of libvirt.
 
+Anybody may start a program with ``-uuid`` in its command line. So a process
+is believed only if it is in the cgroup of a machine, where nobody but root can
+put it, or if its real user is one that libvirt runs QEMU as: root, this
+process' own, or one of :data:`USERS`. Others are passed over, and logged once
+for each user. Of kernel threads the kernel itself tells that they are.
+
 Processes come and go while this looks: what is gone is no error. A process
 is known by its number and its start time, for numbers are used again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-import dataclasses
+import contextlib
 import os
-import re
+import pwd
+
+from oslo_log import log as logging
 
 from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import procfs
+
+LOG = logging.getLogger(__name__)
 
 PROC = '/proc'
 
 CGROUP = '/sys/fs/cgroup'
 
+#: Whom libvirt starts QEMU as: in Debian and its kin, and in the others.
+USERS = ('libvirt-qemu', 'qemu')
+
 #: Both ways in which QEMU takes its option.
 _OPTIONS = (b'-uuid', b'--uuid')
 
-#: Kernel threads, and the thread that they work for.
-_HELPER = re.compile(r'(?:vhost-|kvm-pit/|kvm-nx-lpage-recovery-)(\d+)\n?')
-
-#: The cgroup of one machine, with systemd and without it. libvirt never puts
-#: two machines, or anything else, into one.
-_MACHINE = re.compile(r'machine-qemu.+\.scope|.+\.libvirt-qemu')
-
-_CHUNK = 1 << 16
-
-#: Of proc(5), "stat": exiting, in the field of flags.
-_EXITING = 0x4
-
 #: More parents than any process has between it and a server.
 _MAX_PARENTS = 16
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """One that lives, or has lived.
-
-    :ivar start: when it started, in clock ticks after the boot
-    """
-
-    pid: int
-    start: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Stat:
-    parent: int
-    start: int
-    is_ending: bool
 
 
 class Server:
@@ -81,8 +65,8 @@ class Server:
 
     def __init__(
         self,
-        reader: '_Reader',
-        processes: tuple[Process, ...],
+        reader: procfs.Reader,
+        processes: tuple[procfs.Process, ...],
         others: frozenset[int],
         helpers: Mapping[int, Iterable[int]],
     ) -> None:
@@ -102,7 +86,7 @@ class Server:
             threads |= self._list_cgroup(one.pid)
         return frozenset(threads | self._list_helpers(threads))
 
-    def _list_alive(self) -> list[Process]:
+    def _list_alive(self) -> list[procfs.Process]:
         return [one for one in self.processes if self._reader.is_alive(one)]
 
     def _list_cgroup(self, pid: int) -> set[int]:
@@ -149,7 +133,7 @@ class Nobody(Server):
     """A server that has no business with threads: all are strangers."""
 
     def __init__(self) -> None:
-        super().__init__(_Reader(PROC, CGROUP), (), frozenset(), {})
+        super().__init__(procfs.Reader(PROC, CGROUP), (), frozenset(), {})
 
     def list_threads(self) -> frozenset[int]:
         return frozenset()
@@ -167,7 +151,10 @@ class Processes:
 
     def __init__(self, proc: str = PROC, cgroup: str = CGROUP) -> None:
         self._proc = proc
-        self._reader = _Reader(proc, cgroup)
+        self._reader = procfs.Reader(proc, cgroup)
+        self._users = {0, os.getuid(), *_list_uids(USERS)}
+        # Users whose processes were logged as not believed.
+        self._logged: set[int] = set()
 
     def scan(self) -> 'Scan':
         """Look at every process once.
@@ -181,7 +168,7 @@ class Processes:
                 'it mounted with hidepid, or is this a container without the '
                 "host's processes?",
             )
-        servers: dict[str, list[Process]] = {}
+        servers: dict[str, list[procfs.Process]] = {}
         helpers: dict[int, list[int]] = {}
         for pid in self._reader.list_numbers(''):
             line = self._reader.read(f'{pid}/cmdline')
@@ -193,9 +180,31 @@ class Processes:
                 servers.setdefault(uuid, []).append(one)
         return Scan(self._reader, servers, helpers)
 
-    def _identify(self, pid: int) -> Process | None:
+    def _identify(self, pid: int) -> procfs.Process | None:
+        """Tell which process a number is; None: not one of a server."""
         stat = self._reader.read_stat(pid)
-        return Process(pid=pid, start=stat.start) if stat else None
+        if stat is None or not self._is_trusted(pid):
+            return None
+        # The number may have got another meaning before it was looked at.
+        if not _find_uuid(self._reader.read(f'{pid}/cmdline')):
+            return None
+        return procfs.Process(pid=pid, start=stat.start)
+
+    def _is_trusted(self, pid: int) -> bool:
+        """Tell whether a process can be one that libvirt has started."""
+        uid = self._reader.read_uid(pid)
+        if uid in self._users or self._reader.is_machine(pid):
+            return True
+        if uid is not None and uid not in self._logged:
+            self._logged.add(uid)
+            LOG.warning(
+                'Process %(pid)s of user %(uid)s has "-uuid" in its command '
+                'line, but is neither in the cgroup of a machine nor of a '
+                'user that libvirt starts servers as (root, %(users)s): it is '
+                'not taken for a server. This is said once for each user.',
+                {'pid': pid, 'uid': uid, 'users': ', '.join(USERS)},
+            )
+        return False
 
 
 class Scan:
@@ -206,8 +215,8 @@ class Scan:
 
     def __init__(
         self,
-        reader: '_Reader',
-        servers: Mapping[str, list[Process]],
+        reader: procfs.Reader,
+        servers: Mapping[str, list[procfs.Process]],
         helpers: Mapping[int, Iterable[int]],
     ) -> None:
         self._reader = reader
@@ -231,104 +240,10 @@ class Scan:
         return Server(self._reader, own, others, self._helpers)
 
 
-class _Reader:
-    """Reads; what is not there (any more) is empty."""
-
-    def __init__(self, proc: str, cgroup: str) -> None:
-        self._proc = proc
-        self._cgroup = cgroup
-
-    def read(self, path: str) -> bytes:
-        return _read(f'{self._proc}/{path}')
-
-    def list_numbers(self, path: str) -> list[int]:
-        try:
-            names = os.listdir(f'{self._proc}/{path}')
-        except OSError:
-            return []
-        return [int(name) for name in names if name.isdigit()]
-
-    def list_threads(self, pid: int) -> set[int]:
-        return set(self.list_numbers(f'{pid}/task'))
-
-    def has_thread(self, pid: int, tid: int) -> bool:
-        return os.path.exists(f'{self._proc}/{pid}/task/{tid}')
-
-    def is_alive(self, process: Process) -> bool:
-        stat = self.read_stat(process.pid)
-        return stat is not None and stat.start == process.start
-
-    def read_stat(self, tid: int) -> _Stat | None:
-        # The name, in parentheses, may hold anything.
-        fields = self.read(f'{tid}/stat').rpartition(b')')[2].split()
-        if len(fields) < 20:
-            return None
-        return _Stat(
-            parent=int(fields[1]),
-            start=int(fields[19]),
-            is_ending=fields[0] in b'ZX' or bool(int(fields[6]) & _EXITING),
-        )
-
-    def find_owner(self, pid: int) -> int | None:
-        """Give the thread that a kernel thread works for."""
-        name = self.read(f'{pid}/comm').decode('utf-8', 'replace')
-        match = _HELPER.fullmatch(name)
-        return int(match[1]) if match else None
-
-    def list_cgroup(self, pid: int) -> set[int]:
-        """Give all threads in the cgroup of a machine, and below it."""
-        for path in self._list_machine_paths(pid):
-            threads = set(_walk(path))
-            if threads:
-                return threads
-        return set()
-
-    def _list_machine_paths(self, pid: int) -> Iterator[str]:
-        """Give where it can be, in each hierarchy (cgroups(7))."""
-        for line in self.read(f'{pid}/cgroup').decode().splitlines():
-            _number, controllers, path = line.split(':', 2)
-            parts = path.strip('/').split('/')
-            places = [n for n, p in enumerate(parts) if _MACHINE.fullmatch(p)]
-            if not places or '..' in parts:
-                continue
-            inner = '/'.join(parts[: places[0] + 1])
-            names = (
-                [controllers.removeprefix('name=')]
-                if controllers
-                else ['', 'unified']
-            )
-            for name in names:
-                yield os.path.join(self._cgroup, name, inner)
-
-
-def _walk(folder: str) -> Iterator[int]:
-    text = _read(f'{folder}/cgroup.threads') or _read(f'{folder}/tasks')
-    yield from map(int, text.split())
-    try:
-        # Two links are those of a folder without any other in it, which
-        # saves reading the names of some hundred files.
-        if os.stat(folder).st_nlink == 2:
-            return
-        with os.scandir(folder) as entries:
-            below = [one.path for one in entries if one.is_dir()]
-    except OSError:
-        return
-    for one in below:
-        yield from _walk(one)
-
-
-def _read(path: str) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b''
-    try:
-        return b''.join(iter(lambda: os.read(handle, _CHUNK), b''))
-    except OSError:
-        # It has ended between the two calls.
-        return b''
-    finally:
-        os.close(handle)
+def _list_uids(names: Iterable[str]) -> Iterator[int]:
+    for name in names:
+        with contextlib.suppress(KeyError):
+            yield pwd.getpwnam(name).pw_uid
 
 
 def _find_uuid(line: bytes) -> str:

@@ -23,6 +23,7 @@ import fixtures
 #: Threads start and end as its input says; it ends with its input.
 _GUEST = """
 import itertools, os, subprocess, sys, threading, time
+os.setresuid(*[int(sys.argv[-2]) or os.getuid()] * 3)
 ends = []
 def start(seconds=None):
     end, begun = threading.Event(), threading.Event()
@@ -65,14 +66,21 @@ os.killpg(0, 9)
 class Guest(fixtures.Fixture):
     """A process with ``-uuid`` in its command line, and many threads.
 
+    :param user: number of the user that it runs as, if not of this process
+
     :ivar pid: of the process, which is its first thread
     """
 
     def __init__(
-        self, uuid: str, threads: int = 4, option: str = '-uuid'
+        self,
+        uuid: str,
+        threads: int = 4,
+        option: str = '-uuid',
+        *,
+        user: int | None = None,
     ) -> None:
         super().__init__()
-        self._words = (option, uuid, '-threads', str(threads))
+        self._words = (option, uuid, str(user or 0), str(threads))
 
     def _setUp(self) -> None:
         command = (sys.executable, '-I', '-S', '-c', _GUEST, *self._words)

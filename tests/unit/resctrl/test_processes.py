@@ -13,6 +13,7 @@
 import os
 import time
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.resctrl import errors
@@ -22,6 +23,10 @@ from tests.unit import guests
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+
+#: A user of this machine, and PF_KTHREAD.
+STRANGER = 54321
+_KERNEL = 0x200040
 
 _SCOPE = 'machine.slice/machine-qemu\\x2d1\\x2dinstance\\x2d00000001.scope'
 
@@ -50,15 +55,20 @@ class MadeUp:
         comm: str = 'qemu-system-x86',
         cgroup: str = '0::/',
         state: str = 'S',
+        uid: int | None = None,
+        flags: int = 0,
     ) -> None:
         files = {
             'cmdline': line.replace(' ', '\0') + '\0' if line else '',
             'comm': f'{comm}\n',
             'cgroup': f'{cgroup}\n',
+            'status': f'Name:\ta\nUid:\t{os.getuid() if uid is None else uid}'
+            '\t0\t0\t0\n',
         }
         for name, text in files.items():
             self._put(f'{self.proc}/{pid}/{name}', text)
-        stat = f'{pid} (a ) S (b) {state} {parent} 0 0 0 0 0 ' + '0 ' * 12
+        stat = f'{pid} (a ) S (b) {state} {parent} 0 0 0 0 {flags} '
+        stat += '0 ' * 12
         for tid in (pid, *tids):
             self._put(f'{self.proc}/{tid}/stat', f'{stat}{start} 0 0\n')
             os.makedirs(f'{self.proc}/{pid}/task/{tid}')
@@ -127,11 +137,60 @@ class MadeUpTest(base.TestCase):
             (305, 'kworker/100'),
             (306, 'vhost-1000'),
         ):
-            self.made.add(pid, comm=comm, parent=2)
+            self.made.add(pid, comm=comm, parent=2, flags=_KERNEL)
 
         self.assertEqual(
             {100, 101, 300, 301, 302, 303}, self.made.list_threads()
         )
+
+    def test_a_process_that_only_says_it_is_one_is_not(self) -> None:
+        self.made.add_server(100, tids=(101,))
+        self.made.add(300, comm='vhost-100')
+        self.made.add(301, comm='vhost-100', uid=STRANGER, parent=2)
+
+        self.assertEqual({100, 101}, self.made.list_threads())
+
+    def test_whoever_names_a_server_is_no_process_of_it(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.made.add_server(100, tids=(101,))
+        for pid, path in (
+            (200, ''),
+            (201, f'user.slice/user-5.slice/user@5.service/{_SCOPE}'),
+            (202, f'system.slice/docker-1.scope/{_SCOPE}'),
+            (203, '../machine.slice/machine-qemu-1.scope'),
+            (204, 'home.libvirt-qemu'),
+            (205, 'docker/1/machine/qemu-1-i.libvirt-qemu'),
+        ):
+            self.made.add_server(pid, uid=STRANGER, cgroup=f'0::/{path}')
+        found = processes.Processes(self.made.proc, self.made.cgroup)
+
+        for _ in range(2):
+            self.assertEqual(
+                {100, 101}, found.scan().get(SERVER).list_threads()
+            )
+
+        self.assertEqual(1, log.output.count('not taken for a server'))
+        self.assertIn(str(STRANGER), log.output)
+
+    def test_the_cgroup_of_a_machine_vouches_for_any_user(self) -> None:
+        for path in (
+            _SCOPE,
+            f'{_SCOPE}/libvirt/emulator',
+            'vm.slice/vm-a.slice/machine-qemu-1.scope',
+            'machine/qemu-1-i.libvirt-qemu/emulator',
+            'vm.partition/a.partition/qemu-1-i.libvirt-qemu',
+        ):
+            with self.subTest(path):
+                made = MadeUp(self.make_folder())
+                made.add_server(100, uid=STRANGER, cgroup=f'0::/{path}')
+
+                self.assertEqual({100}, made.list_threads())
+
+    def test_threads_of_another_pid_namespace_are_left_out(self) -> None:
+        self.made.add_server(100, cgroup=f'0::/{_SCOPE}')
+        self.made.add_cgroup(_SCOPE, '100\n0\n150\n', 'cgroup.threads')
+
+        self.assertEqual({100, 150}, self.made.list_threads())
 
     def test_a_number_that_is_used_again_is_another_process(self) -> None:
         self.made.add_server(100, tids=(101,))
@@ -232,6 +291,15 @@ class RealProcessTest(base.TestCase):
         self.assertEqual(late, ended)
         guest.do('clone')
         self.assertEqual(guest.list_threads(), server.list_threads())
+
+    def test_a_process_of_another_user_is_not_believed(self) -> None:
+        if os.getuid():
+            self.skipTest('needs to be root')
+        guest = self.useFixture(guests.Guest(SERVER, user=STRANGER))
+
+        self.assertEqual(frozenset(), self.find().list_threads())
+
+        self.assertEqual(4, len(guest.list_threads()))
 
     def test_who_ends_after_he_was_found_has_no_threads(self) -> None:
         guest = self.start()
