@@ -166,7 +166,8 @@ def list_moves(
 
     Nova claims quantities before it pins CPUs, so placement's choice among
     a host's cache domains may not be the one that the CPUs are in.
-    Siblings track the same class with the same implied place.
+    Siblings track the same class with the same implied place, or serve the
+    CPUs of their own provider alone.
     """
     for rp_uuid, resource_class in list_places(view, allocations):
         for other in _list_siblings(view, rp_uuid, resource_class):
@@ -291,7 +292,7 @@ def _list_siblings(
             and other_class == resource_class
             and tracked.tracker == own.tracker
             and tracked.implied == own.implied
-            and own.implied
+            and (own.implied or own.cpus is not None)
         ):
             yield other
 

@@ -81,6 +81,38 @@ Possible values:
 """,
     ),
     cfg.IntOpt(
+        'shared_ways',
+        default=0,
+        min=0,
+        max=64,
+        help="""
+Ways of each last-level cache that many servers share.
+
+Places in this pool are sold as CUSTOM_LLC_WAYS_SHARED. All servers in it fill
+the same ways of every last-level cache, and one class of service does for all
+of them; it is reserved as soon as this is not 0. These ways are not sold
+otherwise. While no server is in the pool, everybody who has no ways of its own
+uses them.
+
+Possible values:
+
+* 0: there is no such pool
+* a number that the cache has besides those of the host and ``burst_ways``
+""",
+    ),
+    cfg.IntOpt(
+        'shared_servers',
+        default=16,
+        min=1,
+        max=2147483647,
+        help="""
+Places in the pool of shared ways, for each last-level cache.
+
+No more servers than these share the pool of one cache. It has no effect where
+``shared_ways`` is 0.
+""",
+    ),
+    cfg.IntOpt(
         'memory_bandwidth',
         default=0,
         min=0,

@@ -38,6 +38,7 @@ from nova_ext_resources.resctrl import members
 from nova_ext_resources.resctrl import partition
 from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import processes as processes_mod
+from nova_ext_resources.resctrl import sharing
 from nova_ext_resources.trackers import cache_ways
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class ResctrlEnforcer(base.Enforcer):
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
     RESOURCE_CLASSES = frozenset(
-        {rdt.CLOS, *choosing.OWN_WAYS, *arranging.CLASSES}
+        {rdt.CLOS, rdt.SHARED, *choosing.OWN_WAYS, *arranging.CLASSES}
     )
     EXCLUDES = frozenset({'rmd'})
 
@@ -77,7 +78,7 @@ class ResctrlEnforcer(base.Enforcer):
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
             options.reserved_ways,
-            pools.Sizes(burst=options.burst_ways),
+            pools.Sizes(burst=options.burst_ways, shared=options.shared_ways),
         )
         # What fine tuning has said; changed while the mount is locked.
         self._amounts: dict[arranging.Key, Mapping[str, int]] = {}
@@ -92,45 +93,85 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> tuple[assignment.Assignment, ...]:
         with self._translated(entry):
             # Before the lock is held: others wait for it.
-            server = self._find_server(entry)
+            server = self._find_server(entry, is_there=True)
         with self._translated(entry), self._partition.changing() as tree:
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
             scene = self._make_scene(tree)
             held = choosing.choose(scene, entry)
+            if choosing.is_shared(entry):
+                others = self._list_others(entry)
+                self._partition.put_shared(
+                    cpus | sharing.find_cpus(tree, others), server
+                )
+                return held
             real = dataclasses.replace(entry, assignments=held)
-            others = self._arrange(scene, real)
-            own = others.pop(entry.consumer_uuid, layout.Wanted())
+            wanted = arranging.make_room(scene, real, self._amounts)
+            own = wanted.pop(entry.consumer_uuid, layout.Wanted())
             self._partition.put(
                 entry.consumer_uuid,
                 wanted=layout.Wanted(ways=choosing.list_ways(held)).join(own),
                 cpus=cpus,
                 server=server,
-                others=others,
+                others=wanted,
             )
             self._forget_amounts(arranging.list_keys([entry]))
             return held
 
     def release(self, entry: assignment.Entry) -> None:
+        # Of a server that is gone nothing may be known but that.
+        is_shared = choosing.is_shared(entry) or not entry.assignments
+        with self._translated(entry):
+            server = (
+                self._find_server(entry, is_there=False) if is_shared else None
+            )
         with (
             self._translated(entry),
             self._partition.changing(is_known=True) as tree,
         ):
+            if is_shared:
+                self._leave_shared(tree, entry, server)
             uuid = entry.consumer_uuid
-            # Of a server that is gone nothing may be known but that.
+            if choosing.is_shared(entry) and uuid not in tree.ours:
+                return
             keys = arranging.list_keys(
                 [entry] if entry.assignments else self.list_entries().values()
             )
-            left = self._make_scene(tree.without(groups.make_name(uuid)))
-            self._partition.remove(uuid, others=self._relax(left, keys))
+            left = self._make_scene(
+                self._partition.tree.without(groups.make_name(uuid))
+            )
+            self._partition.remove(
+                uuid, others=arranging.relax(left, keys, self._amounts)
+            )
             self._forget_amounts(keys)
+
+    def _leave_shared(
+        self,
+        tree: groups.Tree,
+        entry: assignment.Entry,
+        server: processes_mod.Server | None,
+    ) -> None:
+        others = self._list_others(entry)
+        if others and groups.SHARED in tree.groups:
+            self._partition.put_shared(sharing.find_cpus(tree, others), server)
+        elif not others:
+            # Even if it is gone: the ways may not have been given back.
+            self._partition.remove_shared()
+
+    def _list_others(self, entry: assignment.Entry) -> list[assignment.Entry]:
+        """Give the other servers with a place in the shared pool."""
+        return sharing.list_members(
+            self.list_entries(), without=entry.consumer_uuid
+        )
 
     def list_applied(self) -> frozenset[str]:
         with self._translated(None):
             seen = self._partition.look()
             self._members = self._look_at_members(seen)
             self._seen = seen
-            return frozenset(seen.ours)
+            return frozenset(seen.ours) | sharing.list_applied(
+                seen, self.list_entries()
+            )
 
     def is_in_force(self, entry: assignment.Entry) -> bool:
         assert self._seen is not None, 'list_applied comes first'
@@ -187,53 +228,11 @@ class ResctrlEnforcer(base.Enforcer):
                 )
                 self._amounts[key] = amounts
 
-    def _arrange(
-        self, scene: choosing.Scene, entry: assignment.Entry
-    ) -> dict[str, layout.Wanted]:
-        """Divide the pools anew of which a server gets a part.
-
-        :raises CapacityExceeded: something else has taken too much of one
-        """
-        wanted: dict[str, layout.Wanted] = {}
-        for one in rdt.pick(entry.assignments, *arranging.CLASSES):
-            key = (one.rp_key, one.resource_class)
-            pool = arranging.make_pool(scene, key, added=entry)
-            assert pool is not None, 'it has been chosen'
-            try:
-                parts = arranging.arrange(scene, [pool], self._amounts)
-            except ValueError as err:
-                self._refuse_busy(
-                    entry, (one,), f'something else on the host uses it: {err}'
-                )
-            for uuid, part in parts.items():
-                wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
-        return wanted
-
-    def _relax(
-        self, scene: choosing.Scene, keys: Iterable[arranging.Key]
-    ) -> dict[str, layout.Wanted]:
-        """Divide pools anew for those that stay."""
-        wanted: dict[str, layout.Wanted] = {}
-        for key in keys:
-            pool = arranging.make_pool(scene, key)
-            # Who does not fit any more keeps what it has; healing tells.
-            if pool is None or pool.is_overdrawn:
-                continue
-            parts = arranging.arrange(scene, [pool], self._amounts)
-            for uuid, part in parts.items():
-                wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
-        return wanted
-
     def _forget_amounts(self, keys: Iterable[arranging.Key]) -> None:
         """Forget what was said for other servers than there are now."""
         scene = self._make_scene(self._partition.tree)
-        for key in set(keys) & self._amounts.keys():
-            pool = arranging.make_pool(scene, key)
-            if (
-                pool is None
-                or pool.demands.keys() != self._amounts[key].keys()
-            ):
-                del self._amounts[key]
+        for key in arranging.list_outdated(scene, keys, self._amounts):
+            del self._amounts[key]
 
     # -- what the server shall have ------------------------------------
 
@@ -249,20 +248,26 @@ class ResctrlEnforcer(base.Enforcer):
         return cpus
 
     def _find_server(
-        self, entry: assignment.Entry
+        self, entry: assignment.Entry, *, is_there: bool
     ) -> processes_mod.Server | None:
-        """Find whose threads go into the group; None: it has CPUs."""
-        if entry.cpus:
-            return None
-        return self._processes.scan().get(entry.consumer_uuid)
+        """Find whose threads go into the group; None: CPUs are enough.
+
+        :param is_there: whether those of the server itself do
+        """
+        members = [entry] if is_there else []
+        if choosing.is_shared(entry) or not is_there:
+            members += self._list_others(entry)
+        floating = sharing.list_floating(members)
+        return self._processes.scan().get(*floating) if floating else None
 
     def _check_cpus(
         self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]
     ) -> None:
-        own = groups.make_name(entry.consumer_uuid)
+        # What is left in the shared pool's is not used by anybody.
+        own = {groups.make_name(entry.consumer_uuid), groups.SHARED}
         for name, group in sorted(tree.groups.items()):
             common = cpus & group.cpus
-            if name != own and common:
+            if name not in own and common:
                 self._refuse_busy(
                     entry,
                     entry.assignments,
@@ -284,6 +289,8 @@ class ResctrlEnforcer(base.Enforcer):
 
     def _find_fault(self, tree: groups.Tree, entry: assignment.Entry) -> str:
         """Say in what a server's group is not what it should be, or ''."""
+        if choosing.is_shared(entry):
+            return sharing.find_fault(self._make_scene(tree), entry)
         group = tree.ours.get(entry.consumer_uuid)
         if group is None:
             return 'its control group is not there'
@@ -301,16 +308,25 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> dict[str, members.Membership]:
         """See who is in each group; processes only where CPUs do not say."""
         floating = [uuid for uuid, one in tree.ours.items() if not one.cpus]
-        scan = self._processes.scan() if floating else None
-        servers = {
-            uuid: scan.get(uuid)
-            if scan and uuid in floating
-            else processes_mod.Nobody()
-            for uuid in tree.ours
+        servers: dict[str, processes_mod.Server] = {
+            uuid: processes_mod.Nobody() for uuid in tree.ours
         }
+        in_pool = sharing.list_floating(
+            sharing.list_members(self.list_entries(), without='')
+        )
+        if groups.SHARED in tree.groups:
+            servers[groups.SHARED] = processes_mod.Nobody()
+        if floating or in_pool:
+            scan = self._processes.scan()
+            servers.update((uuid, scan.get(uuid)) for uuid in floating)
+            if groups.SHARED in servers:
+                servers[groups.SHARED] = scan.get(*in_pool)
         return members.look(servers, self._partition.read_tasks)
 
     def _find_members_fault(self, entry: assignment.Entry) -> str:
+        if choosing.is_shared(entry):
+            pool = self._members.get(groups.SHARED, members.Membership())
+            return pool.fault
         seen = self._members.get(entry.consumer_uuid, members.Membership())
         if entry.cpus:
             # Its CPUs do, and no thread is in it wherever that runs.

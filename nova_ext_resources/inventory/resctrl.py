@@ -86,6 +86,7 @@ class ResctrlInventory(base.InventoryProvider):
             rdt.CLOS,
             rdt.WAYS,
             rdt.BURST,
+            rdt.SHARED,
             rdt.L2_WAYS,
             rdt.PERCENT,
             rdt.MBPS,
@@ -100,7 +101,10 @@ class ResctrlInventory(base.InventoryProvider):
                     self.options.cpu_path, layout.list_levels(tree)
                 ),
                 reserved_ways=self.options.reserved_ways,
-                sizes=pools.Sizes(burst=self.options.burst_ways),
+                sizes=pools.Sizes(
+                    burst=self.options.burst_ways,
+                    shared=self.options.shared_ways,
+                ),
             )
         except errors.ResctrlError as err:
             raise exception.DiscoveryFailed(
@@ -116,7 +120,7 @@ class ResctrlInventory(base.InventoryProvider):
                 'out of [ext_resources] inventory_providers on this host',
             )
         return (
-            _make_rdt(tree),
+            _make_rdt(tree, host),
             *(self._make_cache(tree, host, one) for one in caches),
         )
 
@@ -128,6 +132,7 @@ class ResctrlInventory(base.InventoryProvider):
             for one in (
                 _offer_ways(tree, host, cache),
                 _offer_burst_ways(tree, host, cache),
+                self._offer_places(tree, host, cache),
                 self._offer_bandwidth(tree, cache),
             )
             if one is not None
@@ -138,11 +143,25 @@ class ResctrlInventory(base.InventoryProvider):
             inventories={name: given for name, given, _, _ in offers},
             trackers={name: kind for name, _, kind, _ in offers},
             units={name: units for name, _, _, units in offers},
-            implied={name: rdt.CLOS for name, *_ in offers},
+            implied={
+                name: rdt.CLOS for name, *_ in offers if name != rdt.SHARED
+            },
             cpus=bitmask.format_list(host.cpus[cache]),
             follows_tasks=True,
             traits=_list_traits(tree, cache, {name for name, *_ in offers}),
         )
+
+    def _offer_places(
+        self, tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+    ) -> Offer | None:
+        if not _find_pools(tree, host, cache).shared:
+            return None
+        total = self.options.shared_servers
+        is_left = layout.find_shared_room(tree, cache, host)
+        given = inventory_obj.Inventory(
+            total=total, reserved=0 if is_left else total, max_unit=1
+        )
+        return rdt.SHARED, given, 'shared_ways', {}
 
     def _offer_bandwidth(
         self, tree: groups.Tree, cache: schemata.Cache
@@ -199,26 +218,38 @@ def _offer_ways(
 def _offer_burst_ways(
     tree: groups.Tree, host: layout.Host, cache: schemata.Cache
 ) -> Offer | None:
-    if not host.sizes.burst or cache not in layout.list_caches(tree):
+    size = _find_pools(tree, host, cache).burst.bit_count()
+    if not size:
         return None
+    info = tree.info.find_cache(cache.level)
+    assert info is not None, 'it has a pool'
+    room = layout.find_room(tree, cache, host, members=tree.ours.keys())
+    given = inventory_obj.Inventory(
+        total=size,
+        # What other software has of the pool, and what that cuts off.
+        reserved=size - room.bit_count(),
+        min_unit=info.min_bits,
+    )
+    return rdt.BURST, given, 'burst_ways', {}
+
+
+def _find_pools(
+    tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+) -> pools.Regions:
+    """Give the pools of a cache.
+
+    :raises DiscoveryFailed: they do not fit
+    """
+    if cache not in layout.list_caches(tree):
+        return pools.Regions()
     domain = layout.make_domain(tree, cache, host)
     try:
-        region = layout.check_pools(domain, cache, host).burst
+        return layout.check_pools(domain, cache, host)
     except ValueError as err:
         raise exception.DiscoveryFailed(
             plugin='resctrl',
             reason=f'{cache.key}: [ext_resources_resctrl] {err}',
         ) from err
-    if not region:
-        return None
-    room = layout.find_room(tree, cache, host, members=tree.ours.keys())
-    given = inventory_obj.Inventory(
-        total=region.bit_count(),
-        # What other software has of the pool, and what that cuts off.
-        reserved=region.bit_count() - room.bit_count(),
-        min_unit=domain.cache.min_bits,
-    )
-    return rdt.BURST, given, 'burst_ways', {}
 
 
 def _list_traits(
@@ -231,14 +262,18 @@ def _list_traits(
     return frozenset({names.cat, names.cdp} if has_cdp else {names.cat})
 
 
-def _make_rdt(tree: groups.Tree) -> provider.HostProvider:
+def _make_rdt(tree: groups.Tree, host: layout.Host) -> provider.HostProvider:
     total = tree.info.num_closids
+    # The pool's, whether or not a server is in it.
+    kept = KEPT_CLOSIDS + bool(host.sizes.shared)
+    waiting = host.sizes.shared and groups.SHARED not in tree.groups
+    free = total - tree.used_closids - bool(waiting)
     return provider.HostProvider(
         key=rdt.RDT,
         inventories={
             rdt.CLOS: inventory_obj.Inventory(
-                total=total, reserved=KEPT_CLOSIDS, max_unit=1
+                total=total, reserved=min(kept, total), max_unit=1
             )
         },
-        units={rdt.CLOS: {'free': max(total - tree.used_closids, 0)}},
+        units={rdt.CLOS: {'free': max(free, 0)}},
     )

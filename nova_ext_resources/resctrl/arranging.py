@@ -237,9 +237,64 @@ def arrange(
     wanted: dict[str, layout.Wanted] = {}
     for pool in pools:
         divided = pool.divide(amounts.get(pool.key, {}))
-        for uuid, part in _make_parts(scene, pool, divided):
-            wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
+        _join(wanted, dict(_make_parts(scene, pool, divided)))
     return wanted
+
+
+def make_room(
+    scene: choosing.Scene, entry: assignment.Entry, amounts: Amounts
+) -> dict[str, layout.Wanted]:
+    """Divide the pools anew of which a server gets a part.
+
+    :raises CapacityExceeded: something else has taken too much of one
+    """
+    wanted: dict[str, layout.Wanted] = {}
+    for one in rdt.pick(entry.assignments, *CLASSES):
+        key = (one.rp_key, one.resource_class)
+        pool = make_pool(scene, key, added=entry)
+        assert pool is not None, 'it has been chosen'
+        if pool.is_overdrawn:
+            raise rdt.make_busy(
+                scene.host,
+                entry.consumer_uuid,
+                (one,),
+                f'something else on the host uses it: {pool.capacity} are '
+                'left for all servers of the pool',
+            )
+        _join(wanted, arrange(scene, [pool], amounts))
+    return wanted
+
+
+def relax(
+    scene: choosing.Scene, keys: Iterable[Key], amounts: Amounts
+) -> dict[str, layout.Wanted]:
+    """Divide pools anew for those that stay."""
+    wanted: dict[str, layout.Wanted] = {}
+    for key in keys:
+        pool = make_pool(scene, key)
+        # Who does not fit any more keeps what it has; healing tells.
+        if pool is not None and not pool.is_overdrawn:
+            _join(wanted, arrange(scene, [pool], amounts))
+    return wanted
+
+
+def _join(
+    wanted: dict[str, layout.Wanted], parts: Mapping[str, layout.Wanted]
+) -> None:
+    for uuid, part in parts.items():
+        wanted[uuid] = wanted.get(uuid, layout.Wanted()).join(part)
+
+
+def list_outdated(
+    scene: choosing.Scene, keys: Iterable[Key], amounts: Amounts
+) -> list[Key]:
+    """Give the pools whose amounts are for other servers than there are."""
+    found = []
+    for key in set(keys) & amounts.keys():
+        pool = make_pool(scene, key)
+        if pool is None or pool.demands.keys() != amounts[key].keys():
+            found.append(key)
+    return found
 
 
 def _make_parts(

@@ -33,6 +33,9 @@ from nova_ext_resources.resctrl import schemata
 #: tell code from data.
 OWN_WAYS = {rdt.WAYS: rdt.CDP_TRAIT, rdt.L2_WAYS: rdt.L2_CDP_TRAIT}
 
+#: Classes of pools of ways -> the option that makes them.
+_POOLS = {rdt.BURST: 'burst_ways', rdt.SHARED: 'shared_ways'}
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
@@ -61,7 +64,30 @@ def choose(
 
     :raises EnforcementFailed, ClaimError: this host cannot
     """
+    _check_mix(scene, entry)
     return tuple(_choose(scene, entry, one) for one in entry.assignments)
+
+
+def is_shared(entry: assignment.Entry) -> bool:
+    """Tell whether a server has a place in the shared pool."""
+    return bool(rdt.pick(entry.assignments, rdt.SHARED))
+
+
+def _check_mix(scene: Scene, entry: assignment.Entry) -> None:
+    """Make sure that a server does not need two classes of service.
+
+    :raises ConstraintsViolated: it would
+    """
+    own = rdt.pick(entry.assignments, *OWN_WAYS, rdt.BURST, *rdt.BANDWIDTHS)
+    if own and is_shared(entry):
+        raise rdt.make_violated(
+            scene.host,
+            entry.consumer_uuid,
+            own,
+            'the servers of the shared pool have one class of service '
+            'together, and what is of this server alone needs one of its '
+            f'own; let the flavor ask for either, not beside {rdt.SHARED}',
+        )
 
 
 def _choose(
@@ -71,7 +97,7 @@ def _choose(
         return _choose_limit(scene, entry, one)
     if one.resource_class in OWN_WAYS:
         return _choose_ways(scene, entry, one)
-    if one.resource_class == rdt.BURST:
+    if one.resource_class in _POOLS:
         _check_pool(scene, entry, one)
     return one
 
@@ -79,21 +105,34 @@ def _choose(
 def _check_pool(
     scene: Scene, entry: assignment.Entry, one: assignment.Assignment
 ) -> None:
-    """Make sure that there is a pool of burst ways.
+    """Make sure that there is such a pool, and something of it left.
 
     :raises EnforcementFailed: there is none
+    :raises CapacityExceeded: other software has all of a shared one
     """
-    cache = find_cache(one)
+    cache, option = find_cache(one), _POOLS[one.resource_class]
     if cache not in layout.list_caches(scene.tree):
         raise make_misplaced(scene, entry, one, 'ways')
-    if not layout.find_pools(scene.tree, cache, scene.layout).burst:
+    regions = layout.find_pools(scene.tree, cache, scene.layout)
+    is_burst = one.resource_class == rdt.BURST
+    if not (regions.burst if is_burst else regions.shared):
         raise exception.EnforcementFailed(
             host=scene.host,
             enforcer='resctrl',
             consumer_uuid=entry.consumer_uuid,
-            reason=f'{one.rp_key} has no pool of burst ways (any more); '
-            'keep [ext_resources_resctrl] burst_ways until no server has '
-            'any of them',
+            reason=f'{one.rp_key} has no such pool of ways (any more); keep '
+            f'[ext_resources_resctrl] {option} until no server has anything '
+            'of it',
+        )
+    if not is_burst and not layout.find_shared_room(
+        scene.tree, cache, scene.layout
+    ):
+        raise rdt.make_busy(
+            scene.host,
+            entry.consumer_uuid,
+            (one,),
+            'something else on the host uses it: no way of the shared pool '
+            'is left',
         )
 
 

@@ -59,6 +59,9 @@ _NO_GROUPS = frozenset(
 #: Of the names of our groups.
 PREFIX = 'nova-'
 
+#: The group of all servers that share one pool of ways.
+SHARED = 'nova-shared'
+
 EXCLUSIVE = 'exclusive'
 
 #: A region that is locked needs no class of service any more.
@@ -102,7 +105,11 @@ class Tree:
 
     @property
     def foreign(self) -> list[Group]:
-        return [one for one in self.groups.values() if not one.consumer_uuid]
+        return [
+            one
+            for one in self.groups.values()
+            if not one.consumer_uuid and one.name != SHARED
+        ]
 
     @property
     def used_closids(self) -> int:
@@ -274,16 +281,15 @@ class Groups:
             raise errors.NotInForce(action=f'set {path}', reason=deviation)
         return dataclasses.replace(group, schemata=found)
 
-    def make(self, consumer_uuid: str) -> Group:
-        """Make the group of a server; nothing runs in it yet.
+    def make(self, name: str) -> Group:
+        """Make a group of ours; nothing runs in it yet.
 
         :raises NoFreeClosid: no class of service is left
         """
-        name = make_name(consumer_uuid)
         with self._translated(f'make group {name}'):
             self.files.mkdir(name)
         # What the kernel put into it is of no interest: all is written.
-        return Group(name=name, schemata={}, consumer_uuid=consumer_uuid)
+        return Group(name=name, schemata={}, consumer_uuid=parse_name(name))
 
     def write_cpus(self, group: Group, cpus: frozenset[int]) -> Group:
         """Move CPUs into a group, and read them back.

@@ -214,14 +214,33 @@ def find_room(
     :param members: its servers; what anybody else has there is lost to them
     """
     plain = _make_plain(tree, cache, host)
+    region = find_regions(plain, cache, host).burst
+    return bursts.find_room(region & ~_find_taken(plain, tree, cache, members))
+
+
+def find_shared_room(
+    tree: groups.Tree, cache: schemata_mod.Cache, host: Host
+) -> int:
+    """Give the ways of the shared pool that its servers can have."""
+    plain = _make_plain(tree, cache, host)
+    region = find_regions(plain, cache, host).shared
+    room = bursts.find_room(region & ~_find_taken(plain, tree, cache, ()))
+    return room if room.bit_count() >= plain.cache.min_bits else 0
+
+
+def _find_taken(
+    plain: masks.Domain,
+    tree: groups.Tree,
+    cache: schemata_mod.Cache,
+    members: Collection[str],
+) -> int:
+    """Give the ways that others hold than the members of a pool."""
     others = masks.unite(
         find_sold(plain, one, cache)
         for uuid, one in tree.ours.items()
         if uuid not in members
     )
-    taken = plain.foreign | plain.exclusive | plain.locked | others
-    region = find_regions(plain, cache, host).burst
-    return bursts.find_room(region & ~taken)
+    return plain.foreign | plain.exclusive | plain.locked | others
 
 
 def find_own(
@@ -246,8 +265,8 @@ def plan(
 ) -> dict[str, schemata_mod.Schemata]:
     """Give the masks of ways that nobody has for himself.
 
-    Those of the default group, and those that groups of ours have in caches
-    where they have none of their own.
+    Those of the default group, those that groups of ours have in caches where
+    they have none of their own, and those of the shared pool.
 
     :param sold: server -> cache -> ways of its own, where these are not to
         be told from its group (yet)
@@ -258,6 +277,9 @@ def plan(
         groups.DEFAULT: {}
     }
     result.update({one.name: {} for one in tree.ours.values()})
+    is_shared = groups.SHARED in tree.groups
+    if is_shared:
+        result[groups.SHARED] = {}
     # Where there is bandwidth alone, there are no ways to lay out.
     for cache in list_caches(tree):
         plain = _make_plain(tree, cache, host)
@@ -266,10 +288,14 @@ def plan(
         domain = dataclasses.replace(
             plain,
             default=plain.default | host.shared.get(cache, 0),
-            sold=regions.widen(masks.unite(own.values())),
+            sold=regions.widen(masks.unite(own.values()))
+            | (regions.shared if is_shared else 0),
         )
         default = domain.wanted_default
         result[groups.DEFAULT][cache] = schemata_mod.Ways(default)
+        if is_shared:
+            room = find_shared_room(tree, cache, host)
+            result[groups.SHARED][cache] = schemata_mod.Ways(room or default)
         for uuid, one in tree.ours.items():
             if not own[uuid]:
                 rest = default if _runs_on(one, cache, host) else domain.host

@@ -28,7 +28,7 @@ from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import groups as groups_mod
 
 #: The control group of the pool of ways that servers share.
-SHARED = 'nova-shared'
+SHARED = groups_mod.SHARED
 
 _FOLDER = 'mon_groups'
 

@@ -73,12 +73,17 @@ class Partition:
     def read_tasks(
         self, consumers: Iterable[str]
     ) -> dict[str, frozenset[int]]:
-        """Give server -> the threads in its group, if it has one."""
+        """Give server -> the threads in its group, if it has one.
+
+        :param consumers: servers; ``groups.SHARED`` stands for all those in
+            the shared pool
+        """
         found = {}
         with files_mod.locked(self._files, exclusive=False):
             for uuid in consumers:
                 with contextlib.suppress(errors.GroupGone):
-                    name = groups.make_name(uuid)
+                    is_pool = uuid == groups.SHARED
+                    name = uuid if is_pool else groups.make_name(uuid)
                     found[uuid] = self._groups.read_tasks(name)
         return found
 
@@ -142,12 +147,12 @@ class Partition:
         group = self.tree.ours.get(consumer_uuid)
         if group is not None:
             return self._fill(group, wanted, others or {}, cpus, server)
-        group = self._groups.make(consumer_uuid)
+        group = self._groups.make(groups.make_name(consumer_uuid))
         self._tree = self.tree.with_group(group)
         try:
             self._fill(group, wanted, others or {}, cpus, server)
         except errors.ResctrlError:
-            self._undo(consumer_uuid)
+            self._undo(group.name)
             raise
 
     def _fill(
@@ -183,6 +188,40 @@ class Partition:
         group = self._move(group, cpus, server, is_new=is_new)
         self._tree = self.tree.with_group(group)
         self._widen(others, final)
+
+    def put_shared(
+        self, cpus: frozenset[int], server: processes.Server | None
+    ) -> None:
+        """Have the group of the shared pool, with these CPUs and threads.
+
+        One that was not there before is removed again when it fails.
+
+        :param cpus: of all its servers that are pinned
+        :param server: all of those that float, as one, if there are any
+        """
+        is_new = groups.SHARED not in self.tree.groups
+        if is_new:
+            self._tree = self.tree.with_group(self._groups.make(groups.SHARED))
+        try:
+            plan = self._plan(self.tree, {})
+            shared = plan.pop(groups.SHARED)
+            self._write_rest(plan)
+            self._write(groups.SHARED, shared)
+            group = self._move(
+                self.tree.groups[groups.SHARED], cpus, server, is_new=is_new
+            )
+            self._tree = self.tree.with_group(group)
+        except errors.ResctrlError:
+            if is_new:
+                self._undo(groups.SHARED)
+            raise
+
+    def remove_shared(self) -> None:
+        """Take the group of the shared pool away; none is a success."""
+        if groups.SHARED in self.tree.groups:
+            self._groups.remove(groups.SHARED)
+            self._tree = self.tree.without(groups.SHARED)
+        self.rearrange({})
 
     def rearrange(self, others: Mapping[str, layout.Wanted]) -> None:
         """Move what can be moved between servers that run."""
@@ -322,18 +361,20 @@ class Partition:
 
         :param others: see :meth:`put`
         """
-        name = groups.make_name(consumer_uuid)
+        self._remove(groups.make_name(consumer_uuid), others or {})
+
+    def _remove(self, name: str, others: Mapping[str, layout.Wanted]) -> None:
         self._groups.remove(name)
         self._tree = self.tree.without(name)
-        self.rearrange(others or {})
+        self.rearrange(others)
 
-    def _undo(self, consumer_uuid: str) -> None:
+    def _undo(self, name: str) -> None:
         """Clean up after a failure, which matters more than this one."""
         try:
-            self.remove(consumer_uuid)
+            self._remove(name, {})
         except errors.ResctrlError as err:
             LOG.error(
-                'The group of server %(uuid)s could not be removed again: '
+                'The control group %(name)s could not be removed again: '
                 '%(err)s',
-                {'uuid': consumer_uuid, 'err': err},
+                {'name': name, 'err': err},
             )

@@ -22,6 +22,7 @@ from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources.plugins import base
 from nova_ext_resources import rdt
+from tests.unit import guests
 from tests.unit import watching
 from tests.unit import with_resctrl
 
@@ -451,7 +452,7 @@ class BandwidthTest(PoolsTestCase):
 
     def test_who_comes_is_made_room_for(self) -> None:
         self.limit(A, 20, 100)
-        self.limit(B, 40, 60)
+        self.limit(B, 30, 50)
         self.limit(C, 10)
 
         self.assertEqual(
@@ -534,3 +535,278 @@ class MegabytesTest(PoolsTestCase):
         self.assertEqual(2000, self.get_own(A, 'MB'))
         self.assertEqual(58000, self.get_own(B, 'MB'))
         self.heal()
+
+
+class SharedTest(PoolsTestCase):
+    """Three of eleven ways are the pool's: 0x007. The host keeps 0x600."""
+
+    OPTIONS = {'shared_ways': 3, 'shared_servers': 2}  # noqa: RUF012
+    POOL = 'nova-shared'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.watch = watching.Watch(self.machine, 0x600)
+        self.addCleanup(lambda: self.assertEqual([], self.watch.faults))
+
+    def join(self, uuid: str, domain: int = 0) -> None:
+        self.take(uuid, rdt.SHARED, 1, domain=domain)
+
+    def get_cpus(self) -> list[int]:
+        cpus: list[int] = self.kernel.list_groups()[self.POOL]['cpus']
+        return cpus
+
+    def test_the_first_makes_the_group_and_the_last_takes_it_away(
+        self,
+    ) -> None:
+        before = self.kernel.list_groups()
+        self.join(A)
+        self.assertEqual({'', self.POOL}, set(self.kernel.list_groups()))
+        self.assertEqual({0: 0x7, 1: 0x7}, self.get_masks(self.POOL))
+        self.assertEqual({0: 0x7F8, 1: 0x7F8}, self.get_masks(''))
+        self.assertEqual([1], self.get_cpus())
+
+        self.join(B)
+        self.assertEqual([1, 2], self.get_cpus())
+        self.heal()
+        self.host.release(A)
+        self.assertEqual([2], self.get_cpus())
+        self.host.release(B)
+
+        self.assertEqual(before, self.kernel.list_groups())
+        self.heal()
+
+    def test_there_are_as_many_places_as_are_said(self) -> None:
+        self.join(A)
+        self.join(B)
+
+        self.assertRaises(exception.CapacityExceeded, self.join, C)
+
+    def test_it_takes_one_class_of_service_used_or_not(self) -> None:
+        def find() -> tuple[int, int]:
+            given = {
+                one.name: one.inventories[rdt.CLOS]
+                for one in self.host.providers()
+                if rdt.CLOS in one.inventories
+            }
+            (one,) = given.values()
+            return one.total, one.reserved
+
+        self.assertEqual((8, 2), find())
+        self.join(A)
+        self.host.refresh()
+        self.assertEqual((8, 2), find())
+
+    def test_a_place_in_the_domain_of_its_cpus_is_taken(self) -> None:
+        self.start_with(A, {'L3_0': {rdt.SHARED: 1}}, cpus=frozenset({13}))
+
+        (one,) = self.host.entries[A].assignments
+        self.assertEqual('L3_1', one.rp_key)
+
+    def test_ways_of_one_alone_are_not_the_pools(self) -> None:
+        self.take(C, rdt.WAYS, 3)
+        self.join(A)
+
+        self.assertEqual(0x038, self.get_own(C))
+        self.assertEqual(0x007, self.get_masks(self.POOL)[0])
+        self.assertEqual(0x7C0, self.get_masks('')[0])
+        self.heal()
+
+    def test_own_ways_beside_a_place_are_refused_for_good(self) -> None:
+        for other in ({rdt.WAYS: 2}, {rdt.PERCENT: 20}):
+            err = self.assertRaises(
+                exception.ConstraintsViolated,
+                self.start_with,
+                A,
+                {'L3_0': {rdt.SHARED: 1, **other}},
+                cpus=CPUS[A],
+            )
+
+            self.assertIn('class of service', str(err))
+            self.assertEqual({''}, set(self.kernel.list_groups()))
+
+    def test_after_a_restart_all_is_as_it_was(self) -> None:
+        self.join(A)
+        self.join(B)
+        before = self.kernel.list_groups()
+
+        self.reopen()
+        self.host.reconcile([A, B])
+
+        self.assertEqual(before, self.kernel.list_groups())
+        self.assertEqual((), self.host.problems)
+
+    def test_who_is_gone_at_the_start_leaves_the_group(self) -> None:
+        self.join(A)
+        self.join(B)
+
+        self.reopen()
+        self.host.reconcile([B])
+
+        self.assertEqual([2], self.get_cpus())
+        self.assertEqual((), self.host.problems)
+
+    def test_a_removed_group_is_made_again(self) -> None:
+        self.join(A)
+        self.join(B)
+        self.kernel.remove_group(self.POOL)
+
+        self.heal()
+
+        self.assertEqual([1, 2], self.get_cpus())
+        self.assertEqual({0: 0x7, 1: 0x7}, self.get_masks(self.POOL))
+
+    def test_changed_ways_and_cpus_are_put_right(self) -> None:
+        self.join(A)
+        self.join(B)
+        for path, text in (
+            ('schemata', 'L3:0=3\n'),
+            ('cpus_list', '1\n'),
+            ('cpus_list', '\n'),
+        ):
+            with self.subTest(path=path, text=text):
+                self.kernel.write(f'{self.POOL}/{path}', text)
+
+                self.heal()
+
+                self.assertEqual([1, 2], self.get_cpus())
+                self.assertEqual({0: 0x7, 1: 0x7}, self.get_masks(self.POOL))
+
+    def test_the_default_group_does_not_fill_the_pool(self) -> None:
+        self.join(A)
+        self.kernel.write('schemata', 'L3:0=7ff\n')
+
+        self.heal()
+
+        self.assertEqual(0x7F8, self.get_masks('')[0])
+        self.watch.faults.clear()
+
+    def test_others_in_the_pool_leave_it_the_rest(self) -> None:
+        self.join(A)
+        self.kernel.add_group('db', 'L3:0=1;1=400\n')
+
+        self.heal()
+
+        self.assertEqual(0x6, self.get_masks(self.POOL)[0])
+        self.watch.faults.clear()
+
+    def test_a_pool_that_others_have_is_an_alarm(self) -> None:
+        self.join(A)
+        self.kernel.add_group('db', 'L3:0=7;1=400\n')
+
+        self.host.heal()
+
+        (problem,) = self.host.problems
+        self.assertEqual(alarms.NOT_IN_FORCE, problem.alarm)
+        self.kernel.remove_group('db')
+        self.heal()
+        self.watch.faults.clear()
+
+    def test_without_a_class_of_service_the_server_is_refused(self) -> None:
+        for number in range(7):
+            self.kernel.add_group(f'db{number}', 'L3:0=400;1=400\n')
+
+        err = self.assertRaises(exception.CapacityExceeded, self.join, A)
+
+        self.assertIn('Out of CLOSIDs', str(err))
+        self.assertEqual({}, self.read_rows())
+
+    def test_whatever_fails_nothing_is_left_half_done(self) -> None:
+        before = self.kernel.list_groups()
+        for error in ('EIO', 'EINVAL', 'ENOSPC'):
+            for number in range(14):
+                with self.subTest(number=number, error=error):
+                    self.check_failure_at(number, error)
+                    self.assertEqual(before, self.kernel.list_groups())
+
+    def check_failure_at(self, number: int, error: str) -> None:
+        self.kernel.fail(skip=number, error=error)
+        for uuid in (A, B):
+            try:
+                self.join(uuid)
+            except exception.ExtResourcesError:
+                self.assertNotEqual('applied', self.read_rows().get(uuid))
+        self.kernel.stop_failing()
+        self.heal()
+        held = {uuid for uuid in (A, B) if uuid in self.host.entries}
+        if held:
+            self.assertEqual(
+                sorted(min(CPUS[uuid]) for uuid in held), self.get_cpus()
+            )
+        for uuid in (A, B):
+            self.host.release(uuid)
+
+    def test_a_release_that_fails_anywhere_is_finished_later(self) -> None:
+        before = self.kernel.list_groups()
+        for number in range(8):
+            self.join(A)
+            self.join(B)
+            for uuid in (A, B):
+                self.kernel.fail(skip=number, error='EIO')
+                try:
+                    self.host.release(uuid)
+                except exception.EnforcementFailed:
+                    self.kernel.stop_failing()
+                self.kernel.stop_failing()
+                self.heal()
+            self.assertEqual(before, self.kernel.list_groups())
+
+    def test_all_three_kinds_of_ways_live_side_by_side(self) -> None:
+        self.host.close()
+        self.host = self.make_resctrl_host(shared_ways=2, burst_ways=4)
+        self.join(A)
+        self.take(B, rdt.BURST, 1)
+        self.take(C, rdt.WAYS, 2)
+
+        masks = [
+            self.get_masks(name)[0]
+            for name in (self.POOL, f'nova-{B}', f'nova-{C}', '')
+        ]
+
+        self.assertEqual([0x030, 0x00F, 0x0C0, 0x700], masks)
+        self.heal()
+
+
+class FloatingSharedTest(PoolsTestCase):
+    OPTIONS = {'shared_ways': 3}  # noqa: RUF012
+    TASKS = 'proc'
+
+    def run_guest(self, uuid: str) -> guests.Guest:
+        return self.useFixture(guests.Guest(uuid, 3))
+
+    def join(self, uuid: str, cpus: frozenset[int] | None = None) -> None:
+        self.start_with(uuid, {'L3_0': {rdt.SHARED: 1}}, cpus=cpus)
+
+    def list_inside(self) -> set[int]:
+        return set(self.kernel.list_groups()['nova-shared']['tasks'])
+
+    def test_their_threads_are_in_the_group_together(self) -> None:
+        a, b = self.run_guest(A), self.run_guest(B)
+        self.join(A)
+        self.join(B)
+        self.join(C, frozenset({3}))
+
+        self.assertEqual(
+            a.list_threads() | b.list_threads(), self.list_inside()
+        )
+        self.heal()
+        self.host.release(A)
+        self.assertEqual(b.list_threads(), self.list_inside())
+        self.host.release(B)
+        self.assertEqual(set(), self.list_inside())
+        self.heal()
+
+    def test_a_thread_that_was_moved_out_is_brought_back(self) -> None:
+        guest = self.run_guest(A)
+        self.join(A)
+        self.kernel.write('tasks', f'{max(guest.list_threads())}\n')
+
+        self.heal()
+
+        self.assertEqual(guest.list_threads(), self.list_inside())
+
+    def test_a_server_that_is_off_has_its_place(self) -> None:
+        self.join(A)
+
+        self.heal()
+
+        self.assertEqual(set(), self.list_inside())

@@ -179,6 +179,50 @@ class BurstTest(ResctrlTestCase):
         self.assertIn('fewer than 2 ways', str(err))
 
 
+class SharedTest(ResctrlTestCase):
+    def test_places_are_sold_and_take_no_class_each(self) -> None:
+        found = self.find(shared_ways=3, shared_servers=5)['L3_0']
+
+        given = found.inventories[rdt.SHARED]
+        self.assertEqual(
+            (5, 0, 1), (given.total, given.reserved, given.max_unit)
+        )
+        self.assertNotIn(rdt.SHARED, found.implied)
+        self.assertEqual({'free': '1f8'}, found.units[WAYS])
+
+    def test_without_the_option_there_are_none(self) -> None:
+        self.assertNotIn(rdt.SHARED, self.find()['L3_0'].inventories)
+
+    def test_the_class_of_the_pool_is_kept(self) -> None:
+        found = self.find(shared_ways=3)['RDT']
+
+        self.assertEqual(2, found.inventories[CLOS].reserved)
+        self.assertEqual({CLOS: {'free': 6}}, found.units)
+
+    def test_a_pool_in_use_is_not_foreign(self) -> None:
+        self.kernel.add_group('nova-shared', 'L3:0=7;1=7\n')
+
+        found = self.find(shared_ways=3)
+
+        self.assertEqual({CLOS: {'free': 6}}, found['RDT'].units)
+        self.assertEqual({'free': '1f8'}, found['L3_0'].units[WAYS])
+
+    def test_a_pool_that_others_have_has_no_places(self) -> None:
+        self.kernel.add_group('db', 'L3:0=7;1=400\n')
+
+        found = self.find(shared_ways=3, shared_servers=5)
+
+        self.assertEqual(5, found['L3_0'].inventories[rdt.SHARED].reserved)
+        self.assertEqual(0, found['L3_1'].inventories[rdt.SHARED].reserved)
+
+    def test_pools_that_do_not_fit_together_are_told(self) -> None:
+        plugin = self.make_plugin(burst_ways=6, shared_ways=4)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('shared_ways is 4, and 3 ways in a row', str(err))
+
+
 class EpycTest(ResctrlTestCase):
     SHAPE = 'epyc16'
 
