@@ -37,6 +37,9 @@ _READY_SECONDS = 30.0
 #: Of the groups that belong to servers.
 PREFIX = 'nova-'
 
+#: Of each cache, beside the guaranteed ones.
+_BURST_WAYS = 3
+
 #: Ways that I/O devices fill too, which nobody can have alone.
 _SHAREABLE = 0x600
 
@@ -100,6 +103,7 @@ class Machine:
             'ext_resources_resctrl': {
                 'path': str(self.path),
                 'cpu_path': str(self._home / 'cpu'),
+                'burst_ways': str(_BURST_WAYS),
             }
         }
 

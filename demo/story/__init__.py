@@ -15,6 +15,7 @@
 from demo import scene as scenes
 from demo.story import balance
 from demo.story import boot
+from demo.story import burst
 from demo.story import discovered
 from demo.story import enforced
 from demo.story import flavors
@@ -34,12 +35,13 @@ ACTS = (
     too_much.play,
     refused.play,
     given_back.play,
+    burst.play,
     outage.play,
     balance.play,
 )
 
 #: Those that are about the kernel's own interface.
-KERNEL_ACTS = (enforced.play, floating.play)
+KERNEL_ACTS = (enforced.play, floating.play, burst.play)
 
 
 def play(scene: scenes.Scene) -> None:

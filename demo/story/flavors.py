@@ -24,6 +24,7 @@ FLAVORS = {
     'silver': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '2'}),
     'bronze': (1, 256, {**_PINNED, f'resources:{tree.WAYS}': '1'}),
     'giant': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '11'}),
+    'elastic': (1, 256, {**_PINNED, f'resources:{tree.BURST}': '1'}),
     'floating': (2, 512, {f'resources:{tree.WAYS}': '2'}),
     ballast.FLAVOR: (1, 16384, {}),
 }
