@@ -221,7 +221,7 @@ class HostService:
         return bool(self.conf.ext_resources.inventory_providers)
 
     def start(self, live: Iterable[str]) -> None:
-        """Look at the host, reconcile, publish, and go on in a thread.
+        """Reconcile, look at the host, publish, and go on in a thread.
 
         What has to leave placement does so before this returns, when Nova
         has not read its provider tree yet.
@@ -253,7 +253,6 @@ class HostService:
                 'ledger': self._ledger_path,
             },
         )
-        self.host.refresh()
         self._survive(lambda: self.host.reconcile(live))
         self.publisher.run_round()
         self.publisher.start()

@@ -127,6 +127,34 @@ class DelayTest(RoundsTestCase):
         )
 
 
+class StartTest(RoundsTestCase):
+    def test_it_looks_at_the_host_once_and_survives_what_that_raises(
+        self,
+    ) -> None:
+        def look(_: object) -> None:
+            looks.append('look')
+            raise RuntimeError('a bug')
+
+        looks: list[str] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.HostResources.refresh', look
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.publisher.Publisher.start',
+                lambda _: None,
+            )
+        )
+
+        self.made.start([])
+        self.addCleanup(self.made.stop)
+
+        self.assertEqual(['look'], looks)
+        self.assertIn('a bug', self.made.publisher.status.failure)
+
+
 class AllocatedTest(RoundsTestCase):
     def test_what_placement_does_not_know_of_is_not_moved_there(
         self,
