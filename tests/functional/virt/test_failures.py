@@ -1,0 +1,189 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What becomes of a claim, and of a host, when Nova's part fails."""
+
+import time
+from typing import Any
+
+import fixtures
+from nova.virt import fake as nova_fake
+
+from nova_ext_resources import exception
+from nova_ext_resources.virt import fake
+from tests.functional.virt import base
+
+_SECONDS = 30.0
+
+_DEFINITIONS = """
+resources:
+  - name: CUSTOM_SEAT
+    provider: {key}
+    units: seats
+    description: Seats of a licence.
+    inventory: {{total: 1}}
+"""
+
+
+class BrokenGuest(fixtures.Fixture):
+    """No guest can be started by Nova's driver."""
+
+    def _setUp(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.fake.FakeDriver.spawn', self.refuse
+            )
+        )
+
+    @staticmethod
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise OSError('no room for the disk')
+
+
+class BuildTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+        self.host = self.service.driver._ext.host
+
+    def test_a_build_that_fails_after_its_claim_gives_it_back(self) -> None:
+        with BrokenGuest():
+            self.boot(self.make_pinned_flavor(4), state='ERROR')
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual([], self.list_workloads('host1'))
+
+    def test_a_server_that_asks_for_nothing_has_no_events_of_ours(
+        self,
+    ) -> None:
+        server = self.boot(self.make_flavor())
+
+        self.assertEqual([], self.list_reasons(server, 'ext_resources'))
+
+    def test_a_flavor_that_is_malformed_is_named_and_not_passed_on(
+        self,
+    ) -> None:
+        self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
+        self.scheduler_service.stop()
+        self.scheduler_service = self.start_service('scheduler')
+        self.admin_api.microversion = '2.85'
+        flavor = self.make_flavor(resources__CUSTOM_LLC_WAYS='-1')
+        self.admin_api.microversion = 'latest'
+
+        server = self.boot(flavor, state='ERROR')
+
+        server = self.admin_api.get_server(server['id'])
+        message = server['fault']['message']
+        self.assertIn('resources:CUSTOM_LLC_WAYS', message)
+        self.assertEqual({}, self.host.entries)
+
+
+class EvacuationTest(base.NovaTestCase):
+    def test_one_that_fails_leaves_nothing_on_the_new_host(self) -> None:
+        services = {h: self.start_host(h) for h in ('host1', 'host2')}
+        server = self.boot(self.make_pinned_flavor(4))
+        old = server['OS-EXT-SRV-ATTR:host']
+        (new,) = services.keys() - {old}
+        services[old].stop()
+        self.admin_api.put_service_force_down(
+            services[old].service_ref.uuid, True
+        )
+
+        with BrokenGuest():
+            self._evacuate_server(
+                server,
+                expected_host=old,
+                expected_state='ERROR',
+                expected_migration_status='failed',
+            )
+
+        self.assertEqual({}, services[new].driver._ext.host.entries)
+        self.assertEqual([], self.list_workloads(new))
+
+
+class StartTest(base.NovaTestCase):
+    def test_our_providers_follow_at_once_when_nova_has_made_its_own(
+        self,
+    ) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.publisher.FIRST_BACK_OFF',
+                3600.0,
+            )
+        )
+        # The publisher is not asked for a round by the test.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.functional.virt.base.NovaTestCase.publish',
+                lambda *_: None,
+            )
+        )
+
+        self.start_host('host1')
+
+        self.wait_for_providers(4)
+
+    def wait_for_providers(self, count: int) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while len(self._get_all_providers()) < count:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+
+    def test_a_nova_that_is_too_old_does_not_start(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.version.version_string', lambda: '30.0')
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.start_host, 'host1'
+        )
+
+        self.assertIn('this is 30.0', str(err))
+
+    def test_a_host_that_did_not_start_is_cleaned_up_in_peace(self) -> None:
+        made = fake.FakeDriver(nova_fake.FakeVirtAPI())
+
+        made.cleanup_host('host1')
+
+
+class DeletedProviderTest(base.NovaTestCase):
+    """Nova knows a provider that its publisher deletes."""
+
+    plugins = 'static'
+    enforcers = ''
+
+    def define(self, key: str) -> None:
+        self.definitions.write_text(_DEFINITIONS.format(key=key))
+
+    def list_names(self) -> set[str]:
+        return {one['name'] for one in self._get_all_providers()}
+
+    def test_nova_reads_its_tree_anew_and_builds(self) -> None:
+        self.definitions = self.folder / 'definitions.yaml'
+        self.define('FORMER')
+        with (self.folder / 'ext.conf').open('a') as conf:
+            conf.write(
+                '[ext_resources_static]\n'
+                f'definitions_file = {self.definitions}\n'
+            )
+        service = self.start_host('host1')
+        client = service.manager.rt.reportclient
+        client.clear_provider_cache()
+        self._run_periodics()
+        self.assertTrue(client._provider_tree.exists('host1_FORMER'))
+
+        self.define('LATTER')
+        service.driver._ext.publisher.run_round()
+
+        self.assertEqual({'host1', 'host1_LATTER'}, self.list_names())
+        self.assertFalse(client._provider_tree.exists('host1_FORMER'))
+        self.boot(self.make_flavor(resources__CUSTOM_SEAT=1))
