@@ -26,6 +26,10 @@ MAX_PERCENT = 100
 #: 1/8 GB/s in MB/s. Where a GB is 1024 MB the server gets more, not less.
 AMD_UNIT = 125
 
+#: The largest number of AMD's, no limit at all, before Linux 6.9. Since then
+#: the CPU is asked, and some take more.
+AMD_MAXIMUM = 2048
+
 
 class Unit(enum.StrEnum):
     """What one unit of the kernel's number is."""
@@ -49,6 +53,8 @@ def find_unit(info: info_mod.BandwidthInfo, default: int) -> Unit:
 def to_kernel(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
     """Round as the hardware does, upwards: never below what was sold.
 
+    What is beyond the largest number that the kernel takes is no limit.
+
     :param amount: in percent, or in MB/s for the other two units
     """
     if unit is Unit.MBPS:
@@ -57,8 +63,11 @@ def to_kernel(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
         return round_up(amount, info.granularity)
     if unit is Unit.EIGHTH_GBPS:
         amount = round_up(amount, AMD_UNIT) // AMD_UNIT
+        most = max(info.highest, AMD_MAXIMUM)
+    else:
+        most = MAX_PERCENT
     value = round_up(max(amount, info.minimum, 1), info.granularity)
-    return min(value, MAX_PERCENT) if unit is Unit.PERCENT else value
+    return min(value, most)
 
 
 def to_amount(unit: Unit, value: int) -> int:

@@ -161,7 +161,7 @@ class Groups:
     def look(self) -> Tree:
         """Read everything."""
         default = self._read_default()
-        tree = Tree(info=self._read_info(), default=default)
+        tree = Tree(info=self._read_info(default), default=default)
         return self._add(tree, self.list_names())
 
     def look_again(self, tree: Tree) -> Tree:
@@ -236,7 +236,7 @@ class Groups:
             except NotADirectoryError as err:
                 raise FileNotFoundError(errno.ENOENT, 'no group') from err
 
-    def _read_info(self) -> info_mod.Info:
+    def _read_info(self, default: Group) -> info_mod.Info:
         with self._translated('list the controls'):
             names = self.files.listdir(_INFO)
         caches = {
@@ -244,11 +244,13 @@ class Groups:
             for name in _CACHES
             if name in names
         }
-        bandwidth = (
-            self._parse_info('MB', info_mod.parse_bandwidth)
-            if schemata_mod.BANDWIDTH in names
-            else None
-        )
+        bandwidth = None
+        if schemata_mod.BANDWIDTH in names:
+            limits = default.schemata.get(schemata_mod.BANDWIDTH, {})
+            bandwidth = dataclasses.replace(
+                self._parse_info('MB', info_mod.parse_bandwidth),
+                highest=max(limits.values(), default=0),
+            )
         return info_mod.Info(caches=caches, bandwidth=bandwidth)
 
     def _parse_info(

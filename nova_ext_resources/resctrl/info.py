@@ -70,12 +70,15 @@ class BandwidthInfo:
     :ivar minimum: the least that the kernel takes, in its own units
     :ivar granularity: the hardware's step, in the same units
     :ivar is_linear: Intel's; AMD counts in absolute units and shows 0
+    :ivar highest: the largest value of the default group, which is the
+        maximum unless somebody has limited the host itself
     """
 
     num_closids: int
     minimum: int
     granularity: int
     is_linear: bool = True
+    highest: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

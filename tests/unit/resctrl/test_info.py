@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
+
 from nova_ext_resources.resctrl import bandwidth
 from nova_ext_resources.resctrl import info
 from tests import base
@@ -137,6 +139,21 @@ class BandwidthTest(base.TestCase):
             real = bandwidth.to_amount(unit, value)
             self.assertTrue(amount <= real < amount + bandwidth.AMD_UNIT)
             self.assertEqual(value, bandwidth.to_kernel(self.amd, unit, real))
+
+    def test_amd_is_asked_for_no_more_than_it_takes(self) -> None:
+        unit = bandwidth.Unit.EIGHTH_GBPS
+        for amount, highest, value in (
+            (256_000, 2048, 2048),
+            (300_000, 2048, 2048),
+            # The host itself is limited, a server is not.
+            (256_000, 80, 2048),
+            (300_000, 4096, 2400),
+            (600_000, 4096, 4096),
+        ):
+            with self.subTest(amount=amount, highest=highest):
+                amd = dataclasses.replace(self.amd, highest=highest)
+
+                self.assertEqual(value, bandwidth.to_kernel(amd, unit, amount))
 
     def test_mbps_are_what_they_are_but_for_the_rounding_of_old_kernels(
         self,
