@@ -259,6 +259,27 @@ class BurstTest(PoolsTestCase):
         self.burst(B)
         self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
 
+    def test_a_server_that_nobody_knows_keeps_its_run(self) -> None:
+        self.kernel.add_group(f'nova-{C}', 'L3:0=3;1=600\n', cpus='3')
+        self.host.refresh()
+
+        self.burst(A)
+
+        self.assertEqual(0x03C, self.get_own(A))
+        self.assertEqual(0x003, self.get_own(C))
+        self.watch.faults.clear()
+
+    def test_who_goes_can_go_while_others_have_the_pool(self) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.kernel.add_group('db', 'L3:0=3e;1=400\n')
+        self.host.refresh()
+
+        self.host.release(B)
+
+        self.assertEqual({A}, set(self.list_ours()))
+        self.watch.faults.clear()
+
     def test_a_pool_that_others_have_is_an_alarm(self) -> None:
         self.burst(A)
         self.kernel.add_group('db', 'L3:0=3e;1=400\n')
@@ -431,8 +452,14 @@ class SparseBurstTest(PoolsTestCase):
 
 
 class BandwidthTest(PoolsTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.watch = watching.Watch(self.machine, 0x600)
+        self.addCleanup(lambda: self.assertEqual([], self.watch.faults))
+
     def limit(self, uuid: str, amount: int, most: int | None = None) -> None:
         self.take(uuid, rdt.PERCENT, amount, most)
+        self.watch.limited.add(uuid)
 
     def test_without_a_maximum_the_amount_is_the_limit(self) -> None:
         self.limit(A, 30)
@@ -483,9 +510,15 @@ class BandwidthTest(PoolsTestCase):
         self.limit(A, 20, 100)
         self.limit(B, 20, 100)
 
-        self.share(a=75, b=20)
-
-        self.assertEqual([70, 20], [self.get_own(one, 'MB') for one in (A, B)])
+        for a, b, values in (
+            (75, 20, [70, 20]),
+            (20, 80, [20, 80]),
+            (80, 20, [80, 20]),
+        ):
+            self.share(a=a, b=b)
+            self.assertEqual(
+                values, [self.get_own(one, 'MB') for one in (A, B)]
+            )
         self.heal()
 
     def test_ways_and_bandwidth_of_a_pool_come_together(self) -> None:

@@ -28,6 +28,7 @@ class Watch:
 
     :ivar faults: what was seen
     :ivar least: (server, domain) -> how many ways it must have
+    :ivar limited: servers whose bandwidth in domain 0 together is 100 at most
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Watch:
         self._host_ways = host_ways
         self.faults: list[str] = []
         self.least: dict[tuple[str, str], int] = {}
+        self.limited: set[str] = set()
         for name in _CHANGES:
             if hasattr(machine.file_system, name):
                 self._wrap(machine.file_system, name)
@@ -67,3 +69,10 @@ class Watch:
             group = groups.get(f'nova-{uuid}')
             if group and group['values']['L3'][domain].bit_count() < least:
                 self.faults.append(f'{what}: {uuid} has too few ways')
+        limits = [
+            groups[f'nova-{uuid}']['values']['MB']['0']
+            for uuid in self.limited
+            if f'nova-{uuid}' in groups
+        ]
+        if sum(limits) > 100:
+            self.faults.append(f'{what}: more bandwidth than there is')

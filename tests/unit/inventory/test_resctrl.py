@@ -215,6 +215,14 @@ class SharedTest(ResctrlTestCase):
         self.assertEqual(5, found['L3_0'].inventories[rdt.SHARED].reserved)
         self.assertEqual(0, found['L3_1'].inventories[rdt.SHARED].reserved)
 
+    def test_too_few_ways_for_the_cpu_are_no_pool_either(self) -> None:
+        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        self.machine.kernel.add_group('db', 'L3:0=3\n')
+
+        found = self.find(shared_ways=3, shared_servers=5)
+
+        self.assertEqual(5, found['L3_0'].inventories[rdt.SHARED].reserved)
+
     def test_pools_that_do_not_fit_together_are_told(self) -> None:
         plugin = self.make_plugin(burst_ways=6, shared_ways=4)
 

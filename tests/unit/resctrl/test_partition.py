@@ -15,6 +15,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import partition
+from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.testing import resctrl
 from tests import base
@@ -60,6 +61,26 @@ class PartitionTest(base.TestCase):
 
         self.assertEqual({''}, set(self.kernel.list_groups()))
         self.assertEqual(0x7FF, self.get_default())
+
+    def test_a_pool_that_fails_half_way_is_undone_at_once(self) -> None:
+        self.partition = partition.Partition(
+            self.machine.file_system,
+            self.machine.cpu_path,
+            1,
+            pools.Sizes(shared=2),
+        )
+        self.kernel.fail(operation='write', path='*/cpus_list')
+
+        def put() -> None:
+            with self.partition.changing():
+                self.partition.put_shared(frozenset({1}), None)
+
+        self.assertRaises(errors.ResctrlFailed, put)
+
+        self.assertEqual({''}, set(self.kernel.list_groups()))
+        self.assertEqual(0x7FF, self.get_default())
+        put()
+        self.assertEqual(0x7FC, self.get_default())
 
     def test_cpus_that_the_kernel_does_not_show_are_not_believed(
         self,

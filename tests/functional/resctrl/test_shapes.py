@@ -1,0 +1,25 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The same as in process, with real system calls."""
+
+from nova_ext_resources.testing import resctrl
+from tests.functional.resctrl import mounting
+from tests.unit import shapes
+
+
+class MountedShapesTest(shapes.ShapesCases, mounting.MountedTestCase):
+    def use(self, shape: str) -> None:
+        mounting.require()
+        self.machine = resctrl.ResctrlFixture(shape, fuse=True)
+        self.useFixture(self.machine)
+        self.kernel = self.machine.kernel

@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Everything that each machine can give out, at once."""
+
+from collections.abc import Iterator
+import dataclasses
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import provider
+from nova_ext_resources.plugins import loader
+from nova_ext_resources import rdt
+from nova_ext_resources.testing import resctrl
+from tests.unit import with_resctrl
+
+OPTIONS = {
+    'burst_ways': 3,
+    'shared_ways': 2,
+    'memory_bandwidth': 40000,
+}
+
+#: What each kind of server asks for, where the machine has it.
+KINDS = (
+    {rdt.WAYS: 2, rdt.PERCENT: 20, rdt.MBPS: 2000},
+    {rdt.BURST: 2, rdt.PERCENT: 20, rdt.MBPS: 2000},
+    {rdt.SHARED: 1},
+    {rdt.L2_WAYS: 2},
+)
+
+ATTRIBUTES = {
+    rdt.BURST: {'max': '3'},
+    rdt.PERCENT: {'max': '60'},
+    rdt.MBPS: {'max': '9000'},
+}
+
+
+class ShapesCases(with_resctrl.ResctrlHostTestCase):
+    """What holds in process and on a mount."""
+
+    def use(self, shape: str) -> None:
+        self.machine = self.useFixture(resctrl.ResctrlFixture(shape))
+        self.kernel = self.machine.kernel
+
+    def list_wishes(self) -> Iterator[dict[str, dict[str, int]]]:
+        """Give what can be asked for, all of the first caches."""
+        found = self.discover()
+        for kind in KINDS:
+            asked: dict[str, dict[str, int]] = {}
+            for key in ('L3_0', 'L2_0'):
+                there = found[key].inventories if key in found else {}
+                amounts = {
+                    name: amount
+                    for name, amount in kind.items()
+                    if name in there
+                }
+                if amounts:
+                    asked[key] = amounts
+            if asked:
+                yield asked
+
+    def discover(self) -> dict[str, provider.HostProvider]:
+        plugin = self.load_resctrl(loader.INVENTORY_PROVIDERS, **OPTIONS)
+        return {one.key: one for one in plugin['resctrl'].discover()}
+
+    def list_cpus(self) -> list[int]:
+        """Give CPUs that share both caches, or the only one."""
+        found = self.discover()
+        cpus = [
+            bitmask.parse_list(found[key].cpus)
+            for key in ('L3_0', 'L2_0')
+            if key in found
+        ]
+        return sorted(frozenset.intersection(*cpus))
+
+    def check_shape(self, shape: str) -> set[str]:
+        self.use(shape)
+        before = self.kernel.list_groups()
+        self.host = self.make_resctrl_host(**OPTIONS)
+        cpus = self.list_cpus()
+        uuids = []
+        classes: set[str] = set()
+        # A machine with few CPUs or classes has not room for all kinds.
+        for number, asked in enumerate(self.list_wishes()):
+            if number >= min(len(cpus), self.kernel.count_free_classes() + 1):
+                break
+            uuids.append(getattr(uuidsentinel, f'{shape}{number}'))
+            self.start_with(
+                uuids[-1],
+                asked,
+                cpus=frozenset({cpus[number]}),
+                attributes=ATTRIBUTES,
+            )
+            classes |= {one for part in asked.values() for one in part}
+        self.check_healthy()
+        self.move_everything()
+        self.check_healthy()
+        for uuid in uuids:
+            self.host.release(uuid)
+        self.assertEqual(before, self.kernel.list_groups())
+        self.host.close()
+        return classes
+
+    def check_healthy(self) -> None:
+        before = self.kernel.list_groups()
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+        self.assertEqual(before, self.kernel.list_groups())
+        self.assert_exclusive(self.host)
+
+    def move_everything(self) -> None:
+        """Bring all to their minimums, and one each to its maximum."""
+        enforcer = self.host.enforcement._enforcers['resctrl']
+        for share in enforcer.list_shares():
+            least = dataclasses.replace(share, amount=share.minimum)
+            enforcer.set_shares([least])
+        for share in enforcer.list_shares():
+            for amount in (share.maximum, share.minimum):
+                enforcer.set_shares(
+                    [dataclasses.replace(share, amount=amount)]
+                )
+        self.assertTrue(
+            all(one.amount == one.minimum for one in enforcer.list_shares())
+        )
+
+    def test_every_machine_gives_out_all_that_it_has(self) -> None:
+        seen: set[str] = set()
+        for shape in resctrl.SHAPES:
+            with self.subTest(shape=shape):
+                seen |= self.check_shape(shape)
+        self.assertEqual({one for kind in KINDS for one in kind}, seen)
