@@ -1,0 +1,129 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Servers that Nova moves, takes down, or builds a second time."""
+
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import stats
+from tests.functional.virt import base
+
+
+def find_instance(server: Any) -> Any:
+    return objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(),
+        server['id'],
+        expected_attrs=['flavor', 'numa_topology'],
+    )
+
+
+class MovesTest(base.NovaTestCase):
+    """They do not move yet, rather than without what they hold."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = {
+            host: self.start_host(host) for host in ('host1', 'host2')
+        }
+
+    def assert_stays(
+        self, server: Any, action: dict[str, Any], *, waits: str = 'error'
+    ) -> Any:
+        self.api.post_server_action(server['id'], action)
+        self._wait_for_migration_status(server, [waits])
+        after = self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual(
+            server['OS-EXT-SRV-ATTR:host'], after['OS-EXT-SRV-ATTR:host']
+        )
+        return after
+
+    def test_a_live_migration_is_refused(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+
+        self.assert_stays(
+            server,
+            {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
+        )
+
+        host = server['OS-EXT-SRV-ATTR:host']
+        self.assert_in_force(server, 4, self.services[host].driver._ext.host)
+
+    def test_a_server_does_not_become_one_that_asks_for_something(
+        self,
+    ) -> None:
+        server = self.boot(self.make_flavor())
+        flavor = self.make_pinned_flavor(4)
+
+        after = self.assert_stays(server, {'resize': {'flavorRef': flavor}})
+
+        self.assertEqual(server['flavor'], after['flavor'])
+
+    def test_what_is_not_offered_any_more_does_not_move_either(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        host = server['OS-EXT-SRV-ATTR:host']
+        self.services[host].stop()
+        self.plugins = ''
+        self._write_conf()
+        again = self._start_compute(host)
+        self.addCleanup(again.driver._ext.stop)
+        instance = find_instance(server)
+
+        self.assertTrue(again.driver._asks(instance, objects.Flavor()))
+
+    def test_a_server_that_was_built_without_may_move(self) -> None:
+        server = self.boot(self.make_flavor())
+        driver = self.services['host1'].driver
+        malformed = objects.Flavor(
+            extra_specs={'resources:CUSTOM_LLC_WAYS': '-1'}
+        )
+
+        self.assertFalse(driver._asks(find_instance(server), malformed))
+
+
+class OneHostTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+        self.driver = self.service.driver
+        self.host = self.driver._ext.host
+        self.context = nova_context.get_admin_context()
+
+    def test_a_server_that_comes_up_again_keeps_its_claim(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+
+        with self.driver._keeping(instance):
+            self.driver.destroy(self.context, instance, None)
+
+        self.assert_in_force(server, 4)
+        self.driver.destroy(self.context, instance, None)
+        self.assertEqual({}, self.host.entries)
+
+    def test_a_server_that_is_built_anew_claims_anew(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+
+        self.driver._claim(self.context, find_instance(server), allocations)
+
+        entry = self.host.find_entry(server['id'])
+        self.assertEqual(assignment.State.CLAIMED, entry.state)
+
+    def test_the_scheduler_hears_of_the_units_that_rmd_chose(self) -> None:
+        self.boot(self.make_pinned_flavor(4))
+
+        told = self.service.manager.rt.stats['host1'][stats.KEY]
+
+        self.assertEqual(self.host.stats(), told)
