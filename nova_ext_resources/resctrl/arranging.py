@@ -171,10 +171,7 @@ def _limit(one: assignment.Assignment, size: int) -> shares_mod.Demand:
 
 def find_run(scene: choosing.Scene, uuid: str, cache: schemata.Cache) -> int:
     """Give the burst ways that a server has now."""
-    group = scene.tree.ours.get(uuid)
-    if group is None:
-        return 0
-    own = layout.find_own(scene.tree, group, scene.layout).get(cache, 0)
+    own = layout.find_own(scene.tree, uuid, scene.layout).get(cache, 0)
     return own & layout.find_pools(scene.tree, cache, scene.layout).burst
 
 

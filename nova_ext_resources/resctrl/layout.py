@@ -120,11 +120,8 @@ def make_domain(
     :param ignored: server whose group counts as if it were not there
     """
     plain = _make_plain(tree, cache, host)
-    sold = masks.unite(
-        find_sold(plain, one, cache)
-        for uuid, one in tree.ours.items()
-        if uuid != ignored
-    )
+    own = _list_own(plain, tree, cache)
+    sold = masks.unite(mask for uuid, mask in own.items() if uuid != ignored)
     return dataclasses.replace(plain, sold=sold)
 
 
@@ -183,10 +180,10 @@ def find_pools(
     return find_regions(_make_plain(tree, cache, host), cache, host)
 
 
-def find_sold(
-    plain: masks.Domain, group: groups.Group, cache: schemata_mod.Cache
-) -> int:
-    """Give the ways that a group of ours has for itself, 0 for none.
+def _list_own(
+    plain: masks.Domain, tree: groups.Tree, cache: schemata_mod.Cache
+) -> dict[str, int]:
+    """Give server -> the ways that its group has for itself, 0 for none.
 
     A group without a guarantee has a part of what the default group has,
     with the host's own ways in it. So has one that was only just made. Ways
@@ -195,11 +192,13 @@ def find_sold(
 
     :param plain: the cache as if nothing were sold
     """
-    mask = schemata_mod.get_ways(group.schemata, cache)
-    host = dataclasses.replace(plain, sold=0).host
-    if mask & host and mask & plain.default:
-        return 0
-    return mask
+    host = plain.host
+    found = {}
+    for uuid, one in tree.ours.items():
+        mask = schemata_mod.get_ways(one.schemata, cache)
+        is_rest = mask & host and mask & plain.default
+        found[uuid] = 0 if is_rest else mask
+    return found
 
 
 def find_room(
@@ -235,25 +234,24 @@ def _find_taken(
     members: Collection[str],
 ) -> int:
     """Give the ways that others hold than the members of a pool."""
-    others = masks.unite(
-        find_sold(plain, one, cache)
-        for uuid, one in tree.ours.items()
-        if uuid not in members
-    )
+    own = _list_own(plain, tree, cache)
+    others = masks.unite(m for uuid, m in own.items() if uuid not in members)
     return plain.foreign | plain.exclusive | plain.locked | others
 
 
 def find_own(
-    tree: groups.Tree, group: groups.Group, host: Host
+    tree: groups.Tree, consumer_uuid: str, host: Host
 ) -> dict[schemata_mod.Cache, int]:
-    """Give the ways that a group of ours has for itself, cache by cache."""
-    if not group.schemata:
-        return {}
+    """Give the ways that a server has for itself, cache by cache."""
     found = {
-        cache: find_sold(_make_plain(tree, cache, host), group, cache)
+        cache: _list_own(_make_plain(tree, cache, host), tree, cache)
         for cache in list_caches(tree)
     }
-    return {cache: mask for cache, mask in found.items() if mask}
+    return {
+        cache: own[consumer_uuid]
+        for cache, own in found.items()
+        if own.get(consumer_uuid)
+    }
 
 
 def plan(
@@ -314,11 +312,7 @@ def _list_sold(
     whole: str,
 ) -> dict[str, int]:
     """Give server -> the ways that it has for itself in a cache."""
-    found = {
-        uuid: find_sold(plain, one, cache)
-        for uuid, one in tree.ours.items()
-        if uuid != whole
-    }
+    found = _list_own(plain, tree, cache)
     if whole:
         found[whole] = 0
     told = {uuid: own[cache] for uuid, own in sold.items() if cache in own}

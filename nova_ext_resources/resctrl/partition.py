@@ -251,8 +251,7 @@ class Partition:
         """Take from all others what is sold now, or then."""
         sold = {}
         for uuid, one in after.items():
-            group = self.tree.ours.get(uuid)
-            had = layout.find_own(self.tree, group, self.host) if group else {}
+            had = layout.find_own(self.tree, uuid, self.host)
             sold[uuid] = {
                 cache: mask | had.get(cache, 0)
                 for cache, mask in {**had, **one.masks}.items()
@@ -267,9 +266,8 @@ class Partition:
     def _shift(self, after: Mapping[str, layout.Wanted]) -> None:
         """Bring ways from one server to another, so that none overlap."""
         before = {
-            uuid: layout.find_own(self.tree, group, self.host)
-            for uuid, group in self.tree.ours.items()
-            if uuid in after
+            uuid: layout.find_own(self.tree, uuid, self.host)
+            for uuid in self.tree.ours.keys() & after.keys()
         }
         masks = {uuid: one.masks for uuid, one in after.items()}
         known = self.tree.default.schemata

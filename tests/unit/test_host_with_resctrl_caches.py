@@ -12,12 +12,15 @@
 
 """A host that gives out L2, or code and data apart."""
 
+import dataclasses
+
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import rdt
+from nova_ext_resources.testing import resctrl
 from tests.unit import with_resctrl
 
 SERVER = uuidsentinel.server
@@ -240,3 +243,37 @@ class NoCdpTest(CachesTestCase):
         self.assertIn('trait:CUSTOM_RDT_L3_CDP=required', str(err))
         self.assertEqual({}, self.list_ours())
         self.assertEqual({}, self.read_rows())
+
+
+class CoarseCdpTest(CachesTestCase):
+    """Two ways at least, of code and of data."""
+
+    SHAPE = dataclasses.replace(
+        resctrl.SHAPES['cdp'],
+        caches=tuple(
+            dataclasses.replace(one, min_cbm_bits=2)
+            for one in resctrl.SHAPES['cdp'].caches
+        ),
+    )
+
+    def test_fewer_ways_than_the_cpu_gives_are_refused_for_good(self) -> None:
+        for code in ('1', '3'):
+            err = self.assertRaises(
+                exception.ConstraintsViolated,
+                self.start_with,
+                SERVER,
+                {'L3_0': {rdt.WAYS: 4}},
+                attributes={rdt.WAYS: {'code': code}},
+            )
+
+            self.assertIn('fewer than 2', str(err))
+
+    def test_enough_of_both_is_had(self) -> None:
+        self.start_with(
+            SERVER,
+            {'L3_0': {rdt.WAYS: 4}},
+            attributes={rdt.WAYS: {'code': '2'}},
+        )
+
+        self.assertEqual(0x3, self.get_group(SERVER, 'L3CODE')[0])
+        self.assertEqual(0xC, self.get_group(SERVER, 'L3DATA')[0])

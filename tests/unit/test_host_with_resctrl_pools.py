@@ -704,6 +704,20 @@ class SharedTest(PoolsTestCase):
                 self.assertEqual([1, 2], self.get_cpus())
                 self.assertEqual({0: 0x7, 1: 0x7}, self.get_masks(self.POOL))
 
+    def test_cpus_that_go_offline_and_come_back_are_followed(self) -> None:
+        self.join(A)
+        self.join(B)
+        self.kernel.set_offline('2')
+        self.heal()
+        self.host.release(A)
+
+        self.join(A)
+
+        self.assertEqual([1], self.get_cpus())
+        self.kernel.set_online('2')
+        self.heal()
+        self.assertEqual([1, 2], self.get_cpus())
+
     def test_the_default_group_does_not_fill_the_pool(self) -> None:
         self.join(A)
         self.kernel.write('schemata', 'L3:0=7ff\n')
@@ -796,6 +810,7 @@ class SharedTest(PoolsTestCase):
         ]
 
         self.assertEqual([0x030, 0x00F, 0x0C0, 0x700], masks)
+        self.assertEqual({A, B, C}, self.enforcer.list_applied())
         self.heal()
 
 

@@ -31,7 +31,7 @@ PREFIX = 'nova-'
 class ResctrlHostTestCase(with_host.BackendTestCase):
     """Has a kernel that answers back, and makes hosts that use it."""
 
-    SHAPE = 'skylake2'
+    SHAPE: resctrl.Shape | str = 'skylake2'
 
     #: Made by who needs it.
     host: host_mod.HostResources
