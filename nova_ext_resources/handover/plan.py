@@ -14,7 +14,8 @@
 
 They claim there as they would on a host that has just been made: the same
 tests, the same trackers, one after the other. Their amounts and providers stay
-as placement has them; which units they are may change.
+as placement has them; which units they are may change, if those that they have
+cannot be had there.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -60,6 +61,15 @@ class Target:
     check: Callable[[assignment.Entry], None]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """By what servers claim there."""
+
+    target: Target
+    trackers: Mapping[str, base.Tracker]
+    tests: Sequence[base.ClaimTest]
+
+
 def make_plan(
     entries: Iterable[assignment.Entry],
     target: Target,
@@ -93,16 +103,96 @@ def make_plan(
     view = claims.give(
         _book(view, before, trackers), _list_held(before), trackers
     )
+    rules = _Rules(target=target, trackers=trackers, tests=tests)
+    pairs = list(zip(_order(entries), waiting, strict=True))
+    overbooked = _list_overbooked((*waiting, *there), target)
+    # Who can keep its ways comes before who might be given them.
+    stable = sorted(
+        pairs, key=lambda pair: not _can_keep(view, pair[1], rules)
+    )
+    kept = _place(view, stable, rules, keep=True)
+    found = kept if not kept.obstacles else _place(view, pairs, rules)
+    return dataclasses.replace(
+        found, obstacles=(*overbooked, *found.obstacles)
+    )
+
+
+def _place(
+    view: view_obj.HostView,
+    pairs: Iterable[tuple[assignment.Entry, assignment.Entry]],
+    rules: _Rules,
+    *,
+    keep: bool = False,
+) -> Plan:
+    """Claim for one after the other.
+
+    :param pairs: entries, and the same as they are moved
+    :param keep: let servers have the very ways that they have, where those
+        can be had: what they have cached stays theirs
+    """
     planned: list[assignment.Entry] = []
-    obstacles = _list_overbooked((*waiting, *there), target)
-    for entry, moved in zip(_order(entries), waiting, strict=True):
-        view, taken, found = _claim(view, moved, target, trackers, tests)
+    obstacles: list[str] = []
+    for entry, moved in pairs:
+        view, taken, found = _claim(view, moved, rules)
         obstacles += found
-        if not found:
-            done = _exchange(entry, taken)
-            planned.append(done)
-            obstacles += _check(target, done)
+        if found:
+            continue
+        if keep:
+            view, taken = _keep(view, moved, taken, rules)
+        done = _exchange(entry, taken)
+        planned.append(done)
+        obstacles += _check(rules.target, done)
     return Plan(entries=tuple(planned), obstacles=tuple(obstacles))
+
+
+def _keep(
+    view: view_obj.HostView,
+    moved: assignment.Entry,
+    taken: Iterable[assignment.Assignment],
+    rules: _Rules,
+) -> tuple[view_obj.HostView, list[assignment.Assignment]]:
+    """Exchange runs of ways for those that the server has, if possible."""
+    before = {(a.rp_uuid, a.resource_class): a for a in moved.assignments}
+    kept = []
+    for one in taken:
+        place = one.rp_uuid, one.resource_class
+        old = before.get(place, one)
+        tracked = view.tracked[place]
+        state = rules.trackers[tracked.tracker].give(
+            tracked.state, one.amount, one.units
+        )
+        same = _take_again(state, old, tracked, rules)
+        if same is not None and set(old.units) == set(one.units):
+            view = view.with_state(place, same)
+            one = dataclasses.replace(one, units=old.units)
+        kept.append(one)
+    return view, kept
+
+
+def _take_again(
+    state: view_obj.State,
+    old: assignment.Assignment,
+    tracked: view_obj.Tracked,
+    rules: _Rules,
+) -> view_obj.State | None:
+    """Take the very ways that a server has; None where they are not free."""
+    if 'mask' not in old.units:
+        return None
+    tracker = rules.trackers[tracked.tracker]
+    after, _ = tracker.take(state, old.amount, old.units)
+    return after if state.free - after.free == old.amount else None
+
+
+def _can_keep(
+    view: view_obj.HostView, moved: assignment.Entry, rules: _Rules
+) -> bool:
+    """Tell whether all ways that a server has are free."""
+    for one in moved.assignments:
+        tracked = view.tracked.get((one.rp_uuid, one.resource_class))
+        if tracked is not None and 'mask' in one.units:
+            if _take_again(tracked.state, one, tracked, rules) is None:
+                return False
+    return True
 
 
 def _order(entries: Iterable[assignment.Entry]) -> list[assignment.Entry]:
@@ -172,27 +262,23 @@ def _list_overbooked(
 
 
 def _claim(
-    view: view_obj.HostView,
-    moved: assignment.Entry,
-    target: Target,
-    trackers: Mapping[str, base.Tracker],
-    tests: Sequence[base.ClaimTest],
+    view: view_obj.HostView, moved: assignment.Entry, rules: _Rules
 ) -> tuple[view_obj.HostView, Sequence[assignment.Assignment], list[str]]:
     """Claim for one server: the new view, what it got, what is in the way."""
     missing = [
-        f'server {moved.consumer_uuid}: {target.name} does not offer '
+        f'server {moved.consumer_uuid}: {rules.target.name} does not offer '
         f'{one.resource_class} of {one.rp_key}'
         for one in moved.assignments
         if (one.rp_uuid, one.resource_class) not in view.tracked
     ]
     if missing:
         return view, (), missing
-    request = _make_request(view, moved, trackers)
-    found = claims.find_shortfalls(view, request, tests)
+    request = _make_request(view, moved, rules.trackers)
+    found = claims.find_shortfalls(view, request, rules.tests)
     if found:
         return view, (), [_tell(view, moved, one) for one in found]
     try:
-        view, taken = claims.take(view, request, trackers)
+        view, taken = claims.take(view, request, rules.trackers)
     except (exception.ClaimError, ValueError) as err:
         return view, (), [f'server {moved.consumer_uuid}: {err}']
     return view, taken, []

@@ -19,18 +19,37 @@ from tests.unit.handover import with_both
 from tests.unit import with_host
 
 BURST = '44444444-4444-4444-8444-444444444444'
+SHARED = '55555555-5555-4555-8555-555555555555'
+ALSO_SHARED = '66666666-6666-4666-8666-666666666666'
+
+#: What RMD has in place of the two.
+SHARED_WORKLOAD = f'{SHARED}=5 {ALSO_SHARED}=6'
 
 
-class PoolsTest(with_both.HandOverTestCase):
-    """Six guaranteed ways, and three for bursts."""
+class PoolsTestCase(with_both.HandOverTestCase):
+    """Five guaranteed ways, three for bursts, a shared one.
 
+    Two are left to devices by the kernel, which RMD would sell.
+    """
+
+    SETTINGS = {  # noqa: RUF012
+        'pools': {'os': 1, 'guarantee': 5, 'besteffort': 3, 'shared': 1}
+    }
     RESERVED_WAYS = 2
-    RMD = {'burst_ways': 3}  # noqa: RUF012
-    RESCTRL = {'burst_ways': 3}  # noqa: RUF012
+    RMD = {'burst_ways': 3, 'shared_servers': 4}  # noqa: RUF012
+    RESCTRL = {  # noqa: RUF012
+        'burst_ways': 3,
+        'shared_ways': 1,
+        'shared_servers': 4,
+    }
 
     #: Server, what it has of the first domain, and what its flavor adds.
     SERVERS: tuple[tuple[str, dict[str, int], dict[str, dict[str, str]]], ...]
-    SERVERS = ((BURST, {rdt.BURST: 1}, {rdt.BURST: {'max': '2'}}),)
+    SERVERS = (
+        (BURST, {rdt.BURST: 1}, {rdt.BURST: {'max': '2'}}),
+        (SHARED, {rdt.SHARED: 1}, {}),
+        (ALSO_SHARED, {rdt.SHARED: 1}, {}),
+    )
 
     def fill(self, name: str) -> dict[str, assignment.Entry]:
         super().fill(name)
@@ -46,6 +65,26 @@ class PoolsTest(with_both.HandOverTestCase):
         host.close()
         return self.read_entries()
 
+    def list_at_rmd(self) -> dict[str, dict[int, int]]:
+        """And with the members of the pool by name."""
+        found = super().list_at_rmd()
+        pool = found.pop(SHARED_WORKLOAD, {})
+        for member in (SHARED, ALSO_SHARED) if pool else ():
+            found[member] = pool
+        return found
+
+    def list_at_resctrl(self) -> dict[str, dict[int, int]]:
+        found = super().list_at_resctrl()
+        pool = found.pop('shared', {})
+        if pool:
+            cpus = set(self.kernel.list_groups()['nova-shared']['cpus'])
+            self.assertEqual({5, 6}, cpus)
+        for member in (SHARED, ALSO_SHARED) if pool else ():
+            found[member] = pool
+        return found
+
+
+class PoolsTest(PoolsTestCase):
     def test_all_pools_go_to_and_fro(self) -> None:
         before = self.fill('rmd')
 
@@ -68,6 +107,12 @@ class PoolsTest(with_both.HandOverTestCase):
         for rp_uuid, one in trees[0].items():
             other = list_capacities(trees[1][rp_uuid])
             self.assertEqual(list_capacities(one), other, one.name)
+
+
+class KilledPoolsTest(PoolsTestCase, test_run.KilledTestCase):
+    def test_going_on_or_back_ends_where_it_should(self) -> None:
+        self.check_all('rmd', 'resctrl', then=('rmd', 'resctrl'))
+        self.check_all('resctrl', 'rmd', then=('rmd', 'resctrl'))
 
 
 def list_capacities(one: provider.Provider) -> dict[str, int]:

@@ -359,6 +359,25 @@ class StoppedTest(with_both.HandOverTestCase):
         self.assertIn('going back to rmd', self.said)
         self.assert_all_at('rmd', before)
 
+    def test_a_real_rmd_has_to_be_stopped_on_the_way(self) -> None:
+        before = self.fill('rmd')
+        # It makes a group of each class, and those that are free may fill
+        # all ways.
+        in_use = [*self.list_at_rmd().values(), {0: 0x7FF, 1: 0x7FF}]
+        for number in range(7):
+            masks = in_use[min(number, len(in_use) - 1)]
+            text = ';'.join(f'{n}={mask:x}' for n, mask in masks.items())
+            self.kernel.add_group(f'COS{number + 1}', f'L3:{text}\n')
+
+        self.stop('CUSTOM_RDT_CLOS of RDT', 'stop it and remove its groups')
+
+        self.simulator.refuse_connections()
+        for number in range(7):
+            self.kernel.remove_group(f'COS{number + 1}')
+        self.hand_over('rmd', 'resctrl')
+        self.simulator.accept_connections()
+        self.assert_all_at('resctrl', before)
+
     def test_what_was_changed_meanwhile_is_put_right(self) -> None:
         before = self.fill('rmd')
         # The smallest comes last.
@@ -405,16 +424,8 @@ class StoppedTest(with_both.HandOverTestCase):
         self.assertIn('from rmd to other is under way', str(err))
 
 
-class KilledTest(with_both.HandOverTestCase):
+class KilledTestCase(with_both.HandOverTestCase):
     """It is killed at every line, and run again."""
-
-    def test_going_on_ends_where_it_should(self) -> None:
-        for source, target in BOTH_WAYS:
-            self.check_all(source, target, then=(source, target))
-
-    def test_going_back_ends_where_it_began(self) -> None:
-        for source, target in BOTH_WAYS:
-            self.check_all(source, target, then=(target, source))
 
     def check_all(
         self, source: str, target: str, *, then: tuple[str, str]
@@ -445,6 +456,16 @@ class KilledTest(with_both.HandOverTestCase):
 
     def empty(self, name: str) -> None:
         host = self.make_host(name)
-        for uuid in (FIRST, SECOND, THIRD):
+        for uuid in host.entries:
             host.release(uuid)
         host.close()
+
+
+class KilledTest(KilledTestCase):
+    def test_going_on_ends_where_it_should(self) -> None:
+        for source, target in BOTH_WAYS:
+            self.check_all(source, target, then=(source, target))
+
+    def test_going_back_ends_where_it_began(self) -> None:
+        for source, target in BOTH_WAYS:
+            self.check_all(source, target, then=(target, source))
