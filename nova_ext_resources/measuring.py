@@ -112,8 +112,20 @@ class Measuring:
             for uuid, entry in self._host.entries.items()
             if entry.cpus
         }
-        self._tuner.run_once(readings.list_readings(sweep, cpus))
-        self._health.observe_tuning(self._tuner.problems)
+        try:
+            self._tuner.run_once(readings.list_readings(sweep, cpus))
+        # Of a third party's enforcer, or a bug: measuring goes on without.
+        except Exception as err:
+            LOG.debug(
+                'Host %(host)s: a round of tuning failed',
+                {'host': self._host.host},
+                exc_info=True,
+            )
+            self._health.observe_tuning(
+                [f'a round failed: {loader.describe(err)}']
+            )
+        else:
+            self._health.observe_tuning(self._tuner.problems)
 
 
 def _uses_resctrl(conf: cfg.ConfigOpts) -> bool:

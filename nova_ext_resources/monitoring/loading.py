@@ -26,7 +26,6 @@ from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.monitoring import upkeep
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.plugins import loader
-from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
 from nova_ext_resources.resctrl import mon_groups
 from nova_ext_resources.resctrl import processes
@@ -94,9 +93,11 @@ def clean(conf: cfg.ConfigOpts, host: str) -> None:
     files = files_mod.RealFileSystem(path, timeout=_PATIENCE)
     try:
         mon_groups.MonGroups(files).remove_all()
-    except errors.ResctrlError as err:
+    # Whatever it is, such as a helper with privileges that does not start:
+    # servers do not depend on it.
+    except Exception as err:
         LOG.warning(
             'Host %(host)s: monitoring is switched off, and its groups are '
             'left in %(path)s: %(err)s',
-            {'host': host, 'path': path, 'err': err},
+            {'host': host, 'path': path, 'err': loader.describe(err)},
         )

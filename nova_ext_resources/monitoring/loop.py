@@ -19,6 +19,7 @@ import time
 from oslo_log import log as logging
 
 from nova_ext_resources.monitoring import sample
+from nova_ext_resources.plugins import loader
 
 LOG = logging.getLogger(__name__)
 
@@ -74,17 +75,37 @@ class SweepLoop:
 
     def run_once(self) -> None:
         """Sweep, and tell; raises nothing."""
+        swept = self._sweep_or_say_why()
+        self._latest = swept
+        self._log(swept)
         try:
-            swept = self._sweep()
-            self._latest = swept
-            self._log(swept)
             self._on_sweep(swept)
         except Exception:
-            # A bug: the thread has to outlive it, and the log has to show
-            # where it is.
             LOG.exception(
-                'Host %(host)s: a sweep over its servers failed',
+                'Host %(host)s: what was measured could not be told on; '
+                'report this',
                 {'host': self._host},
+            )
+
+    def _sweep_or_say_why(self) -> sample.Sweep:
+        started_at = time.monotonic()
+        try:
+            return self._sweep()
+        except Exception as err:
+            # A bug, or what a helper with privileges raises: the thread has
+            # to outlive it, and everybody has to know that nothing new is
+            # measured.
+            LOG.debug(
+                'Host %(host)s: a sweep failed',
+                {'host': self._host},
+                exc_info=True,
+            )
+            now = time.monotonic()
+            return sample.Sweep(
+                finished_at=now,
+                duration=now - started_at,
+                problem=f'a sweep over its servers failed: '
+                f'{loader.describe(err)}',
             )
 
     def _run(self) -> None:

@@ -103,6 +103,14 @@ class MeasuringTest(test_service.HostServiceTestCase):
 
         self.assertEqual('', self.list_parts(made)['tuning'])
 
+    def test_a_round_of_tuning_that_breaks_off_shows_in_health(self) -> None:
+        made = self.start(MONITORED + TUNED)
+        del made.host.enforcement
+
+        self.wait_for(
+            lambda: 'AttributeError' in self.list_parts(made).get('tuning', '')
+        )
+
     def test_tuning_by_what_nobody_measures_is_refused(self) -> None:
         made = self.make(test_service.HOST + TUNED)
 

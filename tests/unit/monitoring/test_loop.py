@@ -50,16 +50,27 @@ class LoopTest(base.TestCase):
         self.assertIs(EMPTY, one.latest)
         self.assertEqual([EMPTY], self.seen)
 
-    def test_a_bug_neither_ends_it_nor_takes_what_was_seen(self) -> None:
+    def test_a_bug_does_not_end_it_and_is_told_to_all(self) -> None:
         one = self.make()
-        one.run_once()
         one._sweep = lambda: 1 / 0  # type: ignore[assignment,return-value]
+
+        for _ in range(2):
+            one.run_once()
+
+        assert one.latest is not None
+        self.assertIn('ZeroDivisionError', one.latest.problem)
+        self.assertEqual(one.latest, self.seen[-1])
+        self.assertEqual(1, self.logger.output.count('ZeroDivisionError'))
+        self.assertIn('host1', self.logger.output)
+
+    def test_who_cannot_be_told_does_not_end_it(self) -> None:
+        one = self.make()
+        one._on_sweep = lambda _sweep: 1 / 0  # type: ignore[assignment]
 
         one.run_once()
 
         self.assertIs(EMPTY, one.latest)
-        self.assertIn('ZeroDivisionError', self.logger.output)
-        self.assertIn('host1', self.logger.output)
+        self.assertIn('could not be told', self.logger.output)
 
     def test_it_goes_on_until_it_is_stopped(self) -> None:
         one = self.make(0.01)
