@@ -27,8 +27,8 @@ import fixtures
 from nova_ext_resources.conf import rmd as rmd_conf
 from nova_ext_resources import exception
 from nova_ext_resources.rmd import client as client_mod
-from nova_ext_resources.rmd import loading
 from nova_ext_resources.rmd import errors
+from nova_ext_resources.rmd import loading
 from nova_ext_resources.testing import rmd_simulator
 from nova_ext_resources.testing.rmd_simulator import server
 from tests import base
