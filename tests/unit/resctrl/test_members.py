@@ -50,7 +50,7 @@ class MembersTest(base.TestCase):
         self.kernel = machine.kernel
         self.files = machine.file_system
         self.groups = groups.Groups(self.files)
-        self.name = self.groups.make(SERVER).name
+        self.name = self.groups.make(groups.make_name(SERVER)).name
         self.pid = self.kernel.start_task()
         self.server = MadeUpServer(self.kernel, self.pid)
         for _ in range(3):
