@@ -93,17 +93,14 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> tuple[assignment.Assignment, ...]:
         with self._translated(entry):
             # Before the lock is held: others wait for it.
-            server = self._find_server(entry, is_there=True)
+            server = self._find_server(entry)
         with self._translated(entry), self._partition.changing() as tree:
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
             scene = self._make_scene(tree)
             held = choosing.choose(scene, entry)
             if choosing.is_shared(entry):
-                others = self._list_others(entry)
-                self._partition.put_shared(
-                    cpus | sharing.find_cpus(tree, others), server
-                )
+                self._fill_shared(cpus, [*self._list_others(entry), entry])
                 return held
             real = dataclasses.replace(entry, assignments=held)
             wanted = arranging.make_room(scene, real, self._amounts)
@@ -121,16 +118,12 @@ class ResctrlEnforcer(base.Enforcer):
     def release(self, entry: assignment.Entry) -> None:
         # Of a server that is gone nothing may be known but that.
         is_shared = choosing.is_shared(entry) or not entry.assignments
-        with self._translated(entry):
-            server = (
-                self._find_server(entry, is_there=False) if is_shared else None
-            )
         with (
             self._translated(entry),
             self._partition.changing(is_known=True) as tree,
         ):
             if is_shared:
-                self._leave_shared(tree, entry, server)
+                self._leave_shared(tree, entry)
             uuid = entry.consumer_uuid
             if choosing.is_shared(entry) and uuid not in tree.ours:
                 return
@@ -146,17 +139,27 @@ class ResctrlEnforcer(base.Enforcer):
             self._forget_amounts(keys)
 
     def _leave_shared(
-        self,
-        tree: groups.Tree,
-        entry: assignment.Entry,
-        server: processes_mod.Server | None,
+        self, tree: groups.Tree, entry: assignment.Entry
     ) -> None:
         others = self._list_others(entry)
         if others and groups.SHARED in tree.groups:
-            self._partition.put_shared(sharing.find_cpus(tree, others), server)
+            self._fill_shared(frozenset(), others)
         elif not others:
             # Even if it is gone: the ways may not have been given back.
             self._partition.remove_shared()
+
+    def _fill_shared(
+        self, cpus: frozenset[int], members: list[assignment.Entry]
+    ) -> None:
+        """Have the servers of the shared pool in its group, nobody else.
+
+        :param cpus: that come in
+        """
+        floating = sharing.list_floating(members)
+        # While the mount is locked, or one that has just come is thrown out.
+        server = self._processes.scan().get(*floating) if floating else None
+        kept = sharing.find_cpus(self._partition.tree, members)
+        self._partition.put_shared(cpus | kept, server)
 
     def _list_others(self, entry: assignment.Entry) -> list[assignment.Entry]:
         """Give the other servers with a place in the shared pool."""
@@ -248,17 +251,12 @@ class ResctrlEnforcer(base.Enforcer):
         return cpus
 
     def _find_server(
-        self, entry: assignment.Entry, *, is_there: bool
+        self, entry: assignment.Entry
     ) -> processes_mod.Server | None:
-        """Find whose threads go into the group; None: CPUs are enough.
-
-        :param is_there: whether those of the server itself do
-        """
-        members = [entry] if is_there else []
-        if choosing.is_shared(entry) or not is_there:
-            members += self._list_others(entry)
-        floating = sharing.list_floating(members)
-        return self._processes.scan().get(*floating) if floating else None
+        """Find whose threads go into the group; None: it has CPUs."""
+        if entry.cpus or choosing.is_shared(entry):
+            return None
+        return self._processes.scan().get(entry.consumer_uuid)
 
     def _check_cpus(
         self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]

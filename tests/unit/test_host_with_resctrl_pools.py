@@ -20,9 +20,11 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import alarms
 from nova_ext_resources import exception
+from nova_ext_resources import host as host_mod
 from nova_ext_resources.plugins import base
 from nova_ext_resources import rdt
 from tests.unit import guests
+from tests.unit import test_host_with_resctrl
 from tests.unit import watching
 from tests.unit import with_resctrl
 
@@ -858,3 +860,19 @@ class FloatingSharedTest(PoolsTestCase):
         self.heal()
 
         self.assertEqual(set(), self.list_inside())
+
+
+class SuiteBesidePoolsTest(test_host_with_resctrl.ResctrlSuiteTest):
+    """Six of eleven ways can be sold, and three are kept for pools."""
+
+    LOWEST = 3
+    KEPT_CLASSES = 2
+
+    def make_backend_host(self) -> host_mod.HostResources:
+        return self.make_resctrl_host(
+            reserved_ways=2, burst_ways=2, shared_ways=1
+        )
+
+    def add_foreign(self, name: str, masks: dict[int, int]) -> None:
+        above = {domain: mask << 3 for domain, mask in masks.items()}
+        super().add_foreign(name, above)
