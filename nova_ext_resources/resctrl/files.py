@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import errno
 import fcntl
+import functools
 import importlib
 import os
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import system
@@ -113,11 +114,7 @@ class RealFileSystem:
         """A helper is only needed where the mount is not ours to write."""
         if os.access(self.root, os.W_OK):
             return direct
-        # oslo.privsep imports eventlet where that is installed: only who
-        # cannot do without shall have it.
-        privsep = importlib.import_module('nova_ext_resources.resctrl.privsep')
-        helped: Callable[..., None] = getattr(privsep, name)
-        return helped
+        return functools.partial(_ask_helper, name)
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(self._resolve(path))
@@ -152,6 +149,28 @@ class RealFileSystem:
                         'which',
                     ) from None
                 time.sleep(LOCK_PAUSE)
+
+
+def _ask_helper(name: str, *arguments: Any) -> None:
+    """Let the privileged helper do it.
+
+    :raises OSError: as the kernel gives it; or the helper does not work
+    """
+    try:
+        # oslo.privsep imports eventlet where that is installed: only who
+        # cannot do without shall have it.
+        privsep = importlib.import_module('nova_ext_resources.resctrl.privsep')
+        getattr(privsep, name)(*arguments)
+    except OSError:
+        raise
+    # A helper that does not start, ends, or does not answer: each version of
+    # oslo.privsep has errors of its own for it.
+    except Exception as err:
+        raise OSError(
+            errno.EPERM,
+            'the privileged helper of [ext_resources_resctrl_privsep] does '
+            f'not work ({type(err).__name__}: {err})',
+        ) from err
 
 
 @contextlib.contextmanager

@@ -10,10 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+from collections.abc import Callable
 import os
+from typing import Any
 
 import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
 
+from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files
 from nova_ext_resources.resctrl import privsep
 from tests import base
@@ -93,6 +98,36 @@ class PrivsepTest(base.TestCase):
 
         self.assertEqual(['db'], real.listdir(''))
         self.assertIsNone(privsep.context.channel)
+
+    def test_a_helper_that_does_not_start_is_told_as_the_kernels_errors_are(
+        self,
+    ) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            helper_command='/bin/false', group=privsep.context.cfg_section
+        )
+        # Nobody may write there himself.
+        real = files.RealFileSystem('/nowhere/resctrl')
+        for call, arguments in (
+            (real.write, ('schemata', 'L3:0=1\n')),
+            (real.assign, ('tasks', [1])),
+            (real.mkdir, ('db',)),
+            (real.rmdir, ('db',)),
+        ):
+            err = self.assertRaises(
+                errors.ResctrlFailed, self.try_it, real, call, *arguments
+            )
+
+            self.assertIn('[ext_resources_resctrl_privsep]', str(err))
+            self.assertIn('FailedToDropPrivileges', str(err))
+
+    def try_it(
+        self,
+        real: files.RealFileSystem,
+        call: Callable[..., None],
+        *arguments: Any,
+    ) -> None:
+        with files.translated(real, 'change it'):
+            call(*arguments)
 
 
 def read_tree(folder: str) -> dict[str, str | None]:
