@@ -84,6 +84,8 @@ class ResctrlEnforcer(base.Enforcer):
         self._amounts: dict[arranging.Key, Mapping[str, int]] = {}
         # What list_applied saw; never changed by a change under way.
         self._seen: groups.Tree | None = None
+        # The same, with what was changed since.
+        self._last: groups.Tree | None = None
         self._members: Mapping[str, members.Membership] = {}
 
     # -- what the host asks for ----------------------------------------
@@ -171,7 +173,7 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(None):
             seen = self._partition.look()
             self._members = self._look_at_members(seen)
-            self._seen = seen
+            self._seen = self._last = seen
             return frozenset(seen.ours) | sharing.list_applied(
                 seen, self.list_entries()
             )
@@ -196,10 +198,9 @@ class ResctrlEnforcer(base.Enforcer):
     # -- what may be moved while servers run -----------------------------
 
     def list_shares(self) -> tuple[share_obj.Share, ...]:
-        tree = self._partition.known or self._seen
-        if tree is None:
+        if self._last is None:
             return ()
-        scene = self._make_scene(tree)
+        scene = self._make_scene(self._last)
         pools = (
             arranging.make_pool(scene, key)
             for key in arranging.list_keys(scene.entries.values())
@@ -230,10 +231,12 @@ class ResctrlEnforcer(base.Enforcer):
                     arranging.arrange(scene, [pool], {key: amounts})
                 )
                 self._amounts[key] = amounts
+                self._last = self._partition.tree
 
     def _forget_amounts(self, keys: Iterable[arranging.Key]) -> None:
         """Forget what was said for other servers than there are now."""
-        scene = self._make_scene(self._partition.tree)
+        self._last = self._partition.tree
+        scene = self._make_scene(self._last)
         for key in arranging.list_outdated(scene, keys, self._amounts):
             del self._amounts[key]
 

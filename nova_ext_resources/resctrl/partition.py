@@ -117,11 +117,6 @@ class Partition:
             )
 
     @property
-    def known(self) -> groups.Tree | None:
-        """What was seen last, for whoever does not hold the lock."""
-        return self._tree
-
-    @property
     def tree(self) -> groups.Tree:
         assert self._tree is not None, 'the lock of the mount is held'
         return self._tree
