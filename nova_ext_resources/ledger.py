@@ -89,10 +89,11 @@ class Ledger:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = path
+        # Whoever comes by a symbolic link finds the same lock beside it.
+        self.path = os.path.realpath(path)
         self._lock = threading.Lock()
         with self._translated('cannot be opened'):
-            os.makedirs(os.path.dirname(path) or '.', exist_ok=True)
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
             self._guard = self._take_guard()
             try:
                 self._db = self._open()

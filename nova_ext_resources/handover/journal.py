@@ -58,7 +58,8 @@ class Journal:
     """
 
     def __init__(self, ledger_path: str) -> None:
-        self.path = ledger_path + SUFFIX
+        # As with its lock: one ledger has one, by whatever path.
+        self.path = os.path.realpath(ledger_path) + SUFFIX
 
     def read(self) -> Progress | None:
         """Give how far it got; None: there is none under way.
@@ -112,7 +113,7 @@ class Journal:
             raise self._tell_unwritable(err) from err
 
     def _sync_folder(self) -> None:
-        folder = os.open(os.path.dirname(self.path) or '.', os.O_RDONLY)
+        folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

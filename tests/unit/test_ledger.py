@@ -226,6 +226,24 @@ class RefusedLedgerTest(LedgerTestCase):
         ledger.close()
         self.assertEqual('', self.open_elsewhere())
 
+    def test_so_is_one_that_comes_by_a_symbolic_link(self) -> None:
+        self.open().put(make_entry())
+        target, self.path = self.path, f'{self.path}-link'
+        os.symlink(os.path.basename(target), self.path)
+
+        said = self.open_elsewhere()
+
+        self.assertIn('another process of this machine uses it', said)
+        self.assertIn(target, said)
+
+    def test_a_link_to_where_nothing_is_yet_makes_it_there(self) -> None:
+        target = os.path.join(os.path.dirname(self.path), 'new', 'ledger')
+        os.symlink(target, self.path)
+
+        self.open().put(make_entry())
+
+        self.assertTrue(os.path.isfile(target))
+
     def test_a_process_that_was_killed_blocks_nobody(self) -> None:
         context = multiprocessing.get_context('fork')
         mine, theirs = context.Pipe()

@@ -63,6 +63,14 @@ class JournalTest(base.TestCase):
 
         self.assertRaises(exception.LedgerError, gone.write, PROGRESS)
 
+    def test_it_is_found_by_every_path_of_the_ledger(self) -> None:
+        link = os.path.join(self.folder, 'link')
+        os.symlink('host1.sqlite', link)
+
+        journal.Journal(link).write(PROGRESS)
+
+        self.assertEqual(PROGRESS, self.journal.read())
+
     def test_a_host_does_not_run_in_the_middle_of_one(self) -> None:
         journal.check_none(self.ledger_path)
         self.journal.write(PROGRESS)
