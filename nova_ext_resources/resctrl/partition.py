@@ -117,6 +117,11 @@ class Partition:
             )
 
     @property
+    def known(self) -> groups.Tree | None:
+        """What was seen last; None: nothing that could be relied on."""
+        return self._tree
+
+    @property
     def tree(self) -> groups.Tree:
         assert self._tree is not None, 'the lock of the mount is held'
         return self._tree
