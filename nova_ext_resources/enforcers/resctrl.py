@@ -96,7 +96,11 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(entry):
             # Before the lock is held: others wait for it.
             server = self._find_server(entry)
-        with self._translated(entry), self._partition.changing() as tree:
+        name = choosing.make_group_name(entry)
+        with (
+            self._translated(entry),
+            self._partition.changing(name=name) as tree,
+        ):
             cpus = self._find_cpus(entry)
             self._check_cpus(tree, entry, cpus)
             scene = self._make_scene(tree)
@@ -120,9 +124,10 @@ class ResctrlEnforcer(base.Enforcer):
     def release(self, entry: assignment.Entry) -> None:
         # Of a server that is gone nothing may be known but that.
         is_shared = choosing.is_shared(entry) or not entry.assignments
+        name = groups.SHARED if is_shared else ''
         with (
             self._translated(entry),
-            self._partition.changing(is_known=True) as tree,
+            self._partition.changing(name=name, is_quick=True) as tree,
         ):
             if is_shared:
                 self._leave_shared(tree, entry)
@@ -215,7 +220,7 @@ class ResctrlEnforcer(base.Enforcer):
     def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
         with (
             self._translated(None),
-            self._partition.changing(is_known=True) as tree,
+            self._partition.changing(is_quick=True) as tree,
         ):
             scene = self._make_scene(tree)
             for key in {(one.rp_key, one.resource_class) for one in shares}:

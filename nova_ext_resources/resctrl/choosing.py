@@ -73,6 +73,13 @@ def is_shared(entry: assignment.Entry) -> bool:
     return bool(rdt.pick(entry.assignments, rdt.SHARED))
 
 
+def make_group_name(entry: assignment.Entry) -> str:
+    """Give the name of the group that a server is in."""
+    if is_shared(entry):
+        return groups.SHARED
+    return groups.make_name(entry.consumer_uuid)
+
+
 def _check_mix(scene: Scene, entry: assignment.Entry) -> None:
     """Make sure that a server does not need two classes of service.
 

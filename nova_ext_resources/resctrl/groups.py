@@ -82,6 +82,9 @@ class Group:
     mode: str = 'shareable'
     consumer_uuid: str = ''
 
+    def get_ways(self, cache: schemata_mod.Cache) -> int:
+        return schemata_mod.get_ways(self.schemata, cache)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
@@ -105,11 +108,7 @@ class Tree:
 
     @property
     def foreign(self) -> list[Group]:
-        return [
-            one
-            for one in self.groups.values()
-            if not one.consumer_uuid and one.name != SHARED
-        ]
+        return [one for one in self.groups.values() if not is_ours(one.name)]
 
     @property
     def used_closids(self) -> int:
@@ -146,6 +145,10 @@ def parse_name(name: str) -> str:
         return ''
 
 
+def is_ours(name: str) -> bool:
+    return name == SHARED or bool(parse_name(name))
+
+
 class Groups:
     """Reads and writes groups. Every call wants the lock to be held.
 
@@ -164,23 +167,30 @@ class Groups:
         tree = Tree(info=self._read_info(default), default=default)
         return self._add(tree, self.list_names())
 
-    def look_again(self, tree: Tree) -> Tree:
-        """Read the default group, and groups that were not there before.
+    def look_again(
+        self, tree: Tree, *, name: str = '', is_quick: bool = False
+    ) -> Tree:
+        """Read the default group, those of others, and new ones.
 
-        Groups that are known are taken as they were: ours change by us
-        alone, and those of others are read anew with every ``look``.
+        Groups of ours that are known are taken as they were, for they change
+        by us alone, unless the default group has changed behind our back.
+
+        :param name: a group of ours that is read anew all the same
+        :param is_quick: the default group is only read where others have
+            groups: without these it gets all that is not sold, whatever it
+            has
         """
-        default = self._read_schemata(DEFAULT)
-        if set(default) != set(tree.default.schemata):
-            # It was mounted anew, with other options.
-            return self.look()
-        tree = tree.with_group(
-            dataclasses.replace(tree.default, schemata=default)
-        )
-        names = self.list_names()
-        for name in set(tree.groups) - set(names):
-            tree = tree.without(name)
-        return self._add(tree, set(names) - set(tree.groups))
+        names = set(self.list_names())
+        if not is_quick or not all(map(is_ours, names)):
+            default = self._read_schemata(DEFAULT)
+            if default != tree.default.schemata:
+                # Mounted anew with other options, CPUs of a whole cache were
+                # offline, or somebody has written to it.
+                return self.look()
+        known = set(filter(is_ours, tree.groups)) - {name}
+        for one in set(tree.groups) - (names & known):
+            tree = tree.without(one)
+        return self._add(tree, names - known)
 
     def _add(self, tree: Tree, names: Iterable[str]) -> Tree:
         found = dict(tree.groups)
@@ -265,10 +275,16 @@ class Groups:
     # -- changing ------------------------------------------------------
 
     def write_schemata(
-        self, group: Group, wanted: schemata_mod.Schemata
+        self,
+        group: Group,
+        wanted: schemata_mod.Schemata,
+        *,
+        is_checked: bool = True,
     ) -> Group:
         """Write what differs, and read it back.
 
+        :param is_checked: False where it only gives to a group what nobody
+            has been promised, and the next look is soon enough
         :raises NotInForce: the kernel shows something else
         """
         changed = schemata_mod.make_difference(group.schemata, wanted)
@@ -277,6 +293,9 @@ class Groups:
         path = join(group.name, 'schemata')
         with self._translated(f'write {path}'):
             self.files.write(path, schemata_mod.format_lines(changed))
+        if not is_checked:
+            found = schemata_mod.merge([group.schemata, changed])
+            return dataclasses.replace(group, schemata=found)
         found = self._read_schemata(group.name)
         deviation = schemata_mod.find_deviation(wanted, found)
         if deviation:

@@ -22,6 +22,7 @@ import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources import exception
 from nova_ext_resources.resctrl import bursts
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import files as files_mod
@@ -88,33 +89,44 @@ class Partition:
         return found
 
     @contextlib.contextmanager
-    def changing(self, *, is_known: bool = False) -> Iterator[groups.Tree]:
+    def changing(
+        self, *, name: str = '', is_quick: bool = False
+    ) -> Iterator[groups.Tree]:
         """Hold the lock of the mount, and know what is there.
 
-        :param is_known: what was seen last will do
+        :param name: the group that is to change, and is read anew
+        :param is_quick: see :meth:`.groups.Groups.look_again`
         """
         with files_mod.locked(self._files, exclusive=True):
             try:
-                if self._tree is None:
-                    self._tree = self._groups.look()
-                elif not is_known:
-                    self._tree = self._groups.look_again(self._tree)
-                self._read_host(self._tree)
+                self._tree = self._find(name, is_quick=is_quick)
                 yield self._tree
-            except errors.ResctrlError:
+            except (exception.ClaimError, exception.EnforcementFailed):
+                # Refused before anything was changed.
+                raise
+            except BaseException:
                 # Whatever it was, what is remembered may be wrong.
                 self._tree = None
                 raise
 
+    def _find(self, name: str, *, is_quick: bool) -> groups.Tree:
+        online = topology.read_online(self._cpu_path)
+        if self._tree is None or online != self.host.online:
+            # The kernel takes CPUs that go offline out of their groups, and
+            # caches that come back are open to all groups.
+            tree = self._groups.look()
+            self._read_host(tree)
+            return tree
+        return self._groups.look_again(
+            self._tree, name=name, is_quick=is_quick
+        )
+
     def _read_host(self, tree: groups.Tree) -> None:
         """Find the CPUs of each cache; they change with CPUs offline."""
-        path = self._cpu_path
-        online = topology.read_online(path)
-        if online != self.host.online:
-            levels = layout.list_levels(tree)
-            self.host = dataclasses.replace(
-                self.host, cpus=topology.read_caches(path, levels)
-            )
+        levels = layout.list_levels(tree)
+        self.host = dataclasses.replace(
+            self.host, cpus=topology.read_caches(self._cpu_path, levels)
+        )
 
     @property
     def known(self) -> groups.Tree | None:
@@ -151,7 +163,7 @@ class Partition:
         self._tree = self.tree.with_group(group)
         try:
             self._fill(group, wanted, others or {}, cpus, server)
-        except errors.ResctrlError:
+        except BaseException:
             self._undo(group.name)
             raise
 
@@ -211,7 +223,7 @@ class Partition:
                 self.tree.groups[groups.SHARED], cpus, server, is_new=is_new
             )
             self._tree = self.tree.with_group(group)
-        except errors.ResctrlError:
+        except BaseException:
             if is_new:
                 self._undo(groups.SHARED)
             raise
@@ -284,7 +296,7 @@ class Partition:
     ) -> None:
         for uuid, one in others.items():
             self._limit(uuid, one, is_less=False)
-        self._write_rest(plan)
+        self._write_rest(plan, is_checked=False)
 
     def _limit(
         self, uuid: str, wanted: layout.Wanted, *, is_less: bool
@@ -309,8 +321,7 @@ class Partition:
     ) -> groups.Group:
         """Bring CPUs or threads in, then let the other kind out.
 
-        A server that was pinned and now floats, or the other way round, is
-        in its group all the time.
+        Who was pinned and now floats is in its group all the time.
         """
         if server is not None:
             members.settle(self._groups, group.name, server, is_new=is_new)
@@ -319,16 +330,30 @@ class Partition:
             members.settle(self._groups, group.name, processes.Nobody())
         return group
 
-    def _write_rest(self, plan: Mapping[str, schemata_mod.Schemata]) -> None:
+    def _write_rest(
+        self,
+        plan: Mapping[str, schemata_mod.Schemata],
+        *,
+        is_checked: bool = True,
+    ) -> None:
+        """Write what nobody has for himself.
+
+        :param is_checked: whether the default group must have it at once
+        """
         for name, wanted in plan.items():
             before = self.tree.default
-            self._write(name, wanted)
-            if name == groups.DEFAULT:
+            is_default = name == groups.DEFAULT
+            self._write(name, wanted, is_checked or not is_default)
+            if is_default:
                 self._remember_shared(before, self.tree.default)
 
-    def _write(self, name: str, wanted: schemata_mod.Schemata) -> None:
+    def _write(
+        self, name: str, wanted: schemata_mod.Schemata, is_checked: bool = True
+    ) -> None:
         group = self.tree.groups.get(name, self.tree.default)
-        after = self._groups.write_schemata(group, wanted)
+        after = self._groups.write_schemata(
+            group, wanted, is_checked=is_checked
+        )
         self._tree = self.tree.with_group(after)
 
     def _remember_shared(
@@ -336,15 +361,12 @@ class Partition:
     ) -> None:
         """Remember what the default group has shared, to give it back.
 
-        It cannot be told from the groups: somebody may have kept the
-        default group out of another's ways on purpose.
+        Somebody may have kept it out of another's ways on purpose.
         """
+        shared = self.host.shared
         taken = {
-            cache: (
-                schemata_mod.get_ways(before.schemata, cache)
-                | self.host.shared.get(cache, 0)
-            )
-            & ~schemata_mod.get_ways(after.schemata, cache)
+            cache: (before.get_ways(cache) | shared.get(cache, 0))
+            & ~after.get_ways(cache)
             for cache in layout.list_caches(self.tree)
         }
         self.host = dataclasses.replace(self.host, shared=taken)
@@ -355,10 +377,7 @@ class Partition:
         *,
         others: Mapping[str, layout.Wanted] | None = None,
     ) -> None:
-        """Take a server's group away; none is a success.
-
-        :param others: see :meth:`put`
-        """
+        """Take a server's group away, if any; others as in :meth:`put`."""
         self._remove(groups.make_name(consumer_uuid), others or {})
 
     def _remove(self, name: str, others: Mapping[str, layout.Wanted]) -> None:
@@ -370,7 +389,7 @@ class Partition:
         """Clean up after a failure, which matters more than this one."""
         try:
             self._remove(name, {})
-        except errors.ResctrlError as err:
+        except Exception as err:
             LOG.error(
                 'The control group %(name)s could not be removed again: '
                 '%(err)s',

@@ -370,6 +370,67 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
 
+    def apply_again(self) -> None:
+        self.host.apply(SERVER, must_hold=True)
+
+    def test_cpus_that_were_away_between_two_starts_are_put_back(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.set_offline('1,2')
+        self.kernel.set_online('1,2')
+
+        self.apply_again()
+
+        self.assert_agreement(self.host)
+
+    def test_a_server_that_starts_again_gets_its_ways_back(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.write(f'nova-{SERVER}/schemata', 'L3:0=7ff\n')
+
+        self.apply_again()
+
+        self.assert_agreement(self.host)
+
+    def test_a_group_that_was_removed_is_there_when_its_server_starts(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.kernel.remove_group(f'nova-{SERVER}')
+
+        self.apply_again()
+
+        self.assert_agreement(self.host)
+
+    def test_a_release_gives_the_host_nothing_that_others_have_taken(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.start(self.host, OTHER, 2, cpus=frozenset({3}))
+        self.kernel.write('schemata', 'L3:0=600\n')
+        self.kernel.add_group('db', 'L3:0=1c0;1=400\n')
+
+        self.host.release(OTHER)
+
+        self.assertEqual(0, self.get_masks('')[0] & 0x1C0)
+        self.assertEqual(0x1C0, self.get_masks('db')[0])
+
+    def test_others_that_have_widened_their_group_are_evaded_at_once(
+        self,
+    ) -> None:
+        self.kernel.add_group('db', 'L3:0=1;1=400\n')
+        self.kernel.write('schemata', 'L3:0=7fe\n')
+        self.heal()
+        self.start(self.host, SERVER, 2)
+        self.host.release(SERVER)
+        self.kernel.write('schemata', 'L3:0=7c0\n')
+        self.kernel.write('db/schemata', 'L3:0=3f\n')
+
+        self.start(self.host, SERVER, 3)
+
+        self.assertEqual(0x1C0, self.get_masks(f'nova-{SERVER}')[0])
+        self.assert_exclusive(self.host)
+
     def test_few_file_operations_are_needed(self) -> None:
         self.start(self.host, SERVER)
         self.kernel.forget_operations()

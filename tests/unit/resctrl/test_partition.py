@@ -82,6 +82,43 @@ class PartitionTest(base.TestCase):
         put()
         self.assertEqual(0x7FC, self.get_default())
 
+    def test_whatever_goes_wrong_half_way_is_undone_and_forgotten(
+        self,
+    ) -> None:
+        """The helper of oslo.privsep has errors of its own."""
+        files = self.machine.file_system
+        write = files.write
+
+        def fail(path: str, text: str) -> None:
+            if path.endswith('/cpus_list'):
+                raise RuntimeError('the helper has ended')
+            write(path, text)
+
+        files.write = fail
+        self.assertRaises(RuntimeError, self.put, 0x00F)
+
+        self.assertEqual({''}, set(self.kernel.list_groups()))
+        self.assertEqual(0x7FF, self.get_default())
+        self.assertIsNone(self.partition.known)
+
+    def test_what_is_remembered_is_forgotten_after_an_error(self) -> None:
+        self.put(0x00F)
+        self.kernel.fail(operation='write', path='*/schemata')
+
+        self.assertRaises(errors.ResctrlFailed, self.put, 0x0F0)
+
+        self.assertIsNone(self.partition.known)
+        self.put(0x0F0)
+        self.assertEqual(0x0F0, self.kernel.get_values(f'nova-{SERVER}')['0'])
+
+    def test_a_look_believes_nothing_that_was_known(self) -> None:
+        self.put(0x00F)
+        self.kernel.fail(operation='read', path='*/cpus_list')
+
+        self.assertRaises(errors.ResctrlFailed, self.partition.look)
+
+        self.assertIsNone(self.partition.known)
+
     def test_cpus_that_the_kernel_does_not_show_are_not_believed(
         self,
     ) -> None:
