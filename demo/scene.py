@@ -24,8 +24,8 @@ from demo.cloud import cloud as clouds
 from demo.cloud import folder as folders
 from demo.cloud import journal
 from demo.cloud import settings as cloud_settings
-from demo.machines import base as machines_base
 from demo import machines as machines_mod
+from demo.machines import base as machines_base
 from demo import servers
 from demo import stage as stages
 
