@@ -79,6 +79,7 @@ class ResctrlEnforcer(base.Enforcer):
             options.cpu_path,
             options.reserved_ways,
             pools.Sizes(burst=options.burst_ways, shared=options.shared_ways),
+            list_held=lambda: choosing.list_held(self.list_entries()),
         )
         # What fine tuning has said; changed while the mount is locked.
         self._amounts: dict[arranging.Key, Mapping[str, int]] = {}

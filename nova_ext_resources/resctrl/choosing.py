@@ -263,6 +263,26 @@ def list_ways(
     }
 
 
+def list_held(
+    entries: Mapping[str, assignment.Entry],
+) -> dict[str, dict[schemata.Cache, schemata.Ways]]:
+    """Give server -> cache -> ways of its own, as they are on record.
+
+    None of burst ways, which may have been moved since.
+    """
+    return {
+        uuid: {
+            **{
+                find_cache(one): schemata.Ways(0)
+                for one in rdt.pick(entry.assignments, rdt.BURST)
+            },
+            **list_ways(entry.assignments),
+        }
+        for uuid, entry in entries.items()
+        if entry.assignments
+    }
+
+
 def get_limit(one: assignment.Assignment) -> int:
     """Give what was sold of bandwidth, in the unit of the class."""
     return int(one.units.get('limit', one.amount))

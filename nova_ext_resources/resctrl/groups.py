@@ -291,6 +291,13 @@ class Groups:
         if not changed:
             return group
         path = join(group.name, 'schemata')
+        for control in set(changed) - {schemata_mod.BANDWIDTH}:
+            # Some hardware takes it, and what runs there has no cache then.
+            if not all(changed[control].values()):
+                raise errors.ResctrlRefused(
+                    action=f'set {path}',
+                    reason=f'it would be left without any way of {control}',
+                )
         with self._translated(f'write {path}'):
             self.files.write(path, schemata_mod.format_lines(changed))
         if not is_checked:

@@ -18,12 +18,16 @@ is lost with a process.
 
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
+from typing import TypeAlias
 
 from nova_ext_resources.resctrl import bursts
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import masks
 from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import schemata as schemata_mod
+
+#: Server -> cache -> ways.
+Held: TypeAlias = Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,9 @@ class Host:
     :ivar sizes: how many ways of each last-level cache are for pools
     :ivar shared: cache -> ways that the default group has shared with groups
         of other software until we took them from it
+    :ivar held: server -> cache -> ways of its own that are on record, none
+        where these are not to be known; servers without a record are not in
+        it, and what they have is told from their groups
     """
 
     cpus: Mapping[schemata_mod.Cache, frozenset[int]]
@@ -43,6 +50,7 @@ class Host:
     shared: Mapping[schemata_mod.Cache, int] = dataclasses.field(
         default_factory=dict
     )
+    held: Held = dataclasses.field(default_factory=dict)
 
     @property
     def online(self) -> frozenset[int]:
@@ -120,7 +128,7 @@ def make_domain(
     :param ignored: server whose group counts as if it were not there
     """
     plain = _make_plain(tree, cache, host)
-    own = _list_own(plain, tree, cache)
+    own = _list_own(plain, tree, cache, host)
     sold = masks.unite(mask for uuid, mask in own.items() if uuid != ignored)
     return dataclasses.replace(plain, sold=sold)
 
@@ -181,23 +189,37 @@ def find_pools(
 
 
 def _list_own(
-    plain: masks.Domain, tree: groups.Tree, cache: schemata_mod.Cache
+    plain: masks.Domain,
+    tree: groups.Tree,
+    cache: schemata_mod.Cache,
+    host: Host,
 ) -> dict[str, int]:
     """Give server -> the ways that its group has for itself, 0 for none.
 
     A group without a guarantee has a part of what the default group has,
-    with the host's own ways in it. So has one that was only just made. Ways
-    of its own are left out by both; the host's own ways tell it even where
-    somebody has given all ways back to the default group.
+    with the host's own ways in it. So has one that was only just made, or
+    whose cache was offline. Ways of its own are left out by both; the host's
+    own ways tell it even where somebody has given all ways back to the
+    default group. What is on record goes before all that.
 
     :param plain: the cache as if nothing were sold
     """
-    host = plain.host
+    ways = {
+        uuid: schemata_mod.get_ways(one.schemata, cache)
+        for uuid, one in tree.ours.items()
+    }
+    # The host's own ways are not those of who leaves out the default group.
+    sure = masks.unite(m for m in ways.values() if not m & plain.default)
+    kept = dataclasses.replace(plain, sold=sure).host
     found = {}
-    for uuid, one in tree.ours.items():
-        mask = schemata_mod.get_ways(one.schemata, cache)
-        is_rest = mask & host and mask & plain.default
-        found[uuid] = 0 if is_rest else mask
+    for uuid, mask in ways.items():
+        found[uuid] = 0 if mask & kept else mask
+        if uuid in host.held:
+            own = host.held[uuid].get(cache)
+            if own is None:
+                found[uuid] = 0
+            elif mask & kept:
+                found[uuid] = own.mask
     return found
 
 
@@ -214,7 +236,9 @@ def find_room(
     """
     plain = _make_plain(tree, cache, host)
     region = find_regions(plain, cache, host).burst
-    return bursts.find_room(region & ~_find_taken(plain, tree, cache, members))
+    return bursts.find_room(
+        region & ~_find_taken(plain, tree, cache, host, members)
+    )
 
 
 def find_shared_room(
@@ -223,7 +247,9 @@ def find_shared_room(
     """Give the ways of the shared pool that its servers can have."""
     plain = _make_plain(tree, cache, host)
     region = find_regions(plain, cache, host).shared
-    room = bursts.find_room(region & ~_find_taken(plain, tree, cache, ()))
+    room = bursts.find_room(
+        region & ~_find_taken(plain, tree, cache, host, ())
+    )
     return room if room.bit_count() >= plain.cache.min_bits else 0
 
 
@@ -231,10 +257,11 @@ def _find_taken(
     plain: masks.Domain,
     tree: groups.Tree,
     cache: schemata_mod.Cache,
+    host: Host,
     members: Collection[str],
 ) -> int:
     """Give the ways that others hold than the members of a pool."""
-    own = _list_own(plain, tree, cache)
+    own = _list_own(plain, tree, cache, host)
     others = masks.unite(m for uuid, m in own.items() if uuid not in members)
     return plain.foreign | plain.exclusive | plain.locked | others
 
@@ -244,7 +271,7 @@ def find_own(
 ) -> dict[schemata_mod.Cache, int]:
     """Give the ways that a server has for itself, cache by cache."""
     found = {
-        cache: _list_own(_make_plain(tree, cache, host), tree, cache)
+        cache: _list_own(_make_plain(tree, cache, host), tree, cache, host)
         for cache in list_caches(tree)
     }
     return {
@@ -281,7 +308,7 @@ def plan(
     # Where there is bandwidth alone, there are no ways to lay out.
     for cache in list_caches(tree):
         plain = _make_plain(tree, cache, host)
-        own = _list_sold(plain, tree, cache, sold, whole)
+        own = _list_sold(plain, tree, cache, host, sold, whole)
         regions = find_regions(plain, cache, host)
         domain = dataclasses.replace(
             plain,
@@ -298,6 +325,11 @@ def plan(
             if not own[uuid]:
                 rest = default if _runs_on(one, cache, host) else domain.host
                 result[one.name][cache] = schemata_mod.Ways(rest)
+            elif cache not in sold.get(uuid, {}) and own[uuid] != (
+                one.get_ways(cache)
+            ):
+                # It has lost them.
+                result[one.name][cache] = host.held[uuid][cache]
     return {
         name: schemata_mod.make_values(tree.default.schemata, ways)
         for name, ways in result.items()
@@ -308,11 +340,12 @@ def _list_sold(
     plain: masks.Domain,
     tree: groups.Tree,
     cache: schemata_mod.Cache,
+    host: Host,
     sold: Mapping[str, Mapping[schemata_mod.Cache, int]],
     whole: str,
 ) -> dict[str, int]:
     """Give server -> the ways that it has for itself in a cache."""
-    found = _list_own(plain, tree, cache)
+    found = _list_own(plain, tree, cache, host)
     if whole:
         found[whole] = 0
     told = {uuid: own[cache] for uuid, own in sold.items() if cache in own}
@@ -326,6 +359,24 @@ def _runs_on(
     return not group.cpus or bool(
         group.cpus & host.cpus.get(cache, frozenset())
     )
+
+
+def remember_shared(
+    host: Host, before: groups.Group, tree: groups.Tree
+) -> Host:
+    """Remember what the default group has shared, to give it back.
+
+    It cannot be told from the groups: somebody may have kept the default
+    group out of another's ways on purpose.
+
+    :param before: the default group before it was changed
+    """
+    shared = {
+        cache: (before.get_ways(cache) | host.shared.get(cache, 0))
+        & ~tree.default.get_ways(cache)
+        for cache in list_caches(tree)
+    }
+    return dataclasses.replace(host, shared=shared)
 
 
 def find_intruders(

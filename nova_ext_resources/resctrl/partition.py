@@ -16,7 +16,7 @@ The lock of the mount is held over every change: others that follow the
 kernel's documentation wait, and so do the threads of this process.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 
@@ -41,6 +41,8 @@ class Partition:
     """Who may fill which ways. Every method raises ResctrlError.
 
     :param cpu_path: ``/sys/devices/system/cpu``
+    :param list_held: gives what servers have for themselves, see
+        :class:`.layout.Host`
     :ivar host: the CPUs of each domain, and what the host keeps
     """
 
@@ -50,9 +52,12 @@ class Partition:
         cpu_path: str,
         reserved_ways: int,
         sizes: pools.Sizes | None = None,
+        *,
+        list_held: Callable[[], layout.Held] = dict,
     ) -> None:
         self._files = files
         self._cpu_path = cpu_path
+        self._list_held = list_held
         self._groups = groups.Groups(files)
         # Both are read and changed while the lock of the mount is held.
         self._tree: groups.Tree | None = None
@@ -110,6 +115,7 @@ class Partition:
                 raise
 
     def _find(self, name: str, *, is_quick: bool) -> groups.Tree:
+        self.host = dataclasses.replace(self.host, held=self._list_held())
         online = topology.read_online(self._cpu_path)
         if self._tree is None or online != self.host.online:
             # The kernel takes CPUs that go offline out of their groups, and
@@ -125,7 +131,9 @@ class Partition:
         """Find the CPUs of each cache; they change with CPUs offline."""
         levels = layout.list_levels(tree)
         self.host = dataclasses.replace(
-            self.host, cpus=topology.read_caches(self._cpu_path, levels)
+            self.host,
+            cpus=topology.read_caches(self._cpu_path, levels),
+            held=self._list_held(),
         )
 
     @property
@@ -345,7 +353,9 @@ class Partition:
             is_default = name == groups.DEFAULT
             self._write(name, wanted, is_checked or not is_default)
             if is_default:
-                self._remember_shared(before, self.tree.default)
+                self.host = layout.remember_shared(
+                    self.host, before, self.tree
+                )
 
     def _write(
         self, name: str, wanted: schemata_mod.Schemata, is_checked: bool = True
@@ -355,21 +365,6 @@ class Partition:
             group, wanted, is_checked=is_checked
         )
         self._tree = self.tree.with_group(after)
-
-    def _remember_shared(
-        self, before: groups.Group, after: groups.Group
-    ) -> None:
-        """Remember what the default group has shared, to give it back.
-
-        Somebody may have kept it out of another's ways on purpose.
-        """
-        shared = self.host.shared
-        taken = {
-            cache: (before.get_ways(cache) | shared.get(cache, 0))
-            & ~after.get_ways(cache)
-            for cache in layout.list_caches(self.tree)
-        }
-        self.host = dataclasses.replace(self.host, shared=taken)
 
     def remove(
         self,

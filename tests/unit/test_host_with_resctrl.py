@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
 from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
@@ -368,6 +369,56 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.host.reconcile([SERVER])
 
         self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def start_on_bandwidth(self, consumer_uuid: str, cpu: int) -> None:
+        self.start(
+            self.host,
+            consumer_uuid,
+            cpus=frozenset({cpu}),
+            allocations={DOMAINS[0]: {PERCENT: 30}},
+            requirement=builders.make_requirement(_={PERCENT: 30}),
+        )
+
+    def test_the_highest_ways_can_be_a_servers_too(self) -> None:
+        """It came from a backend that gives out these first."""
+        entry = self.start(self.host, SERVER, 2)
+        held = tuple(
+            dataclasses.replace(one, units={'mask': '600'})
+            if one.resource_class == WAYS
+            else one
+            for one in entry.assignments
+        )
+        self.host.close()
+        ledger = self.open_ledger()
+        ledger.put(dataclasses.replace(entry, assignments=held))
+        ledger.close()
+        self.kernel.remount()
+        self.host = self.make_resctrl_host()
+        self.host.reconcile([SERVER])
+
+        for uuid, cpu in ((OTHER, 3), (THIRD, 4)):
+            self.start_on_bandwidth(uuid, cpu)
+            self.heal()
+
+        for name in ('', f'nova-{OTHER}', f'nova-{THIRD}'):
+            self.assertEqual(0x1FF, self.get_masks(name)[0])
+        self.assert_agreement(self.host)
+        state = self.host.view.tracked[DOMAINS[0], WAYS].state
+        self.assertEqual({'w': '6ff', 't': '600'}, state.to_dict())
+
+    def test_a_cache_that_was_offline_is_not_open_to_whom_it_was_sold_next(
+        self,
+    ) -> None:
+        cpus = '12-23,36-47'
+        self.start(self.host, SERVER, 4, domain=1, cpus=frozenset({13}))
+        self.kernel.set_offline(cpus)
+        self.kernel.set_online(cpus)
+
+        self.start(self.host, OTHER, 4, domain=1, cpus=frozenset({14}))
+
+        self.assert_exclusive(self.host)
+        self.assertEqual((), self.heal())
         self.assert_agreement(self.host)
 
     def apply_again(self) -> None:
