@@ -184,7 +184,10 @@ class HostService:
         self._placement = placement_client.from_conf(conf)
         ledger = ledger_mod.Ledger(self._ledger_path)
         try:
-            journal.check_none(self._ledger_path)
+            journal.check_none(
+                self._ledger_path,
+                {*options.inventory_providers, *options.enforcers},
+            )
             self.host = make(ledger=ledger)
         except BaseException:
             ledger.close()

@@ -26,6 +26,7 @@ from oslo_config import cfg
 from nova_ext_resources import exception
 from nova_ext_resources.handover import journal
 from nova_ext_resources.handover import run
+from nova_ext_resources.handover import telling
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.plugins import loader
 from nova_ext_resources import service
@@ -67,6 +68,16 @@ def make_parser() -> argparse.ArgumentParser:
         action='store_true',
         help='do not ask the new backend beforehand whether it can hold '
         'everything, because it cannot run beside the old one',
+    )
+    parser.add_argument(
+        telling.SOURCE_IS_GONE,
+        action='store_true',
+        help='release nothing at the old backend, which does not answer and '
+        'never will. WARNING: first make sure that nothing it did is in force '
+        'in the kernel any more: RMD is stopped and its groups are removed '
+        '(rmdir /sys/fs/resctrl/COS*), or the groups nova-* of resctrl are. '
+        'What is left keeps its ways from all servers, and servers may have '
+        'less than they were sold',
     )
     return parser
 
@@ -112,15 +123,18 @@ def hand_over(options: argparse.Namespace) -> None:
             tests=tests,
         )
         if options.dry_run:
-            made.check()
+            made.check(is_source_gone=options.source_is_gone)
             return
-        made.run(is_checked=not options.unchecked)
+        made.run(
+            is_checked=not options.unchecked,
+            is_source_gone=options.source_is_gone,
+        )
     finally:
         ledger.close()
     print(
         f'Done. Write {options.target} in place of {options.source} in '
         '[ext_resources] inventory_providers and enforcers, and start '
-        'nova-compute.'
+        f'nova-compute, which does not start with {options.source} now.'
     )
 
 

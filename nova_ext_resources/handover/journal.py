@@ -12,10 +12,12 @@
 
 """How far a hand-over got: a file beside the ledger, while there is one.
 
-nova-compute does not start meanwhile. With one backend enabled, and servers
-in force at the other, it would put them into force a second time.
+nova-compute does not start meanwhile, nor afterwards with the old backend.
+With one backend enabled, and servers in force at the other, it would put them
+into force a second time.
 """
 
+from collections.abc import Collection
 import dataclasses
 import enum
 import json
@@ -31,16 +33,27 @@ COMMAND = 'nova-ext-resources-hand-over'
 class Phase(enum.StrEnum):
     """``RELEASING``: servers may be in force at the one it comes from.
 
-    ``APPLYING``: none is there, and some may be at the one it goes to.
+    ``RETURNING``: the same of one that goes back; some may be at the one it
+    goes to as well.
+
+    ``RELEASED``: none is in force at either.
+
+    ``APPLYING``: none is at the one it comes from, some may be at the other.
+
+    ``DONE``: all are at the one it went to, and nova-compute has not been
+    started with that one yet.
     """
 
     RELEASING = 'releasing'
+    RETURNING = 'returning'
+    RELEASED = 'released'
     APPLYING = 'applying'
+    DONE = 'done'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A hand-over that has begun and has not ended.
+    """A hand-over that nova-compute has not been started after.
 
     :ivar source: backend that it comes from
     :ivar target: backend that it goes to
@@ -49,6 +62,20 @@ class Progress:
     source: str
     target: str
     phase: Phase
+
+    def find_next(self, source: str, target: str) -> Phase | None:
+        """Give where a command with these two goes on; None: it cannot."""
+        if (source, target) == (self.source, self.target):
+            # Looking again at what is done does no harm.
+            is_done = self.phase is Phase.DONE
+            return Phase.APPLYING if is_done else self.phase
+        if source == self.target and self.phase is Phase.DONE:
+            return Phase.RELEASING
+        if (source, target) == (self.target, self.source):
+            # What was put into force nowhere need not be taken out.
+            is_nowhere = self.phase is Phase.RELEASED
+            return Phase.RELEASED if is_nowhere else Phase.RETURNING
+        return None
 
 
 class Journal:
@@ -125,19 +152,43 @@ class Journal:
         )
 
 
-def check_none(ledger_path: str) -> None:
-    """Refuse to run a host in the middle of a hand-over.
+def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
+    """Refuse to run a host in the middle of a hand-over, or as before it.
 
-    :raises InvalidConfiguration: one has begun and has not ended
-    :raises LedgerError: its file makes no sense
+    Forgets one that is done when the host runs as it has to since then.
+
+    :param enabled: the plugins that the host runs with
+    :raises InvalidConfiguration: one has begun and has not ended, or what
+        it came from is enabled
+    :raises LedgerError: its file makes no sense, or cannot be removed
     """
-    found = Journal(ledger_path).read()
-    if found is not None:
-        raise exception.InvalidConfiguration(
-            option='[ext_resources] enforcers',
-            value=f'{found.source} or {found.target}',
-            reason=f'a hand-over from {found.source} to {found.target} has '
-            f'begun and has not ended. Run {COMMAND} --from {found.source} '
-            f'--to {found.target} again to end it, or --from {found.target} '
-            f'--to {found.source} to go back',
+    journal = Journal(ledger_path)
+    found = journal.read()
+    if found is None:
+        return
+    if found.phase is not Phase.DONE:
+        raise _refuse(
+            found,
+            f'a hand-over from {found.source} to {found.target} has begun and '
+            f'has not ended. Run {COMMAND} --from {found.source} --to '
+            f'{found.target} again to end it, or --from {found.target} --to '
+            f'{found.source} to go back',
         )
+    if found.source in enabled:
+        raise _refuse(
+            found,
+            f'servers of this host were handed over from {found.source} to '
+            f'{found.target}. Write {found.target} in its place in '
+            'inventory_providers and enforcers, or run '
+            f'{COMMAND} --from {found.target} --to {found.source} to go back',
+        )
+    if found.target in enabled:
+        journal.remove()
+
+
+def _refuse(found: Progress, reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='[ext_resources] enforcers',
+        value=f'{found.source} or {found.target}',
+        reason=reason,
+    )

@@ -29,12 +29,16 @@ from nova_ext_resources import exception
 from nova_ext_resources.handover import errors
 from nova_ext_resources.handover import journal as journal_mod
 from nova_ext_resources.handover import plan as plan_mod
+from nova_ext_resources.handover import telling
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.plugins import base
 
 Phase = journal_mod.Phase
 State = assignment.State
+
+#: Something may still be in force at the source.
+_RELEASING = (Phase.RELEASING, Phase.RETURNING)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,58 +79,71 @@ class HandOver:
         source.enforcer.list_entries = dict
         target.enforcer.list_entries = lambda: self._entries
 
-    def check(self) -> None:
-        """Make sure, as far as can be told now, that the target can do it.
+    def check(self, *, is_source_gone: bool = False) -> None:
+        """Make sure, as far as can be told now, that it can be done.
 
         Changes nothing. What is in force at the source is counted as free.
 
         :raises HandOverFailed: it cannot
         """
-        plan = self._plan(self._list_ours(), is_before=True)
-        self._refuse_obstacles(plan, 'Nothing was changed.')
+        self._ask_source(is_gone=is_source_gone)
+        plan = self._plan(
+            self._list_ours(), is_before=True, is_held=not is_source_gone
+        )
+        self._refuse_obstacles(plan, telling.UNCHANGED)
         for entry in plan.entries:
-            self._say(f'would apply {_describe(entry)}')
+            self._say(f'would apply {telling.describe(entry)}')
             self._note_wishes(entry)
 
-    def run(self, *, is_checked: bool = True) -> None:
+    def run(
+        self, *, is_checked: bool = True, is_source_gone: bool = False
+    ) -> None:
         """Hand over, or go on with it, or go back.
 
         :param is_checked: whether to ``check`` first
+        :param is_source_gone: nothing is in force at the source any more,
+            and it cannot be asked
         :raises HandOverFailed: it has stopped; says in what state
         :raises LedgerError: ledger or journal cannot be written
         """
-        phase = self._find_phase()
-        if phase is None:
-            if is_checked:
-                self.check()
-            phase = self._begin(Phase.RELEASING)
-        if phase is Phase.RELEASING:
-            self._release_all()
-            self._begin(Phase.APPLYING)
+        is_new, phase = self._find_phase()
+        if phase in _RELEASING:
+            if is_new and is_checked:
+                self.check(is_source_gone=is_source_gone)
+            else:
+                self._ask_source(is_gone=is_source_gone)
+            self._begin(phase)
+            phase = self._release_all(phase, is_source_gone=is_source_gone)
+        self._begin(phase)
         self._apply_all()
-        self._journal.remove()
+        # Until nova-compute runs with the target it must not with the source.
+        self._begin(Phase.DONE)
 
     # -- where it is ---------------------------------------------------
 
-    def _find_phase(self) -> Phase | None:
-        """Give how far this hand-over got; None: it has not begun.
+    def _find_phase(self) -> tuple[bool, Phase]:
+        """Give whether it has not begun yet, and where to go on.
 
         :raises HandOverFailed: another one is under way
         """
         found = self._journal.read()
         if found is None:
-            return None
-        names = (found.source, found.target)
-        if names == (self._source.name, self._target.name):
-            self._say(f'going on, in phase {found.phase}')
-            return found.phase
-        if names == (self._target.name, self._source.name):
-            self._say(f'going back to {self._target.name}')
-            return self._begin(Phase.RELEASING)
-        raise self._fail(
-            f'one from {found.source} to {found.target} is under way; end '
-            'it, or go back, before you begin another.'
+            return True, Phase.RELEASING
+        source, target = self._source.name, self._target.name
+        phase = found.find_next(source, target)
+        if phase is None:
+            raise self._fail(
+                f'one from {found.source} to {found.target} is under way; '
+                'end it, or go back, before you begin another.'
+            )
+        if found.phase is Phase.DONE and source == found.target:
+            return True, phase
+        self._say(
+            f'going on, in phase {phase}'
+            if source == found.source
+            else f'going back to {target}'
         )
+        return False, phase
 
     def _begin(self, phase: Phase) -> Phase:
         self._journal.write(
@@ -156,7 +173,41 @@ class HandOver:
 
     # -- phase one -----------------------------------------------------
 
-    def _release_all(self) -> None:
+    def _ask_source(self, *, is_gone: bool) -> None:
+        """Make sure that the source is there, or that it is not.
+
+        :raises HandOverFailed: it is the other way round
+        """
+        name = self._source.name
+        try:
+            applied = self._source.enforcer.list_applied()
+        except exception.ExtResourcesError as err:
+            if is_gone:
+                return
+            raise self._fail(f'{err}\n{telling.tell_unasked(name)}') from err
+        known = {one.consumer_uuid for one in self._list_ours()}
+        there = known & (applied or frozenset())
+        if is_gone and there:
+            raise self._fail(telling.tell_answered(name, len(there)))
+
+    def _write_off(self) -> None:
+        """Take note that nothing is in force at the source."""
+        for entry in self._list_ours():
+            if entry.state is not State.RELEASING:
+                self._put(dataclasses.replace(entry, state=State.CLAIMED))
+            self._say(f'written off {entry.consumer_uuid}')
+
+    def _release_all(self, phase: Phase, *, is_source_gone: bool) -> Phase:
+        """Leave nothing of ours in force at the source; give what is next."""
+        if is_source_gone:
+            self._write_off()
+        else:
+            self._release()
+        # Who goes back may find some where it goes to.
+        is_back = phase is Phase.RETURNING
+        return Phase.APPLYING if is_back else Phase.RELEASED
+
+    def _release(self) -> None:
         """Take everything of ours out of force at the source."""
         known = self._list_ours()
         side = self._make_enforcement(self._source)
@@ -196,6 +247,8 @@ class HandOver:
         state = self._tell_state(is_released=True)
         plan = self._plan(rest, in_force=there)
         self._refuse_obstacles(plan, state)
+        if plan.entries:
+            self._begin(Phase.APPLYING)
         failures = [
             failure
             for entry in plan.entries
@@ -237,7 +290,7 @@ class HandOver:
             entry, assignments=real, state=State.APPLIED
         )
         self._put(applied)
-        self._say(f'applied {_describe(applied)}')
+        self._say(f'applied {telling.describe(applied)}')
         self._note_wishes(applied)
         return ''
 
@@ -280,13 +333,19 @@ class HandOver:
         *,
         in_force: Collection[assignment.Entry] = (),
         is_before: bool = False,
+        is_held: bool = False,
     ) -> plan_mod.Plan:
+        """Plan.
+
+        :param is_before: nothing was changed yet
+        :param is_held: what they hold is in force at the source
+        """
         target = self._target
         try:
             found = target.inventory.discover()
         except exception.ExtResourcesError as err:
             state = (
-                f'Nothing was changed. If {target.name} cannot run beside '
+                f'{telling.UNCHANGED} If {target.name} cannot run beside '
                 f'{self._source.name}, run it with --unchecked.'
                 if is_before
                 else self._tell_state(is_released=True)
@@ -301,7 +360,7 @@ class HandOver:
             trackers=self._trackers,
             tests=self._tests,
             in_force=in_force,
-            is_before=is_before,
+            is_before=is_held,
         )
 
     def _refuse_obstacles(self, plan: plan_mod.Plan, state: str) -> None:
@@ -321,34 +380,6 @@ class HandOver:
         return errors.HandOverFailed(host=self._host, reason=reason)
 
     def _tell_state(self, *, is_released: bool) -> str:
-        """Say in what state everything is, and how to go on and back."""
-        source, target = self._source.name, self._target.name
-        here = (
-            f'Nothing of ours is in force at {source} any more; what the '
-            f'ledger calls applied is in force at {target}.'
-            if is_released
-            else f'What the ledger calls applied is still in force at '
-            f'{source}.'
+        return telling.tell_state(
+            self._source.name, self._target.name, is_released=is_released
         )
-        hint = (
-            f' If {source} still holds classes of service in the kernel, '
-            'stop it and remove its groups.'
-            if is_released
-            else ''
-        )
-        return (
-            f'{here} All servers run on.{hint} To go on: the same command '
-            f'again. To go back: --from {target} --to {source}, which '
-            f'releases at {target} first. nova-compute does not start before '
-            'either has ended.'
-        )
-
-
-def _describe(entry: assignment.Entry) -> str:
-    """Give a server and its units on one line."""
-    held = ', '.join(
-        f'{one.amount} {one.resource_class} of {one.rp_key}'
-        + (f' {dict(one.units)}' if one.units else '')
-        for one in entry.assignments
-    )
-    return f'{entry.consumer_uuid}: {held}'

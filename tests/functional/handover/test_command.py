@@ -103,6 +103,9 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         self.assertIn('Write resctrl in place of rmd', done.stdout)
 
         self.assert_all_at('resctrl', before)
+        self.assertRaises(
+            exception.InvalidConfiguration, self.make_service, 'rmd'
+        )
         made = self.make_service('resctrl')
         made.host.refresh()
         made.host.reconcile(before)
@@ -140,6 +143,24 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         self.assertEqual((0, ''), (back.returncode, back.stderr))
         self.assert_all_at('rmd', before)
         self.make_service('rmd').stop()
+
+    def test_a_backend_that_is_gone_for_good_is_left(self) -> None:
+        before = self.fill('rmd')
+        self.simulator.refuse_connections()
+
+        refused = self.run_command('rmd', 'resctrl')
+        self.assertEqual(1, refused.returncode)
+        self.assertIn('Nothing was changed', refused.stderr)
+        self.assertIn('add --source-is-gone', refused.stderr)
+        self.make_service('rmd').stop()
+
+        dry = self.run_command(
+            'rmd', 'resctrl', '--source-is-gone', '--dry-run'
+        )
+        self.assertEqual((0, ''), (dry.returncode, dry.stderr))
+        done = self.run_command('rmd', 'resctrl', '--source-is-gone')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertEqual(set(before), set(self.list_at_resctrl()))
 
     def test_wrong_arguments_are_told(self) -> None:
         self.fill('rmd')

@@ -13,6 +13,7 @@
 import dataclasses
 import itertools
 import os
+from typing import Any
 
 from nova_ext_resources import exception
 from nova_ext_resources.handover import errors
@@ -320,16 +321,56 @@ class StoppedTest(with_both.HandOverTestCase):
         for word in ('All servers run on', '--from resctrl --to rmd', *words):
             self.assertIn(word, str(err))
 
-    def test_a_source_that_is_gone_stops_it_before_anything(self) -> None:
+    def test_a_source_that_does_not_release_all_stops_it(self) -> None:
         before = self.fill('rmd')
-        self.simulator.refuse_connections()
 
-        self.stop('3 of 3 servers', 'still in force at rmd')
+        self.stop_at_release()
 
-        self.assert_untouched(before)
-        self.simulator.accept_connections()
+        self.assertEqual({FIRST}, set(self.list_at_rmd()))
         self.hand_over('rmd', 'resctrl')
         self.assert_all_at('resctrl', before)
+
+    def stop_at_release(self) -> None:
+        """Begin one that releases all but the first server."""
+        made = self.make('rmd', 'resctrl')
+        release = made._source.enforcer.release
+
+        def fail_once(entry: assignment.Entry) -> None:
+            if entry.consumer_uuid == FIRST:
+                raise exception.EnforcementFailed(
+                    host='host1',
+                    enforcer='rmd',
+                    consumer_uuid=FIRST,
+                    reason='not now',
+                )
+            release(entry)
+
+        made._source.enforcer.release = fail_once  # type: ignore[method-assign]
+        err = self.assertRaises(errors.HandOverFailed, made.run)
+        made._ledger.close()
+        for words in ('1 of 3 servers', 'still in force at rmd'):
+            self.assertIn(words, str(err))
+
+    def test_to_and_fro_without_an_end_leaves_nobody_at_both(self) -> None:
+        """It goes back, is killed at every line, and goes on after all."""
+        for step in itertools.count(1):
+            self.assertLess(step, MAX_STEPS)
+            self.ledger_path += f'-{step}'
+            before = self.fill('rmd')
+            self.stop_at_release()
+            try:
+                self.hand_over('resctrl', 'rmd', killer=with_both.Killer(step))
+            except with_both.Killed:
+                self.hand_over('rmd', 'resctrl')
+                self.assert_all_at('resctrl', before)
+                self.hand_over('resctrl', 'rmd')
+            else:
+                break
+            host = self.make_host('rmd')
+            for uuid in host.entries:
+                host.release(uuid)
+            host.close()
+        self.assertGreater(step, 10)
 
     def test_a_target_that_fails_stops_it_and_it_goes_on(self) -> None:
         before = self.fill('rmd')
@@ -422,6 +463,152 @@ class StoppedTest(with_both.HandOverTestCase):
         )
 
         self.assertIn('from rmd to other is under way', str(err))
+
+
+class GoneTest(with_both.HandOverTestCase):
+    """A backend is gone for good."""
+
+    def refuse(self, source: str, target: str, **how: Any) -> str:
+        err = self.assertRaises(
+            errors.HandOverFailed, self.hand_over, source, target, **how
+        )
+        self.assertIn('--source-is-gone', str(err))
+        return str(err)
+
+    def test_a_source_that_is_gone_stops_it_before_anything(self) -> None:
+        before = self.fill('rmd')
+        self.simulator.refuse_connections()
+
+        for is_checked in (True, False):
+            reason = self.refuse('rmd', 'resctrl', is_checked=is_checked)
+
+            self.assertIn('Nothing was changed', reason)
+            self.assert_untouched(before)
+            journal.check_none(self.ledger_path)
+
+    def test_it_is_left_where_the_operator_says_so(self) -> None:
+        before = self.fill('rmd')
+        self.simulator.refuse_connections()
+
+        self.hand_over('rmd', 'resctrl', is_source_gone=True)
+
+        self.simulator.accept_connections()
+        self.assertEqual(set(before), set(self.list_at_resctrl()))
+        # A real one that has ended has nothing in force.
+        rmd = self.make_backend('rmd').enforcer
+        for entry in before.values():
+            rmd.release(entry)
+        self.assert_all_at('resctrl', before)
+
+    def test_what_it_still_holds_in_the_kernel_is_not_counted_as_free(
+        self,
+    ) -> None:
+        before = self.fill('rmd')
+        self.simulator.refuse_connections()
+        self.kernel.add_group('COS1', 'L3:0=7ff;1=7ff\n')
+
+        err = self.assertRaises(
+            errors.HandOverFailed,
+            self.hand_over,
+            'rmd',
+            'resctrl',
+            is_source_gone=True,
+        )
+
+        self.assertIn('Nothing was changed', str(err))
+        self.assert_untouched(before)
+
+    def test_one_that_answers_is_not_gone(self) -> None:
+        before = self.fill('rmd')
+
+        reason = self.refuse('rmd', 'resctrl', is_source_gone=True)
+
+        self.assertIn('3 servers in force', reason)
+        self.assert_untouched(before)
+        self.assert_all_at('rmd', before)
+
+    def test_a_target_that_never_comes_up_is_not_needed_to_go_back(
+        self,
+    ) -> None:
+        before = self.fill('resctrl')
+        self.simulator.refuse_connections()
+        err = self.assertRaises(
+            errors.HandOverFailed,
+            self.hand_over,
+            'resctrl',
+            'rmd',
+            is_checked=False,
+        )
+        self.assertIn('--from rmd --to resctrl', str(err))
+        self.assertEqual({}, self.list_at_resctrl())
+
+        self.hand_over('rmd', 'resctrl')
+
+        self.simulator.accept_connections()
+        self.assert_all_at('resctrl', before)
+
+    def test_one_that_dies_half_way_is_left_to_go_back(self) -> None:
+        before = self.fill('rmd')
+        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        self.assertRaises(
+            errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
+        )
+        self.assertNotEqual({}, self.list_at_resctrl())
+        # The kernel has forgotten, as after a new start of the machine.
+        for name in self.kernel.list_groups():
+            if name:
+                self.kernel.remove_group(name)
+        self.kernel.fail(operation='read', error='EIO', count=None)
+
+        self.refuse('resctrl', 'rmd')
+        self.hand_over('resctrl', 'rmd', is_source_gone=True)
+
+        self.kernel.stop_failing()
+        self.assert_all_at('rmd', before)
+
+
+class DoneTest(with_both.HandOverTestCase):
+    """nova-compute has not been started since."""
+
+    def test_it_does_not_start_as_it_was_before(self) -> None:
+        self.fill('rmd')
+
+        self.hand_over('rmd', 'resctrl')
+
+        for enabled in (['rmd'], ['resctrl', 'rmd']):
+            err = self.assertRaises(
+                exception.InvalidConfiguration,
+                journal.check_none,
+                self.ledger_path,
+                enabled,
+            )
+            self.assertIn('Write resctrl in its place', str(err))
+        # Without either it waits, and then it is forgotten.
+        for enabled in ([], ['resctrl'], ['rmd']):
+            journal.check_none(self.ledger_path, enabled)
+
+    def test_the_same_again_changes_nothing(self) -> None:
+        before = self.fill('rmd')
+        self.hand_over('rmd', 'resctrl')
+        entries = self.read_entries()
+
+        self.hand_over('rmd', 'resctrl')
+
+        self.assertEqual(entries, self.read_entries())
+        self.assert_all_at('resctrl', before)
+
+    def test_back_is_a_new_one_that_asks_first(self) -> None:
+        before = self.fill('rmd')
+        self.hand_over('rmd', 'resctrl')
+        self.simulator.refuse_connections()
+
+        err = self.assertRaises(
+            errors.HandOverFailed, self.hand_over, 'resctrl', 'rmd'
+        )
+
+        self.assertIn('--unchecked', str(err))
+        self.simulator.accept_connections()
+        self.assert_all_at('resctrl', before)
 
 
 class KilledTestCase(with_both.HandOverTestCase):

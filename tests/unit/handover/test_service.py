@@ -42,3 +42,18 @@ class StartTest(test_service.ConfTestCase):
 
         journal.Journal(ledger).remove()
         self.make().stop()
+
+    def test_nor_as_it_was_before_one(self) -> None:
+        ledger = journal.Journal(os.path.join(self.folder, 'host1.sqlite'))
+        for source, target in (('fake', 'other'), ('other', 'fake')):
+            ledger.write(
+                journal.Progress(
+                    source=source, target=target, phase=journal.Phase.DONE
+                )
+            )
+            if source == 'fake':
+                self.assertRaises(exception.InvalidConfiguration, self.make)
+
+        self.make().stop()
+
+        self.assertIsNone(ledger.read())

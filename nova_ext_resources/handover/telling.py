@@ -1,0 +1,73 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a hand-over says to the operator. Pure."""
+
+from nova_ext_resources.objects import assignment
+
+#: The option of the command that leaves the source alone.
+SOURCE_IS_GONE = '--source-is-gone'
+
+UNCHANGED = 'Nothing was changed.'
+
+
+def tell_state(source: str, target: str, *, is_released: bool) -> str:
+    """Say in what state everything is, and how to go on and back.
+
+    :param is_released: whether everything has been at the source
+    """
+    if is_released:
+        here = (
+            f'Nothing of ours is in force at {source} any more; what the '
+            f'ledger calls applied is in force at {target}.'
+        )
+        hint = (
+            f' If {source} still holds classes of service in the kernel, stop '
+            'it and remove its groups.'
+        )
+    else:
+        here = f'What the ledger calls applied is still in force at {source}.'
+        hint = ''
+    return (
+        f'{here} All servers run on.{hint} To go on: the same command again. '
+        f'To go back: --from {target} --to {source}, which first releases at '
+        f'{target} what was applied there. Should the one that it comes from '
+        f'be gone for good, either way takes {SOURCE_IS_GONE}. nova-compute '
+        'does not start before one of them has ended.'
+    )
+
+
+def tell_unasked(source: str) -> str:
+    """Say what to do about a source that does not answer."""
+    return (
+        f'{UNCHANGED} What {source} has in force is released there first, so '
+        'mend or start it. If it is gone for good, and nothing that it did is '
+        f'in force in the kernel any more, add {SOURCE_IS_GONE}.'
+    )
+
+
+def tell_answered(source: str, count: int) -> str:
+    """Say why a source is not believed to be gone."""
+    return (
+        f'{source} answers, and has {count} servers in force. {UNCHANGED} Run '
+        f'it without {SOURCE_IS_GONE}.'
+    )
+
+
+def describe(entry: assignment.Entry) -> str:
+    """Give a server and its units on one line."""
+    held = ', '.join(
+        f'{one.amount} {one.resource_class} of {one.rp_key}'
+        + (f' {dict(one.units)}' if one.units else '')
+        for one in entry.assignments
+    )
+    return f'{entry.consumer_uuid}: {held}'
