@@ -44,6 +44,7 @@ from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from nova_ext_resources.plugins import loader
+from nova_ext_resources import server_list
 
 LOG = logging.getLogger(__name__)
 
@@ -158,8 +159,8 @@ class HostService:
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
     :param on_deleted: called after providers were deleted from placement
-    :param list_servers: tells of Nova's servers here, by uuid; asked in the
-        thread, and for metrics and monitoring only
+    :param list_servers: tells of Nova's servers here, by uuid; asked in a
+        thread of its own, and for metrics and monitoring only
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -202,8 +203,9 @@ class HostService:
             state_path, f'{make_file_name(host)}-tuning.jsonl'
         )
         self._measuring: measuring.Measuring | None = None
-        self._list_servers = list_servers
-        self._servers: Mapping[str, server_obj.ServerInfo] = {}
+        self._servers = server_list.ServerList(
+            list_servers, host=host, interval=options.refresh_interval
+        )
         self._metrics: metrics_server.MetricsServer | None = None
         self._failure = ''
         self._is_node_noticed = False
@@ -238,7 +240,7 @@ class HostService:
             self.host,
             self.health,
             audit_path=self.audit_path,
-            list_uuids=lambda: tuple(self._servers),
+            list_uuids=self._servers.list_uuids,
         )
         self._metrics = metrics_server.from_conf(
             self.conf, read=self.read_metrics, health=self.read_health
@@ -256,6 +258,8 @@ class HostService:
                 'ledger': self._ledger_path,
             },
         )
+        if self._metrics is not None or self._measuring.is_enabled:
+            self._servers.start()
         self._survive(lambda: self.host.reconcile(live))
         self.publisher.run_round()
         self.publisher.start()
@@ -269,6 +273,7 @@ class HostService:
             self._metrics.stop()
         if self._measuring is not None:
             self._measuring.stop()
+        self._servers.stop()
         self.publisher.stop()
         self.host.close()
 
@@ -310,23 +315,15 @@ class HostService:
     def _refresh(self) -> None:
         self.host.refresh()
         self._survive(self.host.heal)
-        self.health.observe_host(self.host, failure=self._failure)
-        if self._metrics is not None or (
-            self._measuring is not None and self._measuring.is_enabled
-        ):
-            self._servers = self._ask_servers()
-
-    def _ask_servers(self) -> Mapping[str, server_obj.ServerInfo]:
+        self._servers.expect(self.host.entries)
         try:
-            return self._list_servers()
-        # Only labels depend on it: whatever Nova raises, the rest goes on.
-        except Exception as err:
-            LOG.warning(
-                'Host %(host)s: flavors and projects of servers are not '
-                'known for metrics: %(err)s',
-                {'host': self.host.host, 'err': loader.describe(err)},
+            self.health.observe_host(self.host, failure=self._failure)
+        # Only what is told of the host depends on it.
+        except Exception:
+            LOG.exception(
+                'Host %(host)s: how it fares cannot be told; report this',
+                {'host': self.host.host},
             )
-            return self._servers
 
     def read_health(self) -> health_obj.Snapshot:
         """Give how the host is, without I/O."""
@@ -339,7 +336,7 @@ class HostService:
             health=self.read_health(),
             view=self.host.view,
             entries=self.host.entries,
-            servers=self._servers,
+            servers=self._servers.latest,
             sweep=self._measuring.latest if self._measuring else None,
             tuning_changes=self._measuring.changes if self._measuring else {},
         )

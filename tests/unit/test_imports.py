@@ -37,6 +37,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             'server_locks',
             'service',
             'measuring',
+            'server_list',
             'monitoring',
             'metrics',
             'health',

@@ -16,6 +16,7 @@ import os
 import socket
 import sqlite3
 import textwrap
+import threading
 from typing import Any
 import urllib.request
 
@@ -493,6 +494,7 @@ class MetricsTest(HostServiceTestCase):
         made = self.start(list_servers=lambda: {SERVER: info})
         made.claim(with_host.make_claim(SERVER))
         made.host.apply(SERVER)
+        made._servers.list_uuids()
 
         text = self.ask('/metrics')
 
@@ -530,14 +532,30 @@ class MetricsTest(HostServiceTestCase):
     def list_alarms(self, made: service.HostService) -> list[str]:
         return [one.name for one in made.read_health().alarms]
 
-    def test_publishing_goes_on_when_nova_cannot_tell_of_servers(self) -> None:
-        def fail() -> Mapping[str, server_obj.ServerInfo]:
-            raise RuntimeError('no database')
+    def test_publishing_goes_on_while_nova_tells_nothing_of_servers(
+        self,
+    ) -> None:
+        is_over = threading.Event()
+        self.addCleanup(is_over.set)
 
-        made = self.start(list_servers=fail)
+        def hang() -> Mapping[str, server_obj.ServerInfo]:
+            is_over.wait(60)
+            return {}
 
-        self.assertIn('not known for metrics', self.log.output)
-        self.assertIn('no database', self.log.output)
+        made = self.start(list_servers=hang)
+
+        self.assertFalse(is_over.is_set())
+        self.assertIn('Placement', made.publisher.status.failure)
+
+    def test_publishing_goes_on_when_health_breaks(self) -> None:
+        made = self.make()
+        with fixtures.MonkeyPatch(
+            'nova_ext_resources.health.Health.observe_ledger', None
+        ):
+            made.start([])
+        self.addCleanup(made.stop)
+
+        self.assertIn('how it fares cannot be told', self.log.output)
         self.assertIn('Placement', made.publisher.status.failure)
 
     def test_nova_is_not_asked_while_nobody_listens(self) -> None:
