@@ -33,11 +33,15 @@ class Collector(registry_mod.Collector):
     ) -> None:
         self._read = read
         self._max_servers = max_servers
+        # Scrapes come in threads: the last one that ends is remembered.
+        self._shown: frozenset[str] = frozenset()
 
     def collect(self) -> Iterable[core.Metric]:
-        return families.list_families(
-            self._read(), max_servers=self._max_servers
+        snapshot = self._read()
+        self._shown = shown = families.choose_shown(
+            snapshot, self._max_servers, self._shown
         )
+        return families.list_families(snapshot, shown)
 
     def describe(self) -> Iterable[core.Metric]:
         """Say nothing beforehand: a registry would ask for a scrape."""

@@ -17,9 +17,8 @@ units, the unit at the end of the name, ``_total`` for what only grows. Of the
 labels, only those with servers could grow without end, so they are bounded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 import dataclasses
-import itertools
 
 from prometheus_client import core
 
@@ -62,14 +61,32 @@ class Snapshot:
     tuning_changes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
+def choose_shown(
+    snapshot: Snapshot, max_servers: int, before: Collection[str] = ()
+) -> frozenset[str]:
+    """Choose the servers that have series of their own.
+
+    Who has them keeps them, so that no series goes because another server
+    comes. Places that are left go to those that hold something first.
+
+    :param max_servers: how many there are at most; 0: all
+    :param before: who has had them at the last scrape
+    """
+    everybody = dict.fromkeys(
+        [*snapshot.entries, *sorted(_list_measured_servers(snapshot))]
+    )
+    by_right = sorted(everybody, key=lambda uuid: uuid not in before)
+    return frozenset(by_right[: max_servers or None])
+
+
 def list_families(
-    snapshot: Snapshot, *, max_servers: int = 0
+    snapshot: Snapshot, shown: Collection[str]
 ) -> Iterator[core.Metric]:
     """Give every metric.
 
-    :param max_servers: how many servers have series of their own; 0: all
+    :param shown: servers that have series of their own
     """
-    naming = _Naming(snapshot, max_servers)
+    naming = _Naming(snapshot, shown)
     for families in (
         _list_inventory(snapshot.view),
         _list_servers(snapshot, naming),
@@ -82,21 +99,18 @@ def list_families(
             yield one.make()
 
 
+def _list_measured_servers(snapshot: Snapshot) -> Collection[str]:
+    return snapshot.sweep.servers if snapshot.sweep else ()
+
+
 class _Naming:
-    """Who has labels of its own, and which.
+    """Who has labels of its own, and which."""
 
-    Those that came first keep theirs, so that no series goes because
-    another server comes.
-    """
-
-    def __init__(self, snapshot: Snapshot, max_servers: int) -> None:
-        measured = snapshot.sweep.servers if snapshot.sweep else {}
-        everybody = dict.fromkeys([*snapshot.entries, *measured])
+    def __init__(self, snapshot: Snapshot, shown: Collection[str]) -> None:
+        everybody = {*snapshot.entries, *_list_measured_servers(snapshot)}
         self._servers = snapshot.servers
-        self._shown = frozenset(
-            itertools.islice(everybody, max_servers or None)
-        )
-        self.left_out = len(everybody) - len(self._shown)
+        self._shown = frozenset(shown)
+        self.left_out = len(everybody - self._shown)
 
     def is_shown(self, consumer_uuid: str) -> bool:
         return consumer_uuid in self._shown
@@ -222,7 +236,7 @@ def _list_caches(
         counted = (total, local) if naming.is_shown(uuid) else ()
         for one in server.caches:
             # A host with many caches has a server in few of them.
-            if one.counters in _NOTHING:
+            if not _is_anything(one.counters):
                 continue
             series = *naming.label(uuid), rdt.make_l3_key(one.domain.cache)
             _add_known(occupancy, one.counters.occupancy, series)
@@ -233,10 +247,9 @@ def _list_caches(
     yield from (occupancy, total, local)
 
 
-_NOTHING = (
-    monitoring.Counters(),
-    monitoring.Counters(occupancy=0, total=0, local=0),
-)
+def _is_anything(counters: monitoring.Counters) -> bool:
+    """A CPU may lack one of them, which says nothing about the others."""
+    return any((counters.occupancy, counters.total, counters.local))
 
 
 def _add_known(

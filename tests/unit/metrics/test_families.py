@@ -172,6 +172,33 @@ class BoundTest(ScrapeTestCase):
 
         self.assertEqual(count(9), count(200))
 
+    def test_who_has_series_keeps_them_whoever_comes(self) -> None:
+        snapshots = [
+            shown.make_snapshot(*held, sweep=shown.make_sweep(*measured))
+            for held, measured in (
+                ((), 'fbd'),
+                # In another order, and with some that would come before.
+                ('xy', 'cdafb'),
+                ('xy', 'acd'),
+            )
+        ]
+        made = collector.Collector(lambda: snapshots.pop(0), 3)
+
+        found = [self.list_shown(made) for _ in range(3)]
+
+        # The place of who has gone is for one that holds something.
+        self.assertEqual(
+            [{'b', 'd', 'f'}, {'b', 'd', 'f'}, {'d', 'x', 'y'}], found
+        )
+
+    def list_shown(self, made: collector.Collector) -> set[str]:
+        return {
+            sample_.labels['server']
+            for metric in made.collect()
+            for sample_ in metric.samples
+            if 'server' in sample_.labels
+        } - {families.OTHER}
+
     def test_without_a_bound_all_are_shown(self) -> None:
         found = self.scrape(shown.make_snapshot(*map(str, range(600))))
 
@@ -255,6 +282,29 @@ class MeasuredTest(ScrapeTestCase):
         self.assertNotIn('cpu_frequency_hertz', found)
         self.assertEqual({(): 1}, found['unmeasured_servers'])
 
+    def test_caches_that_a_server_never_was_in_are_not_shown(self) -> None:
+        """Also where the CPU counts not everything."""
+        for lacking in ('occupancy', 'total', 'local'):
+            counters = dataclasses.replace(
+                monitoring.Counters(occupancy=0, total=0, local=0),
+                **{lacking: None},
+            )
+            server = sample.ServerSample(
+                consumer_uuid='s1',
+                domains=(shown.make_domain(0, None, counters),),
+            )
+            sweep = sample.Sweep(
+                finished_at=1.0, duration=0.1, servers={'s1': server}
+            )
+
+            found = self.scrape(shown.make_snapshot('s1', sweep=sweep))
+
+            for name in (
+                'llc_occupancy_bytes',
+                'memory_bandwidth_bytes_total',
+            ):
+                self.assertNotIn(name, found)
+
     def test_a_server_that_holds_nothing_is_measured_too(self) -> None:
         found = self.scrape(
             shown.make_snapshot(sweep=shown.make_sweep('s9')), max_servers=1
@@ -329,7 +379,7 @@ class ConventionsTest(ScrapeTestCase):
 
     def test_what_grows_ends_in_total_and_nothing_else_does(self) -> None:
         snapshot = shown.make_snapshot('s1', sweep=shown.make_sweep('s1'))
-        for one in families.list_families(snapshot):
+        for one in families.list_families(snapshot, ['s1']):
             self.assertTrue(one.documentation.endswith('.'), one.name)
             for each in one.samples:
                 self.assertIs(
