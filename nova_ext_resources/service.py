@@ -232,8 +232,8 @@ class HostService:
         has not read its provider tree yet.
 
         :param live: uuids of the servers that Nova has on this host
-        :raises InvalidConfiguration: metrics cannot be listened for where
-            the options say; nothing was started
+        :raises InvalidConfiguration: an option for metrics or measuring
+            cannot be used; nothing was started
         """
         self._measuring = measuring.Measuring(
             self.conf,

@@ -13,6 +13,7 @@
 """What is answered over HTTP: a WSGI application of two pages."""
 
 from collections.abc import Callable, Iterable
+import gzip
 import http
 import json
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from _typeshed import wsgi
 
 LOG = logging.getLogger(__name__)
+
+#: Name in all answers; wsgiref would tell the version of Python.
+SERVER = 'nova-ext-resources'
 
 _TEXT = 'text/plain; charset=utf-8'
 
@@ -69,6 +73,7 @@ class Application:
             [
                 ('Content-Type', kind),
                 ('Content-Length', str(len(body))),
+                ('Server', SERVER),
                 ('Cache-Control', 'no-store'),
                 ('X-Content-Type-Options', 'nosniff'),
                 *headers,
@@ -108,7 +113,13 @@ class Application:
         encode, kind = exposition.choose_encoder(
             environ.get('HTTP_ACCEPT', '')
         )
-        return http.HTTPStatus.OK, [], kind, encode(self._registry)
+        body = encode(self._registry)
+        headers = [('Vary', 'Accept, Accept-Encoding')]
+        if exposition.gzip_accepted(environ.get('HTTP_ACCEPT_ENCODING', '')):
+            headers.append(('Content-Encoding', 'gzip'))
+            # More costs more than it saves: hosts have better to do.
+            body = gzip.compress(body, compresslevel=1)
+        return http.HTTPStatus.OK, headers, kind, body
 
     def _show_health(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
         health = self._health()

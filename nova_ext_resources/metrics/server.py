@@ -41,20 +41,32 @@ LOG = logging.getLogger(__name__)
 #: Requests that are answered at a time; who comes then is turned away.
 MAX_CONNECTIONS = 8
 
-#: Seconds without a byte from or to a client.
+#: Seconds without a byte of a request.
 IDLE_TIMEOUT = 5.0
 
 #: Seconds for a request and its answer in all.
 MAX_DURATION = 15.0
+
+#: Seconds until it is tried again to listen where that did not work.
+RETRY_PAUSE = 10.0
+
+#: Seconds to wait when nobody can be let in, such as without descriptors.
+_CROWDED_PAUSE = 0.2
 
 _GROUP = '[ext_resources_metrics]'
 
 
 class _Handler(simple_server.WSGIRequestHandler):
     timeout = IDLE_TIMEOUT
-    #: Tells nobody what Python this is.
-    server_version = 'nova-ext-resources'
+    #: Tells nobody what Python this is; as in the application's answers.
+    server_version = application.SERVER
     sys_version = ''
+
+    def parse_request(self) -> bool:
+        is_good = super().parse_request()
+        # An answer is sent in one go: a slow client may take all of the time.
+        self.connection.settimeout(MAX_DURATION)
+        return is_good
 
     def log_message(self, format: str, *args: Any) -> None:
         # It logs to stderr otherwise, a line per scrape.
@@ -92,6 +104,15 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
         self.setup_environ()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # The client still waits: without a pause it is tried again at
+            # once, and the process has other things to do.
+            time.sleep(_CROWDED_PAUSE)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._changed:
@@ -135,47 +156,118 @@ class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
 class MetricsServer:
     """Serves an application in threads of its own.
 
+    Where it cannot listen now, it tries again: another process may have the
+    port for a moment, and the address may come later.
+
     :param port: 0 takes any free one
-    :raises InvalidConfiguration: it cannot listen there
+    :param pause: seconds between two attempts
+    :raises InvalidConfiguration: it can never listen there
     """
 
     def __init__(
-        self, app: application.Application, *, listen: str, port: int
+        self,
+        app: application.Application,
+        *,
+        listen: str,
+        port: int,
+        pause: float = RETRY_PAUSE,
     ) -> None:
-        self._server = _listen(listen, port)
-        self._server.set_app(app)
+        self._app = app
+        self._listen, self._port = listen, port
+        self._pause = pause
+        self._family, self._address = _find_address(listen, port)
+        # Whether it stops, and what there is to be stopped then.
+        self._lock = threading.Lock()
+        self._is_stopping = threading.Event()
+        self._failure = ''
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
+        try:
+            self._bind()
+        except PermissionError as err:
+            raise exception.InvalidConfiguration(
+                option=f'{_GROUP} port',
+                value=port,
+                reason=f'{listen} port {port} cannot be listened on: '
+                f'{_tell(err)}; choose another one, or 0 for no metrics',
+            ) from err
+        except OSError as err:
+            self._log(err)
+
+    def _bind(self) -> None:
+        server = _Server((self._address, self._port), self._family)
+        server.set_app(self._app)
+        self._server = server
+
+    def _log(self, err: OSError) -> None:
+        if _tell(err) != self._failure:
+            LOG.error(
+                'Metrics and health cannot be read: %(listen)s port %(port)s '
+                'cannot be listened on: %(err)s. It is tried again; free it, '
+                'or choose another in %(group)s',
+                {
+                    'listen': self._listen,
+                    'port': self._port,
+                    'err': _tell(err),
+                    'group': _GROUP,
+                },
+            )
+        self._failure = _tell(err)
 
     @property
     def url(self) -> str:
         """Give its address, without a path."""
-        host, port = self._server.server_address[:2]
-        name = f'[{host!s}]' if ':' in str(host) else host
-        return f'http://{name!s}:{port}'
+        host, port = self._listen, self._port
+        if self._server is not None:
+            host, port = self._server.server_name, self._server.server_port
+        name = f'[{host}]' if ':' in host else host
+        return f'http://{name}:{port}'
 
     def start(self) -> None:
         self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            name='ext-resources-metrics',
-            daemon=True,
+            target=self._run, name='ext-resources-metrics', daemon=True
         )
         self._thread.start()
+
+    def _run(self) -> None:
+        server = self._server
+        while server is None:
+            self._is_stopping.wait(self._pause)
+            with self._lock:
+                if self._is_stopping.is_set():
+                    return
+                try:
+                    self._bind()
+                except OSError as err:
+                    self._log(err)
+            server = self._server
         LOG.info('Metrics are at %(url)s/metrics', {'url': self.url})
+        # Ends at once when it was told to before.
+        server.serve_forever()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Close everything, also what is being answered.
 
         :param timeout: seconds to wait for each of the two
         """
+        with self._lock:
+            self._is_stopping.set()
+            server = self._server
         if self._thread is not None:
-            self._server.shutdown()
+            if server is not None:
+                server.shutdown()
             self._thread.join(timeout)
-        self._server.cut_off(float('inf'))
-        self._server.server_close()
-        self._server.wait_until_idle(timeout)
+        if server is not None:
+            server.cut_off(float('inf'))
+            server.server_close()
+            server.wait_until_idle(timeout)
 
 
-def _listen(listen: str, port: int) -> _Server:
+def _find_address(listen: str, port: int) -> tuple[int, str]:
+    """Give family and address.
+
+    :raises InvalidConfiguration: it is no address
+    """
     try:
         family, _type, _proto, _name, address = socket.getaddrinfo(
             listen,
@@ -190,15 +282,7 @@ def _listen(listen: str, port: int) -> _Server:
             reason=f'{_tell(err)}; an IPv4 or IPv6 address is needed, such as '
             '127.0.0.1 or ::1',
         ) from err
-    try:
-        return _Server((str(address[0]), port), family)
-    except OSError as err:
-        raise exception.InvalidConfiguration(
-            option=f'{_GROUP} port',
-            value=port,
-            reason=f'{listen} port {port} cannot be listened on: '
-            f'{_tell(err)}; choose another one, or 0 for no metrics',
-        ) from err
+    return family, str(address[0])
 
 
 def _tell(err: OSError) -> str:
@@ -214,7 +298,7 @@ def from_conf(
     """Make what the options say; None when it is off.
 
     :param conf: with the options of :mod:`.conf.metrics` registered
-    :raises InvalidConfiguration: it cannot listen there
+    :raises InvalidConfiguration: it can never listen there
     """
     options = conf.ext_resources_metrics
     if not options.port:
