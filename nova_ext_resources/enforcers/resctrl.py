@@ -249,15 +249,12 @@ class ResctrlEnforcer(base.Enforcer):
     # -- what the server shall have ------------------------------------
 
     def _find_cpus(self, entry: assignment.Entry) -> frozenset[int]:
-        if not entry.cpus:
-            return frozenset()
-        cpus = entry.cpus & self._partition.host.online
-        if not cpus:
-            self._refuse(
-                entry.consumer_uuid,
-                f'its CPUs {bitmask.format_list(entry.cpus)} are all offline',
-            )
-        return cpus
+        """Give its CPUs that are online.
+
+        There are none where Nova has switched them off and is about to start
+        the server: it is applied again when they are online, or healed.
+        """
+        return (entry.cpus or frozenset()) & self._partition.host.online
 
     def _find_server(
         self, entry: assignment.Entry
@@ -301,7 +298,7 @@ class ResctrlEnforcer(base.Enforcer):
         group = tree.ours.get(entry.consumer_uuid)
         if group is None:
             return 'its control group is not there'
-        cpus = (entry.cpus or frozenset()) & self._partition.host.online
+        cpus = self._find_cpus(entry)
         if group.cpus != cpus:
             return (
                 f'its group has the CPUs '
@@ -314,7 +311,14 @@ class ResctrlEnforcer(base.Enforcer):
         self, tree: groups.Tree
     ) -> dict[str, members.Membership]:
         """See who is in each group; processes only where CPUs do not say."""
-        floating = [uuid for uuid, one in tree.ours.items() if not one.cpus]
+        pinned = {
+            uuid for uuid, one in self.list_entries().items() if one.cpus
+        }
+        floating = [
+            uuid
+            for uuid, one in tree.ours.items()
+            if not one.cpus and uuid not in pinned
+        ]
         servers: dict[str, processes_mod.Server] = {
             uuid: processes_mod.Nobody() for uuid in tree.ours
         }

@@ -17,6 +17,7 @@ a host can go from one to the other and keep its place in placement.
 """
 
 from collections.abc import Mapping
+import dataclasses
 import os
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -80,6 +81,11 @@ class ResctrlInventory(base.InventoryProvider):
         super().__init__(options, host)
         self._files = files or files_mod.RealFileSystem(options.path)
         self._groups = groups.Groups(self._files)
+        self._left_out: frozenset[str] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return rdt.define(
@@ -97,9 +103,10 @@ class ResctrlInventory(base.InventoryProvider):
             with files_mod.locked(self._files, exclusive=False):
                 tree = self._groups.look()
             host = layout.Host(
-                cpus=topology.read_caches(
+                cpus=topology.read_known(
                     self.options.cpu_path, layout.list_levels(tree)
                 ),
+                online=topology.read_online(self.options.cpu_path),
                 reserved_ways=self.options.reserved_ways,
                 sizes=pools.Sizes(
                     burst=self.options.burst_ways,
@@ -110,6 +117,8 @@ class ResctrlInventory(base.InventoryProvider):
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
+        self._left_out = _find_left_out(self.options.cpu_path, host)
+        tree = _add_offline(tree, host)
         caches = [one for one in _list_controlled(tree) if one in host.cpus]
         if not caches:
             raise exception.DiscoveryFailed(
@@ -189,6 +198,40 @@ class ResctrlInventory(base.InventoryProvider):
             total=total, min_unit=least, step_size=step
         )
         return name, given, 'bandwidth', {'step': step}
+
+
+def _add_offline(tree: groups.Tree, host: layout.Host) -> groups.Tree:
+    """Add what the default group has where all CPUs are offline.
+
+    Everything: the kernel forgets what it had when they come back.
+    """
+    default = tree.default
+    values = {name: dict(one) for name, one in default.schemata.items()}
+    for cache in filter(host.is_offline, host.cpus):
+        info = tree.info.find_cache(cache.level)
+        for name in schemata.find_controls(values, cache.level):
+            if info is not None:
+                values[name].setdefault(cache.number, info.full)
+        limits = values.get(schemata.BANDWIDTH)
+        if limits and cache.level == schemata.LAST_LEVEL:
+            limits.setdefault(cache.number, max(limits.values()))
+    return tree.with_group(dataclasses.replace(default, schemata=values))
+
+
+def _find_left_out(cpu_path: str, host: layout.Host) -> frozenset[str]:
+    """Name what may be there and cannot be told."""
+    unknown = topology.read_unknown(cpu_path, host.cpus.values())
+    sizes = [
+        len(cpus)
+        for cache, cpus in host.cpus.items()
+        if cache.level == schemata.LAST_LEVEL
+    ]
+    # Fewer are of a cache of which others are online.
+    if len(unknown) < min(sizes, default=1):
+        return frozenset()
+    return frozenset(
+        {f'caches of offline CPUs {bitmask.format_list(unknown)}'}
+    )
 
 
 def _list_controlled(tree: groups.Tree) -> list[schemata.Cache]:

@@ -247,6 +247,8 @@ def make_room(
     """
     wanted: dict[str, layout.Wanted] = {}
     for one in rdt.pick(entry.assignments, *CLASSES):
+        if scene.layout.is_offline(choosing.find_cache(one)):
+            continue
         key = (one.rp_key, one.resource_class)
         pool = make_pool(scene, key, added=entry)
         assert pool is not None, 'it has been chosen'

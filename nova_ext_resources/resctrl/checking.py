@@ -56,7 +56,10 @@ def find_fault(
 def _list_pool_faults(
     scene: choosing.Scene, entry: assignment.Entry
 ) -> Iterator[str]:
-    for key in arranging.list_keys([entry]):
+    for one in rdt.pick(entry.assignments, *arranging.CLASSES):
+        if scene.layout.is_offline(choosing.find_cache(one)):
+            continue
+        key = (one.rp_key, one.resource_class)
         pool = arranging.make_pool(scene, key, added=entry)
         if pool is None:
             yield f'there is no {key[1]} in {key[0]} any more'

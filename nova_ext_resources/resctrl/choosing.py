@@ -36,6 +36,8 @@ OWN_WAYS = {rdt.WAYS: rdt.CDP_TRAIT, rdt.L2_WAYS: rdt.L2_CDP_TRAIT}
 #: Classes of pools of ways -> the option that makes them.
 _POOLS = {rdt.BURST: 'burst_ways', rdt.SHARED: 'shared_ways'}
 
+_OF_CACHES = (*OWN_WAYS, *_POOLS, *rdt.BANDWIDTHS)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
@@ -100,6 +102,11 @@ def _check_mix(scene: Scene, entry: assignment.Entry) -> None:
 def _choose(
     scene: Scene, entry: assignment.Entry, one: assignment.Assignment
 ) -> assignment.Assignment:
+    if not rdt.pick((one,), *_OF_CACHES) or scene.layout.is_offline(
+        find_cache(one)
+    ):
+        # It is put into force as soon as something can run there.
+        return one
     if one.resource_class in rdt.BANDWIDTHS:
         return _choose_limit(scene, entry, one)
     if one.resource_class in OWN_WAYS:

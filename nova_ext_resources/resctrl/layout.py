@@ -34,7 +34,8 @@ Held: TypeAlias = Mapping[str, Mapping[schemata_mod.Cache, schemata_mod.Ways]]
 class Host:
     """What the layout depends on besides the groups.
 
-    :ivar cpus: cache -> its CPUs that are online
+    :ivar cpus: cache -> its CPUs, online or not
+    :ivar online: all CPUs that are online
     :ivar reserved_ways: how many ways of each cache the host keeps
     :ivar sizes: how many ways of each last-level cache are for pools
     :ivar shared: cache -> ways that the default group has shared with groups
@@ -45,6 +46,7 @@ class Host:
     """
 
     cpus: Mapping[schemata_mod.Cache, frozenset[int]]
+    online: frozenset[int] = frozenset()
     reserved_ways: int = 1
     sizes: pools.Sizes = dataclasses.field(default_factory=pools.Sizes)
     shared: Mapping[schemata_mod.Cache, int] = dataclasses.field(
@@ -52,9 +54,12 @@ class Host:
     )
     held: Held = dataclasses.field(default_factory=dict)
 
-    @property
-    def online(self) -> frozenset[int]:
-        return frozenset[int]().union(*self.cpus.values())
+    def is_offline(self, cache: schemata_mod.Cache) -> bool:
+        """Tell whether a cache is there, and all its CPUs are offline.
+
+        The kernel shows nothing of it then, and nothing fills it.
+        """
+        return cache in self.cpus and not self.cpus[cache] & self.online
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +86,11 @@ class Wanted:
 
         :param known: of any group; the controls that there are
         """
+        there = known.get(schemata_mod.BANDWIDTH, {})
+        limits = {n: one for n, one in self.limits.items() if n in there}
         return {
             **schemata_mod.make_values(known, self.ways),
-            **(
-                {schemata_mod.BANDWIDTH: dict(self.limits)}
-                if self.limits
-                else {}
-            ),
+            **({schemata_mod.BANDWIDTH: limits} if limits else {}),
         }
 
     def join(self, other: 'Wanted') -> 'Wanted':

@@ -132,7 +132,8 @@ class Partition:
         levels = layout.list_levels(tree)
         self.host = dataclasses.replace(
             self.host,
-            cpus=topology.read_caches(self._cpu_path, levels),
+            cpus=topology.read_known(self._cpu_path, levels),
+            online=topology.read_online(self._cpu_path),
             held=self._list_held(),
         )
 
@@ -315,7 +316,7 @@ class Partition:
         limits = {
             number: limit
             for number, limit in wanted.limits.items()
-            if (limit < now.get(number, limit)) == is_less
+            if number in now and (limit < now[number]) == is_less
         }
         self._write(group.name, {schemata_mod.BANDWIDTH: limits})
 

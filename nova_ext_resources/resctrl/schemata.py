@@ -199,11 +199,14 @@ def make_values(
 ) -> dict[str, dict[int, int]]:
     """Make what is written so that a group has these ways.
 
-    :param known: of any group; the controls that there are
+    :param known: of any group; the controls that there are. Caches of which
+        all CPUs are offline are not among them, and are left out
     """
     values: dict[str, dict[int, int]] = {}
     for cache, has in ways.items():
         for name in find_controls(known, cache.level):
+            if cache.number not in known[name]:
+                continue
             values.setdefault(name, {})[cache.number] = has.get_part(name)
     return values
 

@@ -10,20 +10,39 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Which CPUs use which cache, from sysfs. Only reads."""
+"""Which CPUs use which cache, from sysfs. Only reads.
+
+The kernel tells the caches of CPUs that are online, and no others. A host may
+switch off those that no server uses (``[libvirt] cpu_power_management``), so
+what was seen once is known for the life of the process.
+"""
 
 from collections.abc import Iterable, Iterator
 import os
 import re
+import threading
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import schemata
 
+_NO_SMT = frozenset({'off', 'forceoff'})
+
 _INDEX = re.compile(r'index[0-9]+')
 
 #: Of a last-level cache.
 L3 = 3
+
+#: Of all caches that the kernel may control.
+LEVELS = (2, L3)
+
+#: Where the kernel shows its CPUs.
+PATH = '/sys/devices/system/cpu'
+
+#: All caches that were seen, with their CPUs, by path.
+_seen: dict[str, dict[schemata.Cache, frozenset[int]]] = {}
+
+_seen_lock = threading.Lock()
 
 
 def read_domains(cpu_path: str, level: int = L3) -> dict[int, frozenset[int]]:
@@ -60,6 +79,54 @@ def read_caches(
         for level in levels
         for number, cpus in read_domains(cpu_path, level).items()
     }
+
+
+def read_known(
+    cpu_path: str, levels: Iterable[int]
+) -> dict[schemata.Cache, frozenset[int]]:
+    """Give the caches of some levels, with all CPUs that ever were online.
+
+    :raises ResctrlError: those that are online cannot be read
+    """
+    wanted = frozenset(levels)
+    found = read_caches(cpu_path, wanted)
+    with _seen_lock:
+        seen = _seen.setdefault(cpu_path, {})
+        for cache, cpus in found.items():
+            for other in seen:
+                # Numbers are given anew when hardware is exchanged.
+                if other.level == cache.level and other != cache:
+                    seen[other] -= cpus
+            seen[cache] = seen.get(cache, frozenset()) | cpus
+        return {
+            cache: cpus
+            for cache, cpus in seen.items()
+            if cpus and cache.level in wanted
+        }
+
+
+def read_unknown(
+    cpu_path: str, known: Iterable[frozenset[int]]
+) -> frozenset[int]:
+    """Give CPUs that are offline and may be of a cache that nobody knows.
+
+    Not where hyper-threading is switched off: each cache has its other
+    threads online.
+
+    :param known: CPUs whose caches are known
+    """
+    try:
+        offline = bitmask.parse_list(_read(cpu_path, 'offline'))
+    except (OSError, ValueError):
+        return frozenset()
+    try:
+        if _read(cpu_path, 'smt/control') in _NO_SMT:
+            return frozenset()
+    except OSError:
+        pass
+    # CPUs that could be plugged in are no CPUs yet.
+    there = (one for one in offline if os.path.exists(f'{cpu_path}/cpu{one}'))
+    return frozenset(there).difference(*known)
 
 
 def read_online(cpu_path: str) -> frozenset[int]:

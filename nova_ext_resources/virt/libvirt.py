@@ -22,9 +22,14 @@ from typing import Any
 
 from nova import exception as nova_exc
 from nova.virt.libvirt import driver
+from oslo_log import log as logging
 from oslo_utils import excutils
 
+from nova_ext_resources.resctrl import errors
+from nova_ext_resources.resctrl import topology
 from nova_ext_resources.virt import mixin
+
+LOG = logging.getLogger(__name__)
 
 
 class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
@@ -37,6 +42,19 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     Servers that ask for nothing are left to Nova's driver alone.
     """
+
+    def _init_host_topology(self) -> None:
+        """Learn the caches of all CPUs while Nova has them switched on.
+
+        With ``[libvirt] cpu_power_management`` it switches off those that no
+        server uses at the end of ``init_host``, and the kernel tells nothing
+        of these.
+        """
+        super()._init_host_topology()
+        try:
+            topology.read_known(topology.PATH, topology.LEVELS)
+        except errors.ResctrlError as err:
+            LOG.debug('What can be given out is told without: %s', err)
 
     # -- every start but those of the next section goes through here ----
 

@@ -421,6 +421,69 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.heal())
         self.assert_agreement(self.host)
 
+    def test_a_server_starts_while_its_cpus_are_switched_off(self) -> None:
+        """Nova switches them off and on ([libvirt] cpu_power_management)."""
+        for cpus in ('1,2', '0-11,24-35'):
+            with self.subTest(cpus=cpus):
+                self.start(self.host, SERVER, 4)
+                self.kernel.set_offline(cpus)
+
+                self.host.apply(SERVER)
+                self.assertEqual([], self.list_ours()[SERVER]['cpus'])
+                self.assertEqual((), self.heal())
+                self.kernel.set_online(cpus)
+                self.apply_again()
+
+                self.assert_agreement(self.host)
+                self.host.release(SERVER)
+
+    def test_healing_adds_cpus_that_come_back(self) -> None:
+        for cpus in ('1,2', '0-11,24-35'):
+            with self.subTest(cpus=cpus):
+                self.kernel.set_offline(cpus)
+                self.host.refresh()
+                self.start(self.host, SERVER, 4)
+                self.kernel.set_online(cpus)
+
+                self.assertEqual((), self.heal())
+
+                self.assert_agreement(self.host)
+                self.host.release(SERVER)
+
+    def test_a_cache_that_is_switched_off_is_sold_as_before(self) -> None:
+        cpus = '12-23,36-47'
+        self.start(self.host, OTHER, 3, domain=1, cpus=frozenset({14}))
+        before = self.host.providers()
+        self.kernel.set_offline(cpus)
+        self.host.refresh()
+
+        self.assertEqual(before, self.host.providers())
+        self.assertTrue(self.host.found.is_complete)
+        self.start_limited(
+            {WAYS: 4, PERCENT: 30}, cpus=frozenset({13}), domain=1
+        )
+        self.kernel.set_online(cpus)
+        self.apply_again()
+        self.host.apply(OTHER, must_hold=True)
+
+        group = f'nova-{SERVER}'
+        self.assertEqual(30, self.get_masks(group, 'MB')[1])
+        self.assert_agreement(self.host)
+
+    def test_servers_leave_while_their_cache_is_switched_off(self) -> None:
+        cpus = '12-23,36-47'
+        self.start_limited(
+            {WAYS: 4, PERCENT: 30}, cpus=frozenset({13}), domain=1
+        )
+        self.kernel.set_offline(cpus)
+
+        self.host.release(SERVER)
+
+        self.kernel.set_online(cpus)
+        self.assertEqual((), self.heal())
+        self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+        self.assert_agreement(self.host)
+
     def apply_again(self) -> None:
         self.host.apply(SERVER, must_hold=True)
 
@@ -499,10 +562,11 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         resources: dict[str, int],
         *,
         cpus: frozenset[int] = frozenset({1, 2}),
+        domain: int = 0,
     ) -> assignment.Entry:
         fields: dict[str, Any] = {
             'cpus': cpus,
-            'allocations': {DOMAINS[0]: resources},
+            'allocations': {DOMAINS[domain]: resources},
             'requirement': builders.make_requirement(_=resources),
         }
         return self.start(self.host, SERVER, **fields)

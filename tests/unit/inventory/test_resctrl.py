@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import os
 from typing import Any
 
 from nova_ext_resources import exception
@@ -108,10 +109,54 @@ class SkylakeTest(ResctrlTestCase):
         self.assertEqual('RDT', found['L3_0'].parent_key)
         self.assertEqual(CLOS, found['L3_0'].implied[WAYS])
 
-    def test_cpus_that_are_offline_serve_nobody(self) -> None:
+    def test_cpus_that_never_were_online_serve_nobody(self) -> None:
         self.kernel.set_offline('0,24')
 
         self.assertEqual('1-11,25-35', self.find()['L3_0'].cpus)
+
+    def test_cpus_that_go_offline_stay_where_they_were(self) -> None:
+        before = self.find()
+        for cpus in ('0,24', '0-11,24-35'):
+            with self.subTest(cpus=cpus):
+                self.kernel.set_offline(cpus)
+
+                self.assertEqual(before, self.find())
+
+    def test_a_cache_that_nobody_has_seen_is_not_taken_for_gone(
+        self,
+    ) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('0-11,24-35')
+        plugin.discover()
+        self.assertEqual(
+            {'caches of offline CPUs 0-11,24-35'}, plugin.left_out
+        )
+
+        self.kernel.set_online('0-11,24-35')
+        plugin.discover()
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_some_cpus_of_a_cache_that_is_known_are_not_missed(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('0,24')
+
+        plugin.discover()
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_without_hyper_threading_no_cache_is_missed(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('24-47')
+        folder = os.path.join(self.machine.cpu_path, 'smt')
+        os.mkdir(folder)
+        for control, count in (('on', 1), ('off', 0), ('forceoff', 0)):
+            with self.subTest(control=control):
+                with open(os.path.join(folder, 'control'), 'w') as file:
+                    file.write(f'{control}\n')
+                plugin.discover()
+
+                self.assertEqual(count, len(plugin.left_out))
 
     def test_it_is_told_when_resctrl_is_not_mounted(self) -> None:
         plugin = self.make_plugin()
