@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import datetime
 import threading
+import time
 from typing import TypeAlias
 
 from oslo_utils import timeutils
@@ -59,6 +60,7 @@ class Health:
     :param stale_after: seconds without :meth:`observe_host` after which
         nothing of what is known counts as known any more
     :param clock: gives the time, aware and in UTC
+    :param monotonic: gives seconds that no step of the clock changes
     """
 
     def __init__(
@@ -69,13 +71,16 @@ class Health:
         enforcers: Iterable[str] = (),
         stale_after: float = 600.0,
         clock: Callable[[], datetime.datetime] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
-        self._stale_after = datetime.timedelta(seconds=stale_after)
+        self._stale_after = stale_after
         self._clock = clock or _read_clock
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._holds_something = False
         self._observed_at = self._clock()
+        self._observed_after = monotonic()
         self._parts: dict[_PartKey, health_obj.PartHealth] = {
             (part, name): health_obj.PartHealth(part=part, name=name)
             for part, names in (
@@ -172,6 +177,7 @@ class Health:
         with self._lock:
             self._holds_something = bool(host.entries)
             self._observed_at = self._clock()
+            self._observed_after = self._monotonic()
 
     def _observe_discovery(self, host: host_mod.HostResources) -> None:
         found = host.found
@@ -306,15 +312,15 @@ class Health:
         )
 
     def _list_raised(self, now: datetime.datetime) -> Iterator[alarms.Alarm]:
-        stale_at = self._observed_at + self._stale_after
-        if now > stale_at:
+        late = self._monotonic() - self._observed_after - self._stale_after
+        if late > 0:
             yield alarms.Alarm(
                 name=alarms.STALLED,
                 subject='',
                 text=f'nobody has looked at host {self._host} since '
                 f'{self._observed_at:%Y-%m-%d %H:%M:%S} UTC; look into the '
                 'log for what it waits for, and restart the service',
-                since=stale_at,
+                since=now - datetime.timedelta(seconds=late),
             )
         for part in self._parts.values():
             if part.failing_since is not None:

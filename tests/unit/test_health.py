@@ -40,11 +40,17 @@ START = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 class Clock:
     def __init__(self) -> None:
         self.now = START
+        self.uptime = 1000.0
 
     def __call__(self) -> datetime.datetime:
         return self.now
 
     def forward(self, seconds: float) -> datetime.datetime:
+        self.uptime += seconds
+        return self.step(seconds)
+
+    def step(self, seconds: float) -> datetime.datetime:
+        """Be set to another time, as by NTP."""
         self.now += datetime.timedelta(seconds=seconds)
         return self.now
 
@@ -59,6 +65,7 @@ class HealthTestCase(with_host.HostTestCase):
             enforcers=['noop'],
             stale_after=60.0,
             clock=self.clock,
+            monotonic=lambda: self.clock.uptime,
         )
 
     def find(self, part: Part, name: str = '') -> health_obj.PartHealth:
@@ -420,6 +427,17 @@ class ObservedHostTest(HealthTestCase):
         (alarm,) = snapshot.alarms
         self.assertEqual((alarms.STALLED, stale_at), (alarm.name, alarm.since))
         self.assertIn('2026-01-02 03:04:05', alarm.text)
+
+    def test_a_clock_that_is_set_makes_nothing_older_or_younger(self) -> None:
+        self.start_server()
+        for step in (86400, -2 * 86400):
+            self.look()
+
+            self.clock.step(step)
+
+            self.assertEqual(Status.OK, self.health.snapshot().status)
+            self.clock.forward(61)
+            self.assertEqual([(alarms.STALLED, '')], self.list_alarms(), step)
 
 
 class ObservedOthersTest(HealthTestCase):
