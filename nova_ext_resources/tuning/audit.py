@@ -21,7 +21,7 @@ import datetime
 import enum
 import json
 import os
-from typing import Any
+from typing import Any, BinaryIO
 
 from oslo_log import log as logging
 
@@ -103,8 +103,8 @@ class AuditTrail:
     def _append(self, text: str) -> None:
         try:
             self._make_room(len(text))
-            with open(self.path, 'a', encoding='utf-8') as file:
-                file.write(text)
+            with open(self.path, 'a+b', opener=_open) as file:
+                file.write(f'{_find_gap(file)}{text}'.encode())
         except OSError as err:
             problem = (
                 f'the audit trail of fine tuning, {self.path}, cannot be '
@@ -131,6 +131,19 @@ class AuditTrail:
             return
         if size and size + coming > self._max_bytes:
             os.replace(self.path, f'{self.path}{OLD}')
+
+
+def _open(path: str, flags: int) -> int:
+    # Who suffers from whose load is nothing for every user of the host.
+    return os.open(path, flags | os.O_NOFOLLOW, 0o640)
+
+
+def _find_gap(file: BinaryIO) -> str:
+    """Give what ends a line that a full disk has torn off."""
+    if not file.seek(0, os.SEEK_END):
+        return ''
+    file.seek(-1, os.SEEK_END)
+    return '' if file.read(1) == b'\n' else '\n'
 
 
 def list_records(

@@ -14,6 +14,7 @@ import datetime
 import json
 import os
 import pathlib
+import stat
 from typing import Any
 
 from nova_ext_resources.tuning import audit
@@ -101,6 +102,25 @@ class AuditTrailTest(base.TestCase):
             tuple(giver[key] for key in ('server', 'before', 'after', 'peer')),
         )
         self.assertIn('gives to server b', giver['reason'])
+
+    def test_not_every_user_of_the_host_may_read_it(self) -> None:
+        self.addCleanup(os.umask, os.umask(0o022))
+
+        self.write(self.make_trail())
+
+        self.assertEqual(0o640, stat.S_IMODE(self.path.stat().st_mode))
+
+    def test_a_line_that_was_torn_spoils_no_other(self) -> None:
+        trail = self.make_trail()
+        self.write(trail)
+        with self.path.open('a') as file:
+            file.write('{"at": "2026-0')
+
+        self.write(trail)
+
+        lines = self.path.read_text().splitlines()
+        self.assertEqual('{"at": "2026-0', lines.pop(2))
+        self.assertEqual(4, len([json.loads(one) for one in lines]))
 
     def test_a_failure_says_so(self) -> None:
         self.write(
