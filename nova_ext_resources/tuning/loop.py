@@ -129,10 +129,10 @@ def from_conf(
     :param audit_path: file of the audit trail where no other is set
     :raises InvalidConfiguration: an option cannot be used
     """
-    settings = Settings.from_conf(conf)
     options = conf[tuning_conf.GROUP.name]
     if not options.enabled:
         return None
+    settings = Settings.from_conf(conf)
     trail = audit_mod.AuditTrail(options.audit_path or audit_path, host=host)
     return Tuner(target, settings=settings, audit=trail, host=host)
 

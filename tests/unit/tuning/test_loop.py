@@ -272,8 +272,13 @@ class FromConfTest(base.TestCase):
             loop.Settings(is_dry_run=True, limits=history.Limits()), settings
         )
 
-    def test_the_thresholds_must_be_apart(self) -> None:
+    def test_what_is_off_has_no_wrong_options(self) -> None:
         self.override(give_below=0.3)
+
+        self.assertIsNone(self.load())
+
+    def test_the_thresholds_must_be_apart(self) -> None:
+        self.override(enabled=True, give_below=0.3)
 
         error = self.assertRaises(exception.InvalidConfiguration, self.load)
 
