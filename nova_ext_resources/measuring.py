@@ -34,8 +34,6 @@ from nova_ext_resources.tuning import target
 
 LOG = logging.getLogger(__name__)
 
-_RESCTRL = 'resctrl'
-
 
 class Measuring:
     """One thread that sweeps, and tunes after each sweep.
@@ -68,8 +66,7 @@ class Measuring:
             list_uuids=list_uuids,
             on_sweep=self._tune,
         )
-        if self._sweeps is None and _uses_resctrl(conf):
-            # Other hosts may have none, and are left in peace.
+        if self._sweeps is None and _is_used(conf):
             loading.clean(conf, host.host)
         self._tuner = _make_tuner(conf, host, audit_path)
         if self._tuner is not None and self._sweeps is None:
@@ -128,9 +125,10 @@ class Measuring:
             self._health.observe_tuning(self._tuner.problems)
 
 
-def _uses_resctrl(conf: cfg.ConfigOpts) -> bool:
+def _is_used(conf: cfg.ConfigOpts) -> bool:
+    """Whatever gives resources out, monitoring may have been on."""
     options = conf.ext_resources
-    return _RESCTRL in {*options.inventory_providers, *options.enforcers}
+    return bool({*options.inventory_providers, *options.enforcers})
 
 
 def _make_tuner(

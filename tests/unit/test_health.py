@@ -437,7 +437,7 @@ class ObservedHostTest(HealthTestCase):
 
             self.assertEqual(Status.OK, self.health.snapshot().status)
             self.clock.forward(61)
-            self.assertEqual([(alarms.STALLED, '')], self.list_alarms(), step)
+            self.assertEqual([(alarms.STALLED, '')], self.list_alarms())
 
 
 class ObservedOthersTest(HealthTestCase):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import os
 import time
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
@@ -67,26 +68,43 @@ class MeasuringTest(test_service.HostServiceTestCase):
         self.assertIsNone(made.read_metrics().sweep)
         self.assertNotIn('monitoring', self.list_parts(made))
 
-    def test_hosts_without_the_backend_are_left_in_peace(self) -> None:
-        group = os.path.join(self.folder, 'mon_groups', f'nova-{SERVER}')
-        os.makedirs(group)
+    def test_hosts_on_which_nothing_is_enabled_are_left_in_peace(self) -> None:
+        group = self.make_group()
 
-        self.start('')
+        self.start_with('')
 
         self.assertTrue(os.path.isdir(group))
 
     def test_what_measuring_has_left_behind_is_removed(self) -> None:
+        """Whatever gives the resources out now."""
+        for name in ('resctrl', 'rmd', 'noop'):
+            group = self.make_group()
+
+            self.start_with(f'enforcers = {name}').stop()
+
+            self.assertFalse(os.path.isdir(group), name)
+
+    def test_hosts_without_resctrl_have_nothing_to_remove(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.start_with('enforcers = noop')
+
+        self.assertNotIn('monitoring is switched off', log.output)
+
+    def make_group(self) -> str:
         group = os.path.join(self.folder, 'mon_groups', f'nova-{SERVER}')
         os.makedirs(group)
+        return group
+
+    def start_with(self, options: str) -> service.HostService:
         made = self.make(
-            '[ext_resources]\nenforcers = resctrl\n'
+            f'[ext_resources]\n{options}\n'
             f'[ext_resources_resctrl]\npath = {self.folder}\n'
         )
+        # Once more is not too much.
         self.addCleanup(made.stop)
-
         made.start([])
-
-        self.assertFalse(os.path.isdir(group))
+        return made
 
     def test_what_cannot_be_measured_shows_in_health(self) -> None:
         made = self.start(MONITORED)
