@@ -30,11 +30,17 @@ from nova_ext_resources.resctrl import schemata
 def list_members(
     entries: Mapping[str, assignment.Entry], *, without: str
 ) -> list[assignment.Entry]:
-    """Give the servers with a place in the pool, but for one."""
+    """Give the servers with a place in the pool, but for one.
+
+    Those that are being released have none any more: when all of them are,
+    each would leave the group to the others, and it would stay for ever.
+    """
     return [
         entry
         for uuid, entry in entries.items()
-        if uuid != without and choosing.is_shared(entry)
+        if uuid != without
+        and choosing.is_shared(entry)
+        and entry.state is not assignment.State.RELEASING
     ]
 
 

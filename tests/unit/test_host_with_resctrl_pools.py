@@ -680,6 +680,18 @@ class SharedTest(PoolsTestCase):
         self.assertEqual([2], self.get_cpus())
         self.assertEqual((), self.host.problems)
 
+    def test_all_who_go_at_once_leave_nothing_behind(self) -> None:
+        before = self.kernel.list_groups()
+        self.join(A)
+        self.join(B)
+        self.reopen()
+
+        self.host.reconcile([])
+
+        self.assertEqual(before, self.kernel.list_groups())
+        self.assertEqual({}, self.read_rows())
+        self.assertEqual((), self.host.problems)
+
     def test_a_removed_group_is_made_again(self) -> None:
         self.join(A)
         self.join(B)
