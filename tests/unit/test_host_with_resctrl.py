@@ -371,12 +371,14 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
 
-    def start_on_bandwidth(self, consumer_uuid: str, cpu: int) -> None:
+    def start_on_bandwidth(
+        self, consumer_uuid: str, cpu: int, domain: int = 0
+    ) -> None:
         self.start(
             self.host,
             consumer_uuid,
             cpus=frozenset({cpu}),
-            allocations={DOMAINS[0]: {PERCENT: 30}},
+            allocations={DOMAINS[domain]: {PERCENT: 30}},
             requirement=builders.make_requirement(_={PERCENT: 30}),
         )
 
@@ -475,13 +477,16 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.start_limited(
             {WAYS: 4, PERCENT: 30}, cpus=frozenset({13}), domain=1
         )
+        self.start_on_bandwidth(OTHER, 14, domain=1)
         self.kernel.set_offline(cpus)
 
         self.host.release(SERVER)
 
+        self.assertEqual((), self.heal())
         self.kernel.set_online(cpus)
         self.assertEqual((), self.heal())
         self.assertEqual({0: 0x7FF, 1: 0x7FF}, self.get_masks(''))
+        self.assertEqual(30, self.get_masks(f'nova-{OTHER}', 'MB')[1])
         self.assert_agreement(self.host)
 
     def apply_again(self) -> None:
@@ -537,13 +542,17 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.heal()
         self.start(self.host, SERVER, 2)
         self.host.release(SERVER)
-        self.kernel.write('schemata', 'L3:0=7c0\n')
-        self.kernel.write('db/schemata', 'L3:0=3f\n')
+        for default in ('7fe', '7c0'):
+            with self.subTest(default=default):
+                self.kernel.write('schemata', f'L3:0={default}\n')
+                self.kernel.write('db/schemata', 'L3:0=3f\n')
 
-        self.start(self.host, SERVER, 3)
+                self.start(self.host, SERVER, 3)
 
-        self.assertEqual(0x1C0, self.get_masks(f'nova-{SERVER}')[0])
-        self.assert_exclusive(self.host)
+                self.assertEqual(0x1C0, self.get_masks(f'nova-{SERVER}')[0])
+                self.assert_exclusive(self.host)
+                self.host.release(SERVER)
+                self.kernel.write('db/schemata', 'L3:0=1\n')
 
     def test_few_file_operations_are_needed(self) -> None:
         self.start(self.host, SERVER)

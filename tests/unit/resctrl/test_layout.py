@@ -125,7 +125,7 @@ class OwnTest(base.TestCase):
     def test_nobody_gets_what_is_locked_or_exclusive(self) -> None:
         for mode in ('pseudo-locked', 'exclusive'):
             with self.subTest(mode):
-                self.find_own(0xFF, {'a': 0x0C}, mode=mode, other=0x03)
+                self.find_own(0xFF, {'a': 0x03}, mode=mode, other=0x0C)
 
                 plan = layout.plan(self.tree, self.host, sold={})
 

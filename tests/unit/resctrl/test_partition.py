@@ -101,6 +101,19 @@ class PartitionTest(base.TestCase):
         self.assertEqual(0x7FF, self.get_default())
         self.assertIsNone(self.partition.known)
 
+    def test_nobody_is_ever_left_without_a_way(self) -> None:
+        # This hardware would take it.
+        machine = self.useFixture(resctrl.ResctrlFixture('epyc16'))
+        self.kernel = machine.kernel
+        self.partition = partition.Partition(
+            machine.file_system, machine.cpu_path, 1
+        )
+
+        err = self.assertRaises(errors.ResctrlRefused, self.put, 0)
+
+        self.assertIn('without any way of L3', str(err))
+        self.assertEqual({''}, set(self.kernel.list_groups()))
+
     def test_what_is_remembered_is_forgotten_after_an_error(self) -> None:
         self.put(0x00F)
         self.kernel.fail(operation='write', path='*/schemata')
