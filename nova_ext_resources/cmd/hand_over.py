@@ -104,6 +104,7 @@ def hand_over(options: argparse.Namespace) -> None:
     conf = service.read_conf(
         options.config_file, options.config_dir, options.host
     )
+    _check_host(conf, options)
     _read_global(options)
     source, target = (
         _load(conf, name, options.host)
@@ -112,7 +113,9 @@ def hand_over(options: argparse.Namespace) -> None:
     _check_rest(conf, options)
     trackers = loader.load_trackers()
     tests = loader.load_claim_tests(conf.ext_resources.claim_tests, trackers)
-    ledger = ledger_mod.Ledger(_find_ledger(conf, options))
+    path = _find_ledger(conf, options)
+    _check_direction(path, conf, options)
+    ledger = _open_ledger(path)
     try:
         made = run.HandOver(
             host=options.host,
@@ -121,9 +124,13 @@ def hand_over(options: argparse.Namespace) -> None:
             ledger=ledger,
             trackers=trackers,
             tests=tests,
+            say=_say,
         )
         if options.dry_run:
             made.check(is_source_gone=options.source_is_gone)
+            print(
+                'It can be done, as far as can be told. Nothing was changed.'
+            )
             return
         made.run(
             is_checked=not options.unchecked,
@@ -131,11 +138,73 @@ def hand_over(options: argparse.Namespace) -> None:
         )
     finally:
         ledger.close()
-    print(
+    _say(
         f'Done. Write {options.target} in place of {options.source} in '
         '[ext_resources] inventory_providers and enforcers, and start '
         f'nova-compute, which does not start with {options.source} now.'
     )
+
+
+def _say(line: str) -> None:
+    """Print; that nobody reads it is no reason to stop half-way."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        # Python itself tries again at its end, and would fail then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_host(conf: cfg.ConfigOpts, options: argparse.Namespace) -> None:
+    """Make sure that the options are those of this host.
+
+    :raises InvalidConfiguration: they are another's
+    """
+    conf.register_opt(cfg.StrOpt('host'))
+    # Several computes may share one file, which then names none of them.
+    if conf.host and not conf.ext_resources.host_config_dir:
+        if conf.host != options.host:
+            raise exception.InvalidConfiguration(
+                option='--host',
+                value=options.host,
+                reason=f'[DEFAULT] host of its nova-compute is {conf.host}',
+            )
+
+
+def _check_direction(
+    path: str, conf: cfg.ConfigOpts, options: argparse.Namespace
+) -> None:
+    """Make sure that the host runs with the one it shall leave.
+
+    Once it has begun, the operator may have written either.
+
+    :raises InvalidConfiguration: it does not
+    """
+    enabled = conf.ext_resources.enforcers
+    if options.source in enabled or journal.Journal(path).read() is not None:
+        return
+    raise exception.InvalidConfiguration(
+        option='--from',
+        value=options.source,
+        reason='this host runs with [ext_resources] enforcers = '
+        f'{", ".join(enabled) or "(none)"}, according to its configuration '
+        'files; name all of them with --config-file and --config-dir, and '
+        'the backend that it leaves with --from',
+    )
+
+
+def _open_ledger(path: str) -> ledger_mod.Ledger:
+    """Open it.
+
+    :raises LedgerError: it cannot be; most likely nova-compute runs
+    """
+    try:
+        return ledger_mod.Ledger(path)
+    except exception.LedgerInUse as err:
+        raise exception.LedgerInUse(
+            path=path,
+            reason='nova-compute of this host runs, or another hand-over; '
+            'stop nova-compute first, servers run on meanwhile',
+        ) from err
 
 
 def _read_global(options: argparse.Namespace) -> None:

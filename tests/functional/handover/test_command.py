@@ -68,16 +68,19 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
             )
         return path
 
+    def make_command(self, source: str, target: str, *more: str) -> list[str]:
+        return [
+            *(sys.executable, '-m', 'nova_ext_resources.cmd.hand_over'),
+            *('--config-file', conf or self.write_conf(source)),
+            *('--host', 'host1', '--from', source, '--to', target),
+            *more,
+        ]
+
     def run_command(
-        self, source: str, target: str, *more: str
+        self, source: str, target: str, *more: str, conf: str = ''
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [
-                *(sys.executable, '-m', 'nova_ext_resources.cmd.hand_over'),
-                *('--config-file', self.write_conf(source)),
-                *('--host', 'host1', '--from', source, '--to', target),
-                *more,
-            ],
+            self.make_command(source, target, *more),
             capture_output=True,
             text=True,
             check=False,
@@ -96,6 +99,7 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         dry = self.run_command('rmd', 'resctrl', '--dry-run')
         self.assertEqual((0, ''), (dry.returncode, dry.stderr))
         self.assertEqual(3, dry.stdout.count('would apply'))
+        self.assertIn('It can be done', dry.stdout)
         self.assert_untouched(before)
 
         done = self.run_command('rmd', 'resctrl')
@@ -116,6 +120,24 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         self.assertEqual((0, ''), (back.returncode, back.stderr))
         self.assert_all_at('rmd', before)
 
+    def test_it_goes_on_when_nobody_reads_what_it_says(self) -> None:
+        before = self.fill('rmd')
+        reader, writer = os.pipe()
+        os.close(reader)
+
+        with os.fdopen(writer, 'w') as nobody:
+            done = subprocess.run(
+                self.make_command('rmd', 'resctrl'),
+                stdout=nobody,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=PATIENCE,
+            )
+
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assert_all_at('resctrl', before)
+
     def test_a_running_host_is_refused(self) -> None:
         self.fill('rmd')
         running = self.make_host('rmd')
@@ -124,7 +146,33 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
 
         self.assertEqual(1, refused.returncode)
         self.assertIn(self.ledger_path, refused.stderr)
+        self.assertIn('stop nova-compute first', refused.stderr)
         running.close()
+
+    def test_a_backend_that_the_host_does_not_run_with_is_refused(
+        self,
+    ) -> None:
+        before = self.fill('rmd')
+        path = self.write_conf('rmd')
+
+        refused = self.run_command('resctrl', 'rmd', conf=path)
+
+        self.assertEqual(1, refused.returncode)
+        self.assertIn('--from = resctrl', refused.stderr)
+        self.assertIn('enforcers = rmd', refused.stderr)
+        self.assert_untouched(before)
+
+    def test_another_host_is_refused(self) -> None:
+        before = self.fill('rmd')
+        path = self.write_conf('rmd')
+        with open(path, 'a', encoding='utf-8') as file:
+            file.write('\n[DEFAULT]\nhost = host2\n')
+
+        refused = self.run_command('rmd', 'resctrl', conf=path)
+
+        self.assertEqual(1, refused.returncode)
+        self.assertIn('is host2', refused.stderr)
+        self.assert_untouched(before)
 
     def test_a_host_does_not_start_half_way(self) -> None:
         before = self.fill('rmd')
