@@ -17,7 +17,8 @@ monitored get a monitoring group, as long as there are ids for them: the CPU
 has few, every group takes one, and one that is given back stays in limbo until
 the cache has next to nothing of it any more. As many as there are free classes
 of service are left alone, so that no server that pays for ways is kept out by
-monitoring.
+monitoring. One that was given back counts as taken for as long as it may be in
+limbo: nobody can have it, and it was counted as free once already.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -44,6 +45,9 @@ ROUND = 60.0
 FIRST_BACK_OFF = 60.0
 MAX_BACK_OFF = 600.0
 
+#: Seconds for which an id that was given back counts as taken.
+LIMBO = MAX_BACK_OFF
+
 MonGroup = mon_groups.MonGroup
 
 
@@ -52,16 +56,22 @@ class Budget:
     """How many monitoring ids there are, and for whom.
 
     :ivar kept: for classes of service that are free now
+    :ivar limbo: given back, and perhaps not to be had yet
     """
 
     total: int
     used: int
     kept: int
+    limbo: int = 0
 
     @property
     def spare(self) -> int:
-        """Give how many more may be taken; less than 0: give some back."""
-        return self.total - self.used - self.kept
+        """Give how many more may be taken; less than 0: give some back.
+
+        None is given back for those in limbo: it would be there too.
+        """
+        free = self.total - self.used - self.kept
+        return max(free - self.limbo, 0) if free > 0 else free
 
 
 def make_budget(listing: mon_groups.Listing, num_rmids: int) -> Budget:
@@ -104,6 +114,9 @@ class Upkeep:
         self._round_at = self._retry_at = clock()
         self._back_off = FIRST_BACK_OFF
         self._problems: dict[str, str] = {}
+        # When ids were given back, and how many are used as far as is known.
+        self._given_back: list[float] = []
+        self._used: int | None = None
 
     def maintain(
         self,
@@ -122,7 +135,10 @@ class Upkeep:
             for uuid, server in servers.items()
             if uuid not in listing.controls
         )
+        budget = self._count_limbo(budget)
         there = self._remove_others(listing.mon_groups, wanted)
+        # Who has gone and comes back is new.
+        self._seen &= wanted
         if self._is_due(wanted):
             self._seen = wanted
             self._round_at = self._clock() + ROUND
@@ -130,6 +146,21 @@ class Upkeep:
             there = self._run_round(there, wanted, budget, holders)
         uuids = {group.consumer_uuid for group in wanted}
         return there, {u: p for u, p in self._problems.items() if u in uuids}
+
+    def _count_limbo(self, budget: Budget) -> Budget:
+        """Add what this has given back, and others since the last look."""
+        now = self._clock()
+        if self._used is not None and budget.used < self._used:
+            self._given_back += (self._used - budget.used) * [now]
+        self._used = budget.used
+        self._given_back = [at for at in self._given_back if now < at + LIMBO]
+        return dataclasses.replace(budget, limbo=len(self._given_back))
+
+    def _count(self, change: int) -> None:
+        """Note that an id was taken (1) or given back (-1)."""
+        self._used = (self._used or 0) + change
+        if change < 0:
+            self._given_back.append(self._clock())
 
     def _is_due(self, wanted: frozenset[MonGroup]) -> bool:
         if not wanted:
@@ -163,25 +194,52 @@ class Upkeep:
         for one in running[limit:]:
             self._problems[one.consumer_uuid] = (
                 f'no monitoring id is left for it: {budget.used} of '
-                f'{budget.total} are in use, and {budget.kept} are kept for '
-                'servers that take a class of service'
+                f'{budget.total} are in use, {budget.limbo} were given back '
+                f'not long ago, and {budget.kept} are kept for servers that '
+                'take a class of service'
             )
         there = self._remove_others(there, frozenset(running[:limit]))
-        return frozenset(
-            one
-            for one in running[:limit]
-            if self._ensure(one, one in there, threads[one.consumer_uuid])
-        )
+        return self._fill(running[:limit], there, threads)
+
+    def _fill(
+        self,
+        groups_: Iterable[MonGroup],
+        there: frozenset[MonGroup],
+        threads: Mapping[str, Collection[int]],
+    ) -> frozenset[MonGroup]:
+        """Have groups with their threads; give those that are there."""
+        found = set[MonGroup]()
+        busy = ''
+        for one in groups_:
+            is_there = one in there
+            try:
+                if busy:
+                    # Each would wait for the same lock, and as long.
+                    self._problems[one.consumer_uuid] = busy
+                else:
+                    is_there = self._ensure(
+                        one, is_there, threads[one.consumer_uuid]
+                    )
+            except errors.ResctrlBusy as err:
+                self._problems[one.consumer_uuid] = busy = str(err)
+            if is_there:
+                found.add(one)
+        return frozenset(found)
 
     def _ensure(
         self, group: MonGroup, is_there: bool, threads: Iterable[int]
     ) -> bool:
-        """Have a group with these threads; tell whether there is one."""
+        """Have a group with these threads; tell whether there is one.
+
+        :raises ResctrlBusy: somebody else has the lock of the mount
+        """
         try:
             if not is_there:
                 self._make(group)
                 is_there = True
             self._changer.join(group, threads)
+        except errors.ResctrlBusy:
+            raise
         except errors.ResctrlError as err:
             self._problems[group.consumer_uuid] = str(err)
         return is_there
@@ -201,6 +259,7 @@ class Upkeep:
             self._back_off = min(2 * self._back_off, MAX_BACK_OFF)
             raise
         self._back_off = FIRST_BACK_OFF
+        self._count(1)
 
     def _remove_others(
         self, there: frozenset[MonGroup], wanted: frozenset[MonGroup]
@@ -209,9 +268,12 @@ class Upkeep:
         for group in sorted(there - wanted):
             try:
                 self._changer.remove(group)
+                self._count(-1)
             except errors.ResctrlError as err:
                 # The next sweep sees it, and tries again.
                 LOG.debug('A monitoring group stays: %(err)s', {'err': err})
+                if isinstance(err, errors.ResctrlBusy):
+                    break
         return there & wanted
 
 

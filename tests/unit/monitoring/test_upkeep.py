@@ -12,6 +12,10 @@
 
 """Tests of who gets a monitoring group, and who does not."""
 
+from collections.abc import Callable
+import contextlib
+import errno
+
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.monitoring import upkeep
@@ -157,10 +161,14 @@ class UpkeepTest(with_sweeper.SweeperTestCase):
         self.sweep(upkeep.ROUND / 3)
         self.assertEqual(2, self.scans)
 
-        # Except for somebody new.
-        self.start(OTHER)
-        self.sweep(1)
-        self.assertEqual(3, self.scans)
+        # Except for somebody new, also who was here before.
+        for scans in (3, 4):
+            self.start(OTHER)
+            self.sweep(1)
+            self.assertEqual(scans, self.scans)
+            del self.servers[OTHER]
+            self.sweep(1)
+            self.assertEqual(scans, self.scans)
 
     def test_nobody_is_looked_for_where_all_have_control_groups(self) -> None:
         self.add_control_group(SERVER)
@@ -283,10 +291,100 @@ class IdsTest(with_sweeper.SweeperTestCase):
         self.sweep()
         self.kernel.look_at_limbo()
 
-        swept = self.sweep(upkeep.ROUND)
+        swept = self.sweep(upkeep.LIMBO)
 
         self.assertEqual(set(uuids) - {gone}, set(swept.servers))
         self.assertEqual({}, swept.problems)
+
+    def test_ids_in_limbo_are_not_taken_from_those_that_are_kept(
+        self,
+    ) -> None:
+        for uuid in self.start_many(self.LEFT)[:15]:
+            self.sweep()
+            self.kernel.set_occupancy(f'mon_groups/nova-{uuid}', 0, 10 * MIB)
+            del self.servers[uuid]
+            self.start(f'{uuid[:-12]}{"0" * 12}')
+
+        for _ in range(4):
+            swept = self.sweep(upkeep.ROUND)
+
+        self.assertEqual(self.LEFT - 15, len(swept.servers))
+        self.assertIn(
+            '15 were given back', next(iter(swept.problems.values()))
+        )
+        for number in range(15):
+            self.kernel.add_group(f'web{number}')
+
+    def test_what_others_have_given_back_is_in_limbo_too(self) -> None:
+        for number in range(5):
+            self.machine.file_system.mkdir(f'mon_groups/cron{number}')
+        self.start_many(self.LEFT)
+        self.sweep()
+        for number in range(5):
+            self.machine.file_system.rmdir(f'mon_groups/cron{number}')
+
+        swept = self.sweep(upkeep.ROUND)
+        self.assertEqual(self.LEFT - 5, len(swept.servers))
+
+        swept = self.sweep(upkeep.LIMBO)
+        self.assertEqual(self.LEFT, len(swept.servers))
+
+    def test_none_is_given_back_for_those_in_limbo(self) -> None:
+        uuids = self.start_many(self.LEFT)
+        self.sweep()
+        del self.servers[uuids[0]]
+        self.sweep()
+
+        swept = self.sweep(upkeep.ROUND)
+
+        self.assertEqual(set(uuids[1:]), set(swept.servers))
+
+
+class LockedTest(with_sweeper.SweeperTestCase):
+    """Somebody has the lock of the mount, and reads."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.waits = 0
+        self.is_locked = False
+        lock: Callable[[bool], contextlib.AbstractContextManager[None]]
+        lock = self.machine.file_system.lock
+
+        def wait(exclusive: bool) -> contextlib.AbstractContextManager[None]:
+            if exclusive and self.is_locked:
+                self.waits += 1
+                raise OSError(errno.EBUSY, 'another program holds the lock')
+            return lock(exclusive)
+
+        self.patch(self.machine.file_system, 'lock', wait)
+
+    def test_it_is_waited_for_once_and_not_for_each_server(self) -> None:
+        uuids = [getattr(uuidsentinel, f'many{n}') for n in range(6)]
+        for uuid in uuids[:3]:
+            self.start(uuid)
+        self.sweep()
+        self.is_locked = True
+        for uuid in uuids[3:]:
+            self.start(uuid)
+
+        swept = self.sweep()
+
+        self.assertEqual(1, self.waits)
+        self.assertEqual(set(uuids), set(swept.problems))
+        self.assertEqual(set(uuids[:3]), set(swept.servers))
+        self.is_locked = False
+        self.assertEqual({}, self.sweep(upkeep.ROUND).problems)
+
+    def test_nor_for_each_that_has_gone(self) -> None:
+        for number in range(3):
+            self.start(getattr(uuidsentinel, f'many{number}'))
+        self.sweep()
+        self.servers.clear()
+        self.is_locked = True
+
+        self.sweep()
+
+        self.assertEqual(1, self.waits)
 
 
 class BackOffTest(with_sweeper.SweeperTestCase):
