@@ -185,10 +185,7 @@ class HostService:
         self._placement = placement_client.from_conf(conf)
         ledger = ledger_mod.Ledger(self._ledger_path)
         try:
-            journal.check_none(
-                self._ledger_path,
-                {*options.inventory_providers, *options.enforcers},
-            )
+            journal.check_none(self._ledger_path, self._list_enabled())
             self.host = make(ledger=ledger)
         except BaseException:
             ledger.close()
@@ -266,6 +263,22 @@ class HostService:
         self._measuring.start()
         if self._metrics is not None:
             self._metrics.start()
+        # Not before: a start that fails may be followed by one as before.
+        self._forget_hand_over()
+
+    def _forget_hand_over(self) -> None:
+        try:
+            journal.forget(self._ledger_path, self._list_enabled())
+        except exception.LedgerError as err:
+            LOG.warning(
+                'Host %(host)s: a hand-over that is done stays on record: '
+                '%(err)s',
+                {'host': self.host.host, 'err': err},
+            )
+
+    def _list_enabled(self) -> frozenset[str]:
+        options = self.conf.ext_resources
+        return frozenset({*options.inventory_providers, *options.enforcers})
 
     def stop(self) -> None:
         """End the threads and close the ledger; what is in force stays."""

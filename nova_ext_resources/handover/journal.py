@@ -155,15 +155,12 @@ class Journal:
 def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
     """Refuse to run a host in the middle of a hand-over, or as before it.
 
-    Forgets one that is done when the host runs as it has to since then.
-
     :param enabled: the plugins that the host runs with
     :raises InvalidConfiguration: one has begun and has not ended, or what
         it came from is enabled
-    :raises LedgerError: its file makes no sense, or cannot be removed
+    :raises LedgerError: its file makes no sense
     """
-    journal = Journal(ledger_path)
-    found = journal.read()
+    found = Journal(ledger_path).read()
     if found is None:
         return
     if found.phase is not Phase.DONE:
@@ -182,7 +179,17 @@ def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
             'inventory_providers and enforcers, or run '
             f'{COMMAND} --from {found.target} --to {found.source} to go back',
         )
-    if found.target in enabled:
+
+
+def forget(ledger_path: str, enabled: Collection[str]) -> None:
+    """Forget one that is done: the host runs as it has to since then.
+
+    :param enabled: the plugins that the host runs with
+    :raises LedgerError: its file makes no sense, or cannot be removed
+    """
+    journal = Journal(ledger_path)
+    found = journal.read()
+    if found and found.phase is Phase.DONE and found.target in enabled:
         journal.remove()
 
 

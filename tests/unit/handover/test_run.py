@@ -586,6 +586,7 @@ class DoneTest(with_both.HandOverTestCase):
         # Without either it waits, and then it is forgotten.
         for enabled in ([], ['resctrl'], ['rmd']):
             journal.check_none(self.ledger_path, enabled)
+            journal.forget(self.ledger_path, enabled)
 
     def test_the_same_again_changes_nothing(self) -> None:
         before = self.fill('rmd')

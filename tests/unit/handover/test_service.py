@@ -54,6 +54,10 @@ class StartTest(test_service.ConfTestCase):
             if source == 'fake':
                 self.assertRaises(exception.InvalidConfiguration, self.make)
 
-        self.make().stop()
+        made = self.make()
+        # Whatever goes wrong until it runs may be followed by going back.
+        self.assertIsNotNone(ledger.read())
+        made.start([])
+        made.stop()
 
         self.assertIsNone(ledger.read())
