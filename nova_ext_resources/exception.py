@@ -36,6 +36,7 @@
         - ConstraintsViolated
       + EnforcementFailed
       + LedgerError
+        - LedgerInUse
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
@@ -154,7 +155,7 @@ class DiscoveryFailed(PluginError):
 
     message = (
         'Inventory provider %(plugin)s could not discover the host: '
-        '%(reason)s. Its last known inventory stays in force.'
+        '%(reason)s. What it found before, if anything, stays in force.'
     )
 
 
@@ -318,3 +319,7 @@ class LedgerError(ExtResourcesError):
     """
 
     message = 'Ledger %(path)s: %(reason)s'
+
+
+class LedgerInUse(LedgerError):
+    """Another process of this machine has it open."""

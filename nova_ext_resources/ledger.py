@@ -201,7 +201,7 @@ class Ledger:
             fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             guard.close()
-            raise exception.LedgerError(
+            raise exception.LedgerInUse(
                 path=self.path,
                 reason='another process of this machine uses it; stop that '
                 'one, or give this one another [ext_resources] ledger_path',

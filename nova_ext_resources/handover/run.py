@@ -86,7 +86,7 @@ class HandOver:
 
         :raises HandOverFailed: it cannot
         """
-        self._ask_source(is_gone=is_source_gone)
+        self._ask_source(is_gone=is_source_gone, is_new=True)
         plan = self._plan(
             self._list_ours(), is_before=True, is_held=not is_source_gone
         )
@@ -111,7 +111,9 @@ class HandOver:
             if is_new and is_checked:
                 self.check(is_source_gone=is_source_gone)
             else:
-                self._ask_source(is_gone=is_source_gone)
+                self._ask_source(is_gone=is_source_gone, is_new=is_new)
+            if is_checked and not is_new:
+                self._ask_target()
             self._begin(phase)
             phase = self._release_all(phase, is_source_gone=is_source_gone)
         self._begin(phase)
@@ -173,22 +175,41 @@ class HandOver:
 
     # -- phase one -----------------------------------------------------
 
-    def _ask_source(self, *, is_gone: bool) -> None:
+    def _ask_source(self, *, is_gone: bool, is_new: bool) -> None:
         """Make sure that the source is there, or that it is not.
 
-        :raises HandOverFailed: it is the other way round
+        :param is_new: nothing can have been released there yet
+        :raises HandOverFailed: it is the other way round, or has nothing of
+            what the ledger says
         """
         name = self._source.name
+        ours = self._list_ours()
         try:
             applied = self._source.enforcer.list_applied()
         except exception.ExtResourcesError as err:
             if is_gone:
                 return
             raise self._fail(f'{err}\n{telling.tell_unasked(name)}') from err
-        known = {one.consumer_uuid for one in self._list_ours()}
+        known = {one.consumer_uuid for one in ours}
         there = known & (applied or frozenset())
         if is_gone and there:
             raise self._fail(telling.tell_answered(name, len(there)))
+        settled = [one for one in ours if one.state is State.APPLIED]
+        if is_new and settled and not (there or is_gone):
+            raise self._fail(
+                telling.tell_elsewhere(name, self._target.name, len(settled))
+            )
+
+    def _ask_target(self) -> None:
+        """Make sure that the target answers before more is released.
+
+        :raises HandOverFailed: it does not
+        """
+        try:
+            self._target.enforcer.list_applied()
+        except exception.ExtResourcesError as err:
+            name = self._target.name
+            raise self._fail(f'{err}\n{telling.tell_absent(name)}') from err
 
     def _write_off(self) -> None:
         """Take note that nothing is in force at the source."""

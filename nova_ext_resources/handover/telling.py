@@ -55,6 +55,24 @@ def tell_unasked(source: str) -> str:
     )
 
 
+def tell_elsewhere(source: str, target: str, count: int) -> str:
+    """Say what it may mean that a source has nothing of ours."""
+    return (
+        f'the ledger says that {count} servers are in force, and {source} '
+        f'answers that it has none of them. {UNCHANGED} If this host runs '
+        f'with {target}, exchange --from and --to. If {source} has lost them, '
+        f'start nova-compute with it once, or add {SOURCE_IS_GONE}.'
+    )
+
+
+def tell_absent(target: str) -> str:
+    """Say what to do about a target that does not answer."""
+    return (
+        f'Nothing more was released: {target} could not take it. Mend or '
+        'start it; if it cannot run beside the other one, add --unchecked.'
+    )
+
+
 def tell_answered(source: str, count: int) -> str:
     """Say why a source is not believed to be gone."""
     return (

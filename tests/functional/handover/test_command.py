@@ -68,7 +68,9 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
             )
         return path
 
-    def make_command(self, source: str, target: str, *more: str) -> list[str]:
+    def make_command(
+        self, source: str, target: str, *more: str, conf: str = ''
+    ) -> list[str]:
         return [
             *(sys.executable, '-m', 'nova_ext_resources.cmd.hand_over'),
             *('--config-file', conf or self.write_conf(source)),
@@ -80,7 +82,7 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         self, source: str, target: str, *more: str, conf: str = ''
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.make_command(source, target, *more),
+            self.make_command(source, target, *more, conf=conf),
             capture_output=True,
             text=True,
             check=False,
