@@ -99,24 +99,13 @@ class Discovery:
     def look(self) -> Found:
         """Run all plugins. Never raises for what one of them does."""
         for name, plugin in self._plugins.items():
-            try:
-                self._last[name] = self._check(name, plugin.discover())
-                self._left_out[name] = frozenset(plugin.left_out)
-            except exception.DiscoveryFailed as err:
-                self._fail(name, str(err))
-            except exception.ExtResourcesError as err:
-                failed = exception.DiscoveryFailed(plugin=name, reason=err)
-                self._fail(name, str(failed))
-            # A third party's plugin may raise anything. It must not take
-            # the others down, and what it knew stays in force.
-            except Exception as err:
-                LOG.debug('Plugin %(name)s', {'name': name}, exc_info=True)
-                failed = exception.DiscoveryFailed(
-                    plugin=name, reason=loader.describe(err)
-                )
-                self._fail(name, str(failed))
-            else:
+            # NOTE: oslo.log adds the error that is being handled to a line,
+            # so that nothing is logged where one is.
+            failure = self._look_by(name, plugin)
+            if failure is None:
                 self._succeed(name)
+            else:
+                self._fail(name, str(failure))
         providers = self._list_rooted()
         return Found(
             providers=providers,
@@ -124,6 +113,25 @@ class Discovery:
             missing=frozenset(self._plugins) - frozenset(self._last),
             left_out=frozenset[str]().union(*self._left_out.values()),
         )
+
+    def _look_by(
+        self, name: str, plugin: base.InventoryProvider
+    ) -> exception.DiscoveryFailed | None:
+        try:
+            self._last[name] = self._check(name, plugin.discover())
+            self._left_out[name] = frozenset(plugin.left_out)
+        except exception.DiscoveryFailed as err:
+            return err
+        except exception.ExtResourcesError as err:
+            return exception.DiscoveryFailed(plugin=name, reason=err)
+        # A third party's plugin may raise anything. It must not take the
+        # others down, and what it knew stays in force.
+        except Exception as err:
+            LOG.debug('Plugin %(name)s', {'name': name}, exc_info=True)
+            return exception.DiscoveryFailed(
+                plugin=name, reason=loader.describe(err)
+            )
+        return None
 
     def _list_rooted(self) -> tuple[provider.HostProvider, ...]:
         """Give all whose parents are there too, in the plugins' order.

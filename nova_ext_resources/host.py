@@ -356,6 +356,17 @@ class HostResources:
                     'Host %(host)s: %(problem)s',
                     {'host': self.host, 'problem': problem},
                 )
+        left = {(one.alarm, one.subject) for one in problems}
+        for one in self._problems:
+            if (one.alarm, one.subject) not in left:
+                LOG.info(
+                    'Host %(host)s: over is %(alarm)s %(subject)s',
+                    {
+                        'host': self.host,
+                        'alarm': one.alarm,
+                        'subject': one.subject,
+                    },
+                )
         self._problems = tuple(problems)
 
     def list_unbookable(self) -> list[alarms.Problem]:

@@ -122,7 +122,12 @@ class SweepLoop:
         essence = (swept.problem, frozenset(swept.problems))
         if essence == self._logged:
             return
+        had_problem = bool(self._logged[0])
         self._logged = essence
+        if had_problem and not swept.problem:
+            LOG.info(
+                'Host %(host)s: monitoring works again', {'host': self._host}
+            )
         if swept.problem:
             LOG.warning(
                 'Host %(host)s: not everything is monitored: %(problem)s',

@@ -106,6 +106,20 @@ _ADVICE = {
 _OK = 'ok'
 
 
+def make_missing(root: str, found: str) -> ResctrlMissing:
+    """Make the error for a mount that is not there.
+
+    :param root: where it should be, as the options name it
+    :param found: what there is instead
+    """
+    return ResctrlMissing(
+        action=f'read {root}',
+        reason=f'{found}, so resctrl is not mounted there; mount it (mount -t '
+        f'resctrl resctrl {root}), and if that fails, the CPU or the kernel '
+        'has no resource control',
+    )
+
+
 def from_os_error(action: str, err: OSError, status: str) -> ResctrlError:
     """Make the typed error of a failed file operation.
 

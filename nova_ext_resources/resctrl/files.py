@@ -44,7 +44,11 @@ class FileSystem(Protocol):
     """Paths are relative to the mount; '' is the mount itself.
 
     Everything raises OSError as the kernel gives it.
+
+    :ivar root: where it is mounted
     """
+
+    root: str
 
     def read(self, path: str) -> str:
         """Give the whole file."""
@@ -196,14 +200,11 @@ def locked(files: FileSystem, *, exclusive: bool) -> Iterator[None]:
         try:
             stack.enter_context(files.lock(exclusive))
         except (FileNotFoundError, NotADirectoryError) as err:
-            raise errors.ResctrlMissing(
-                action='find it',
-                reason=f'{err.filename or "the folder"} is not there; the '
-                'CPU or the kernel has no resource control, or it is not '
-                'mounted (mount -t resctrl resctrl /sys/fs/resctrl)',
+            raise errors.make_missing(
+                files.root, 'there is no such folder'
             ) from err
         except OSError as err:
-            raise errors.from_os_error('lock it', err, '') from err
+            raise errors.from_os_error(f'lock {files.root}', err, '') from err
         yield
 
 

@@ -222,10 +222,8 @@ class Groups:
         try:
             found = self._read_schemata(DEFAULT)
         except errors.GroupGone as err:
-            raise errors.ResctrlMissing(
-                action='read it',
-                reason='there is no file "schemata"; resctrl is not mounted '
-                'there (mount -t resctrl resctrl /sys/fs/resctrl)',
+            raise errors.make_missing(
+                self.files.root, 'there is no file "schemata"'
             ) from err
         return Group(name=DEFAULT, schemata=found)
 

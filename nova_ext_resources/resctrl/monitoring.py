@@ -156,10 +156,8 @@ def read_info(files: files_mod.FileSystem) -> Info | None:
             if name not in files.listdir(above):
                 return None
         except FileNotFoundError as err:
-            raise errors.ResctrlMissing(
-                action=f'read {INFO}',
-                reason='resctrl is not mounted '
-                '(mount -t resctrl resctrl /sys/fs/resctrl)',
+            raise errors.make_missing(
+                files.root, f'there is no folder "{above}"'
             ) from err
         names = files.listdir(INFO)
         texts = {

@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import logging
 import os
+import sys
 from typing import Any, ClassVar
 
 import fixtures
@@ -172,13 +174,35 @@ class DiscoveryTest(base.TestCase):
 
         self.assertEqual(1, self.log.output.count('works again'))
 
+    def test_an_error_is_not_told_twice_in_a_line(self) -> None:
+        """oslo.log adds the error that is being handled to such lines."""
+        handled: list[object] = []
+
+        def notice(line: logging.LogRecord) -> bool:
+            if line.levelno >= logging.ERROR:
+                handled.append(sys.exc_info()[1])
+            return True
+
+        logger = logging.getLogger(discovery.__name__)
+        logger.addFilter(notice)
+        self.addCleanup(logger.removeFilter, notice)
+        for reason in (
+            exception.DiscoveryFailed(plugin='first', reason='asleep'),
+            exception.LedgerError(path='/x', reason='asleep'),
+            RuntimeError('asleep'),
+        ):
+            self.first.found = (reason,)
+            self.discovery.look()
+
+        self.assertEqual([None, None, None], handled)
+
     def assert_refused(self, *words: str) -> None:
         """Both plugins were looked at, and the first was refused."""
         found = self.discovery.look()
 
         self.assertEqual(['A', 'B'], [p.key for p in found.providers])
         self.assertEqual({'first'}, set(found.failures))
-        for word in ('last known inventory stays in force', *words):
+        for word in ('found before, if anything, stays in force', *words):
             self.assertIn(word, found.failures['first'])
 
     def test_a_key_of_another_plugin_is_refused(self) -> None:

@@ -73,7 +73,11 @@ class Tree:
     """A mounted resctrl, without a mount.
 
     Paths are relative to the mount point; '' is the mount point.
+
+    :ivar root: the mount point that there would be
     """
+
+    root = '/sys/fs/resctrl'
 
     def __init__(
         self, kernel: kernel_mod.Kernel, lock: Lock | None = None

@@ -103,3 +103,4 @@ class LoopTest(base.TestCase):
         one.run_once()
         one.run_once()
         self.assertEqual(2, self.logger.output.count('it is not mounted'))
+        self.assertEqual(1, self.logger.output.count('works again'))

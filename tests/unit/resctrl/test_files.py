@@ -139,11 +139,13 @@ class RealFileSystemTest(base.TestCase):
         self.assertEqual((80, 1), (len(most), max(most)))
 
     def test_no_mount_is_told_with_what_to_do(self) -> None:
-        missing = files.RealFileSystem(os.path.join(self.root, 'nowhere'))
+        root = os.path.join(self.root, 'nowhere')
+        missing = files.RealFileSystem(root)
 
         err = self.assertRaises(errors.ResctrlMissing, self.lock_it, missing)
 
-        self.assertIn('mount -t resctrl', str(err))
+        self.assertIn(f'could not read {root}', str(err))
+        self.assertIn(f'mount -t resctrl resctrl {root})', str(err))
 
     def lock_it(self, files_: files.FileSystem) -> None:
         with files.locked(files_, exclusive=False):

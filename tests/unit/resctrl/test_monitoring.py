@@ -84,9 +84,11 @@ class InfoTest(base.TestCase):
         machine = self.useFixture(resctrl.ResctrlFixture())
         machine.kernel.unmount()
 
-        self.assertRaises(
+        err = self.assertRaises(
             errors.ResctrlMissing, monitoring.read_info, machine.file_system
         )
+
+        self.assertIn(f'could not read {machine.file_system.root}', str(err))
 
 
 class CountTest(base.TestCase):
