@@ -25,6 +25,8 @@ class Share:
     :ivar minimum: what was sold; it is never taken away
     :ivar maximum: what it may have while it is free
     :ivar amount: what it has
+    :ivar step: what may be moved, or a multiple of it; coarser than what is
+        sold where the host counts in more than one unit
     """
 
     consumer_uuid: str
@@ -33,3 +35,4 @@ class Share:
     minimum: int
     maximum: int
     amount: int
+    step: int = 1

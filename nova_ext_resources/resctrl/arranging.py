@@ -326,6 +326,7 @@ def list_shares(pool: Pool) -> list[share_obj.Share]:
             # What the hardware cannot count cannot be had.
             maximum=least + (most - least) // pool.step * pool.step,
             amount=pool.amounts[uuid],
+            step=pool.step,
         )
         for uuid, (least, most) in pool.demands.items()
         if pool.amounts[uuid]

@@ -356,7 +356,11 @@ def make_pool(
     """
     _rp_key, resource_class = key
     capacity = domain.capacities.get(resource_class)
-    step = max(domain.steps.get(resource_class, 1), 1)
+    shares = tuple(shares)
+    # What the host would round makes the audit trail wrong.
+    step = max(
+        domain.steps.get(resource_class, 1), *(one.step for one in shares), 1
+    )
     if resource_class not in rdt.BANDWIDTHS:
         return moves_mod.Pool(
             capacity=capacity, step=step, max_step=settings.max_ways

@@ -571,6 +571,22 @@ class MegabytesTest(PoolsTestCase):
         self.assertEqual(58000, self.get_own(B, 'MB'))
         self.heal()
 
+    def test_what_may_be_moved_is_done_as_it_is_said(self) -> None:
+        self.take(A, rdt.MBPS, 1005, 40000)
+        self.take(B, rdt.MBPS, 1005, 40000)
+        a, b = sorted(
+            self.enforcer.list_shares(), key=lambda one: one.consumer_uuid != A
+        )
+        moved = [
+            dataclasses.replace(a, amount=a.amount + 3 * a.step),
+            dataclasses.replace(b, amount=b.amount - 3 * b.step),
+        ]
+
+        self.enforcer.set_shares(moved)
+
+        self.assertGreater(a.step, 1)
+        self.assertCountEqual(moved, self.enforcer.list_shares())
+
 
 class SharedTest(PoolsTestCase):
     """Three of eleven ways are the pool's: 0x007. The host keeps 0x600."""

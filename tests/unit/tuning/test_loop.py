@@ -241,6 +241,17 @@ class MakePoolTest(base.TestCase):
 
         self.assertEqual((None, 50), (pool.capacity, pool.max_step))
 
+    def test_it_moves_what_the_host_can_count(self) -> None:
+        """With mba_MBps, a unit is sold, and the kernel may take tens."""
+        key = builders.L3, rdt.MBPS
+        shares = [builders.make_share(step=10)]
+        for sold, expected in ((1, 10), (20, 20)):
+            domain = pressure.Domain(steps={rdt.MBPS: sold})
+
+            pool = loop.make_pool(key, shares, domain, loop.Settings())
+
+            self.assertEqual(expected, pool.step)
+
 
 class FromConfTest(base.TestCase):
     def setUp(self) -> None:
