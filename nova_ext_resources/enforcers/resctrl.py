@@ -311,14 +311,13 @@ class ResctrlEnforcer(base.Enforcer):
         self, tree: groups.Tree
     ) -> dict[str, members.Membership]:
         """See who is in each group; processes only where CPUs do not say."""
-        pinned = {
-            uuid for uuid, one in self.list_entries().items() if one.cpus
-        }
-        floating = [
+        switched_off = {
             uuid
-            for uuid, one in tree.ours.items()
-            if not one.cpus and uuid not in pinned
-        ]
+            for uuid, one in self.list_entries().items()
+            if one.cpus and not self._find_cpus(one)
+        }
+        without = {uuid for uuid, one in tree.ours.items() if not one.cpus}
+        floating = without - switched_off
         servers: dict[str, processes_mod.Server] = {
             uuid: processes_mod.Nobody() for uuid in tree.ours
         }
