@@ -14,9 +14,10 @@
 
 import dataclasses
 import pathlib
-import shutil
 import tempfile
 from typing import Self
+
+from demo.cloud import mounts
 
 _PARTS = (
     'etc',
@@ -51,7 +52,7 @@ class Folder:
 
     def remove(self) -> None:
         """Delete the folder with all that is in it; twice is once."""
-        shutil.rmtree(self.root, ignore_errors=True)
+        mounts.remove(str(self.root))
 
     @property
     def etc(self) -> pathlib.Path:

@@ -20,15 +20,16 @@ forked before anything else, then kills the module and removes the folder.
 It is a process, because a thread could not run in a module that hangs while
 it holds the interpreter. ``PR_SET_PDEATHSIG`` would do less: it follows the
 *thread* that started the child, is lost when the parent died before the
-call, and cannot remove a folder.
+call, and cannot remove a folder, nor what the module has mounted there.
 """
 
 import os
 import runpy
 import select
-import shutil
 import signal
 import sys
+
+from demo.cloud import mounts
 
 _STDIN = 0
 _STDERR = 2
@@ -69,7 +70,7 @@ def _watch(folder: str, module_pid: int, alive: int) -> None:
     select.select([alive], [], [])
     # The watchers of several modules do this at once, and modules may write
     # until they end: the last watcher leaves nothing.
-    shutil.rmtree(folder, ignore_errors=True)
+    mounts.remove(folder)
 
 
 if __name__ == '__main__':

@@ -17,15 +17,14 @@ threads of this machine. See ``nova_ext_resources.testing.resctrl``.
 """
 
 from collections.abc import Mapping
-import contextlib
 import dataclasses
 import json
 import os
-import subprocess
 
 from demo.cloud import child
 from demo.cloud import errors
 from demo.cloud import folder as folders
+from demo.cloud import mounts
 from demo.cloud import settings as cloud_settings
 from demo.machines import base
 from nova_ext_resources.testing.resctrl import fuse
@@ -90,12 +89,12 @@ class Machine:
     def kill(self) -> None:
         """End the model, and take away what is left of the mount."""
         self._child.kill()
-        self._unmount()
+        mounts.unmount(str(self.path))
 
     def stop(self) -> None:
         """Ask it to unmount itself, and see to it."""
         self._child.stop()
-        self._unmount()
+        mounts.unmount(str(self.path))
 
     def options(self) -> cloud_settings.Options:
         """Give what the configuration of its host says of it."""
@@ -165,13 +164,6 @@ class Machine:
             os.write(handle, text.encode())
         finally:
             os.close(handle)
-
-    def _unmount(self) -> None:
-        command = ['fusermount3', '-uz'] if os.getuid() else ['umount', '-l']
-        with contextlib.suppress(OSError):
-            subprocess.run(
-                [*command, str(self.path)], check=False, capture_output=True
-            )
 
     def _make_child(self) -> child.Child:
         return child.Child(

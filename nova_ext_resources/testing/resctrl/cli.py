@@ -20,6 +20,7 @@ import signal
 import sys
 import threading
 
+from nova_ext_resources.testing.resctrl import afterwards
 from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import interference
 from nova_ext_resources.testing.resctrl import kernel as kernel_mod
@@ -84,12 +85,28 @@ def make_shape(options: argparse.Namespace) -> shape_mod.Shape:
     elif options.shape in shapes.SHAPES:
         shape = shapes.SHAPES[options.shape]
     else:
-        with open(options.shape, encoding='utf-8') as stream:
-            shape = shape_mod.Shape.from_dict(json.load(stream))
+        shape = _read_shape(options.shape)
     if options.options is not None:
         names = filter(None, options.options.split(','))
         shape = shape.with_options(*names)
     return shape
+
+
+def _read_shape(path: str) -> shape_mod.Shape:
+    """Read a file that describes a machine.
+
+    :raises ValueError: there is none, or it describes nothing
+    """
+    try:
+        with open(path, encoding='utf-8') as stream:
+            return shape_mod.Shape.from_dict(json.load(stream))
+    except FileNotFoundError:
+        raise ValueError(
+            f'{path} is no file, and none of the shapes '
+            f'{", ".join(shapes.SHAPES)}'
+        ) from None
+    except (ValueError, LookupError, TypeError) as err:
+        raise ValueError(f'{path} describes no machine: {err!r}') from err
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,23 +117,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kernel = kernel_mod.Kernel(
             make_shape(options), tasks=tasks.make(options.tasks)
         )
+        # libfuse goes to the root folder: a relative path would be another.
         if options.sysfs:
-            _write_sysfs(kernel, options.sysfs)
-        if not os.path.isdir(options.mount):
-            raise ValueError(f'{options.mount} is no folder to mount on')
-        interfering = interference.Interference(kernel)
-
-        def on_mounted() -> None:
-            _say(os.path.abspath(options.mount))
-            if options.control:
-                threading.Thread(
-                    target=_listen, args=(interfering,), daemon=True
-                ).start()
-
-        fuse.serve(kernel, options.mount, on_mounted)
+            _write_sysfs(kernel, os.path.abspath(options.sysfs))
+        _serve(kernel, os.path.abspath(options.mount), options.control)
     except (ValueError, OSError, KeyError, fuse.Unavailable) as err:
         parser.exit(2, f'{parser.prog}: {err}\n')
     return 0
+
+
+def _serve(kernel: kernel_mod.Kernel, path: str, is_controlled: bool) -> None:
+    """Mount it until it is told to end.
+
+    :raises ValueError: there is no such folder
+    :raises Unavailable: it cannot be mounted
+    """
+    if not os.path.isdir(path):
+        raise ValueError(f'{path} is no folder to mount on')
+    interfering = interference.Interference(kernel)
+
+    def on_mounted() -> None:
+        _say(path)
+        if is_controlled:
+            threading.Thread(
+                target=_listen, args=(interfering,), daemon=True
+            ).start()
+
+    with afterwards.unmounted(path):
+        fuse.serve(kernel, path, on_mounted)
 
 
 def _write_sysfs(kernel: kernel_mod.Kernel, folder: str) -> None:

@@ -120,6 +120,8 @@ def _store_cpus(
     data: bytes,
     parse: Callable[[str, int], set[int]],
 ) -> None:
+    # NOTE: last_cmd_status is not cleared here, nor by mkdir, since commit
+    # c8eafe149530 ("x86/resctrl: Fix potential lockdep warning").
     if group.is_locking:
         raise Refused('Pseudo-locking in progress')
     try:

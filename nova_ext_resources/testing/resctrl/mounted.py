@@ -19,6 +19,7 @@ import sys
 import tempfile
 from typing import IO
 
+from nova_ext_resources.testing.resctrl import afterwards
 from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import remote
 from nova_ext_resources.testing.resctrl import shape as shape_mod
@@ -92,7 +93,7 @@ class Process:
         process.stdout.close()
         self._errors.close()
         if os.path.ismount(self._path) or not _is_there(self._path):
-            _unmount(self._path)
+            afterwards.unmount(self._path)
 
 
 def _is_there(path: str) -> bool:
@@ -102,10 +103,3 @@ def _is_there(path: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def _unmount(path: str) -> None:
-    command = ('umount', '-l', path)
-    if os.getuid():
-        command = ('fusermount3', '-uz', path)
-    subprocess.run(command, check=False, capture_output=True)  # noqa: S603

@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from nova_ext_resources.testing.resctrl import fuse
 from nova_ext_resources.testing.resctrl import mounted
@@ -35,16 +36,20 @@ class CommandLineTest(base.TestCase):
         self.path = os.path.join(self.make_folder(), 'resctrl')
         os.mkdir(self.path)
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
+    def start(
+        self, *options: str, path: str = '', cwd: str | None = None
+    ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [
                 sys.executable,
                 '-m',
                 'nova_ext_resources.testing.resctrl',
                 '--mount',
-                self.path,
+                path or self.path,
                 *options,
             ],
+            cwd=cwd,
+            env={**os.environ, 'PYTHONPATH': os.getcwd()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,6 +78,54 @@ class CommandLineTest(base.TestCase):
         self.assertEqual(f'{self.path}\n', told)
         self.assertIn('L3:0=ffff;1=ffff;', schemata)
         self.assertEqual([], os.listdir(self.path))
+
+    def test_relative_paths_are_those_of_the_caller(self) -> None:
+        home = os.path.dirname(self.path)
+
+        process = self.start(
+            '--control', '--sysfs', 'sys', path='resctrl', cwd=home
+        )
+        assert process.stdin and process.stdout
+        told = process.stdout.readline()
+        process.stdin.write(
+            json.dumps({'do': 'set_offline', 'arguments': ['1-3']}) + '\n'
+        )
+        process.stdin.flush()
+        process.stdout.readline()
+
+        self.assertEqual(f'{self.path}\n', told)
+        with open(os.path.join(home, 'sys', 'cpu', 'offline')) as stream:
+            self.assertEqual('1-3\n', stream.read())
+
+    def test_nothing_is_mounted_after_it_is_killed(self) -> None:
+        process = self.start()
+        assert process.stdout
+        process.stdout.readline()
+
+        process.kill()
+        process.wait(PATIENCE)
+
+        self.assertEqual([], self.list_later())
+
+    def list_later(self) -> list[str] | None:
+        """List the folder once it can be listed again; None when never."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                return os.listdir(self.path)
+            except OSError:
+                time.sleep(0.05)
+        return None
+
+    def test_a_shape_that_is_not_there_is_told_with_those_that_are(
+        self,
+    ) -> None:
+        process = self.start('--shape', 'epyc')
+
+        _out, told = process.communicate(timeout=PATIENCE)
+
+        self.assertIn('epyc is no file, and none of the shapes', told)
+        self.assertIn('epyc16', told)
 
     def test_it_can_be_interfered_with_from_outside(self) -> None:
         process = self.start('--shape', 'skylake2', '--control')
@@ -121,7 +174,6 @@ class CommandLineTest(base.TestCase):
         assert process._process is not None
         process._process.kill()
         process._process.wait(PATIENCE)
-        self.assertRaises(OSError, os.listdir, self.path)
 
         process.stop()
 

@@ -1,0 +1,60 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Remove a folder in which something may still be mounted.
+
+What a FUSE file system is mounted on cannot be removed, even when the
+process behind it is dead.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+_TABLE = '/proc/self/mountinfo'
+
+#: Blanks and the like, as the kernel writes them in a path.
+_ESCAPED = re.compile(r'\\([0-7]{3})')
+
+
+def remove(folder: str) -> None:
+    """Delete a folder with all that is in it and on it; twice is once."""
+    for path in list_below(folder):
+        unmount(path)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def unmount(path: str) -> None:
+    """Unmount it, whatever state it is in, if it is mounted."""
+    command = ['fusermount3', '-uz'] if os.getuid() else ['umount', '-l']
+    try:
+        subprocess.run([*command, path], check=False, capture_output=True)
+    except FileNotFoundError:
+        # Then nothing was mounted either.
+        return
+
+
+def list_below(folder: str, table: str = _TABLE) -> tuple[str, ...]:
+    """Give the mount points below a folder, the innermost ones first.
+
+    :param table: of mounts, see proc_pid_mountinfo(5)
+    """
+    with open(table, encoding='utf-8', errors='surrogateescape') as file:
+        paths = [_unescape(line.split(' ')[4]) for line in file]
+    above = os.path.join(os.path.realpath(folder), '')
+    # The kernel lists what is mounted on another after it.
+    return tuple(path for path in reversed(paths) if path.startswith(above))
+
+
+def _unescape(path: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), path)

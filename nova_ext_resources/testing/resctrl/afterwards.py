@@ -1,0 +1,66 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Unmount what a process leaves mounted when it is killed.
+
+A FUSE mount outlives its process, and answers ENOTCONN from then on. libfuse
+can see to that by itself (``auto_unmount``), but only through ``fusermount3``,
+which root does not need otherwise.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import os
+import subprocess
+
+#: Waits for a line of its input, which says that all is well, or for the end
+#: of it: then nobody is left to say so. What answers is another's by now.
+_WATCH = """
+trap '' HUP INT TERM
+read -r _ || ls "$1" || { shift; exec "$@"; }
+"""
+
+
+def unmount(path: str) -> None:
+    """Unmount it, whatever state it is in, if it is mounted."""
+    subprocess.run(  # noqa: S603
+        _make_command(path), check=False, capture_output=True
+    )
+
+
+@contextlib.contextmanager
+def unmounted(path: str) -> Iterator[None]:
+    """See to it that a mount ends with this process, even by SIGKILL.
+
+    Inside the context whoever mounts it unmounts it as well.
+
+    :param path: an absolute one
+    """
+    watcher = subprocess.Popen(  # noqa: S603
+        ['sh', '-c', _WATCH, 'sh', path, *_make_command(path)],  # noqa: S607
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd='/',
+        # What ends this process must not end the watcher.
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        watcher.communicate(b'\n')
+
+
+def _make_command(path: str) -> list[str]:
+    if os.getuid():
+        return ['fusermount3', '-uz', path]
+    return ['umount', '-l', path]
