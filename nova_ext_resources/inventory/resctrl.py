@@ -16,7 +16,7 @@ The providers and classes are those of the inventory provider ``rmd``, so that
 a host can go from one to the other and keep its place in placement.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
 import os
 from typing import ClassVar, NamedTuple, TypeAlias
@@ -117,9 +117,12 @@ class ResctrlInventory(base.InventoryProvider):
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
-        self._left_out = _find_left_out(self.options.cpu_path, host)
         tree = _add_offline(tree, host)
-        caches = [one for one in _list_controlled(tree) if one in host.cpus]
+        controlled = _list_controlled(tree)
+        caches = [one for one in controlled if one in host.cpus]
+        self._left_out = _find_left_out(
+            self.options.cpu_path, host
+        ) | _find_without_cpus(self.options.cpu_path, host, controlled)
         if not caches:
             raise exception.DiscoveryFailed(
                 plugin='resctrl',
@@ -231,6 +234,24 @@ def _find_left_out(cpu_path: str, host: layout.Host) -> frozenset[str]:
         return frozenset()
     return frozenset(
         {f'caches of offline CPUs {bitmask.format_list(unknown)}'}
+    )
+
+
+def _find_without_cpus(
+    cpu_path: str, host: layout.Host, controlled: Iterable[schemata.Cache]
+) -> frozenset[str]:
+    """Name what the kernel controls and no CPU is known to use.
+
+    The two are of different machines then, as in a test.
+    """
+    numbers: dict[int, set[int]] = {}
+    for cache in controlled:
+        if cache not in host.cpus:
+            numbers.setdefault(cache.level, set()).add(cache.number)
+    return frozenset(
+        f'L{level} caches {bitmask.format_list(found)} '
+        f'({os.path.normpath(cpu_path)} knows no CPU of them)'
+        for level, found in numbers.items()
     )
 
 

@@ -137,6 +137,22 @@ class SkylakeTest(ResctrlTestCase):
 
         self.assertEqual(frozenset(), plugin.left_out)
 
+    def test_caches_of_another_machine_are_told(self) -> None:
+        epyc = self.useFixture(machines.ResctrlFixture('epyc16'))
+        plugin = resctrl.ResctrlInventory(
+            self.make_options(cpu_path=self.machine.cpu_path),
+            'host-1',
+            epyc.file_system,
+        )
+
+        found = {one.key for one in plugin.discover()}
+
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, found)
+        self.assertEqual(
+            {f'L3 caches 2-15 ({self.machine.cpu_path} knows no CPU of them)'},
+            plugin.left_out,
+        )
+
     def test_some_cpus_of_a_cache_that_is_known_are_not_missed(self) -> None:
         plugin = self.make_plugin()
         self.kernel.set_offline('0,24')
