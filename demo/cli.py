@@ -15,6 +15,7 @@
 import argparse
 from collections.abc import Sequence
 import contextlib
+import os
 import pathlib
 import select
 import signal
@@ -160,8 +161,15 @@ def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
     for host, machine in scene.machines.items():
         stage.plain(f'  {machine.describe()}    # {host}')
     stage.plain(f'  less {folder.nova_log}')
-    stage.plain('Press Enter or Ctrl-C to stop it and remove everything.')
+    stage.plain(f'{_ask_for_end()} to stop it and remove everything.')
     _wait_for_enter(scene)
+
+
+def _ask_for_end() -> str:
+    if sys.stdin.isatty():
+        return 'Press Enter or Ctrl-C'
+    # It may run where nobody can press anything.
+    return f'Press Ctrl-C, or kill {os.getpid()},'
 
 
 def _wait_for_enter(scene: scenes.Scene) -> None:

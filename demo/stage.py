@@ -95,14 +95,17 @@ class Stage:
     def step(self, what: str) -> Iterator[Step]:
         """Do one step: a spinner while it lasts, then a line with its time.
 
-        When it raises, the line is marked as failed; the reason is printed
-        by whoever catches the error.
+        When it raises, the line is marked as failed, unless somebody
+        interrupted it; the reason is printed by whoever catches the error.
         """
         begun = time.monotonic()
         step = Step()
         try:
             with self.console.status(rich_text.Text(what)):
                 yield step
+        except KeyboardInterrupt:
+            self._line('--', 'yellow', what, 'not finished', begun)
+            raise
         except BaseException:
             self._line('FAIL', 'bold red', what, '', begun)
             raise

@@ -19,14 +19,18 @@ from demo import tree
 _PINNED = {'hw:cpu_policy': 'dedicated'}
 
 #: Name -> (vCPUs, MiB of memory, extra specs).
-FLAVORS = {
+_FLAVORS = {
     'gold': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '4'}),
     'silver': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '2'}),
     'bronze': (1, 256, {**_PINNED, f'resources:{tree.WAYS}': '1'}),
     'giant': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '11'}),
+    ballast.FLAVOR: (1, 16384, {}),
+}
+
+#: Of the acts that are about the kernel's own interface.
+_KERNEL_FLAVORS = {
     'elastic': (1, 256, {**_PINNED, f'resources:{tree.BURST}': '1'}),
     'floating': (2, 512, {f'resources:{tree.WAYS}': '2'}),
-    ballast.FLAVOR: (1, 16384, {}),
 }
 
 
@@ -37,6 +41,24 @@ def play(scene: scenes.Scene) -> None:
         'resources:CUSTOM_LLC_WAYS is how many ways of the last-level cache '
         'a server gets for itself, next to the CPUs that it is pinned to.',
     )
+    _upload_image(scene)
+    flavors = {**_FLAVORS}
+    if scene.backend == 'resctrl':
+        flavors |= _KERNEL_FLAVORS
+    with scene.stage.step('Create the flavors'):
+        for name, (vcpus, ram, extra_specs) in flavors.items():
+            scene.flavors[name] = _create(scene, name, vcpus, ram, extra_specs)
+    scene.stage.table(
+        'Flavors',
+        ('name', 'vCPUs', 'MiB', 'extra specs'),
+        [
+            (name, vcpus, ram, ', '.join(f'{k}={v}' for k, v in specs.items()))
+            for name, (vcpus, ram, specs) in flavors.items()
+        ],
+    )
+
+
+def _upload_image(scene: scenes.Scene) -> None:
     with scene.stage.step('Upload an image of 512 bytes'):
         image = scene.sdk.image.upload_image(
             name='empty',
@@ -45,17 +67,6 @@ def play(scene: scenes.Scene) -> None:
             data=bytes(512),
         )
         scene.image_id = image.id
-    with scene.stage.step('Create the flavors'):
-        for name, (vcpus, ram, extra_specs) in FLAVORS.items():
-            scene.flavors[name] = _create(scene, name, vcpus, ram, extra_specs)
-    scene.stage.table(
-        'Flavors',
-        ('name', 'vCPUs', 'MiB', 'extra specs'),
-        [
-            (name, vcpus, ram, ', '.join(f'{k}={v}' for k, v in specs.items()))
-            for name, (vcpus, ram, specs) in FLAVORS.items()
-        ],
-    )
 
 
 def _create(

@@ -40,6 +40,17 @@ class StageTest(base.TestCase):
 
         self.assertIn('FAIL Boot it', self.printed.getvalue())
 
+    def test_a_step_that_is_interrupted_has_not_failed(self) -> None:
+        def interrupt() -> None:
+            with self.stage.step('Boot it'):
+                raise KeyboardInterrupt
+
+        self.assertRaises(KeyboardInterrupt, interrupt)
+
+        printed = self.printed.getvalue()
+        self.assertIn('  -- Boot it: not finished', printed)
+        self.assertNotIn('FAIL', printed)
+
     def test_a_broken_promise_says_what_was_told_and_what_is(self) -> None:
         error = self.assertRaises(stage.NotAsTold, self.fail_in_step)
 
