@@ -180,8 +180,10 @@ def _choose(state: CacheWaysState, amount: int) -> int:
         for start, length in bitmask.list_runs(state.free_mask)
         if length >= amount
     ]
-    if amount < 1 or not runs:
-        raise ValueError(f'{amount} of {state.available} ways in a row')
+    if amount < 1:
+        raise ValueError(f'{amount} ways are nothing to give')
+    if not runs:
+        raise ValueError(_explain_lack(state, amount))
     shortest = min(runs)[0]
     _rest, _distance, start = min(
         (distance % amount, distance, start)
@@ -191,6 +193,12 @@ def _choose(state: CacheWaysState, amount: int) -> int:
         for distance in (_measure(state.ways, start, amount),)
     )
     return bitmask.make_run(start, amount)
+
+
+def _explain_lack(state: CacheWaysState, amount: int) -> str:
+    if not state.available:
+        return 'no way is free'
+    return f'no {amount} ways in a row are free, {state.available} at most'
 
 
 def _list_ends(

@@ -51,7 +51,9 @@ def translated(instance_uuid: str) -> Iterator[None]:
             instance_uuid=instance_uuid, reason=str(err)
         ) from err
     except exception.ExtResourcesError as err:
-        raise nova_exc.ComputeResourcesUnavailable(reason=str(err)) from err
+        # Nova ends the sentence.
+        reason = str(err).removesuffix('.')
+        raise nova_exc.ComputeResourcesUnavailable(reason=reason) from err
 
 
 def is_in_place(instance: Any, host: str) -> bool:

@@ -64,6 +64,13 @@ class TranslatedTest(base.TestCase):
                 )
                 self.assertIn(str(err), str(translated))
 
+    def test_a_sentence_ends_once(self) -> None:
+        err = exception.LedgerError(path='x', reason='it is full. Mend it.')
+
+        translated = self.translate(err)
+
+        self.assertTrue(str(translated).endswith('full. Mend it.'))
+
     def test_what_is_not_ours_is_left_as_it_is(self) -> None:
         err = nova_exc.InstanceNotFound(instance_id=SERVER)
 

@@ -234,7 +234,14 @@ class TestCacheWaysTracker(contract.TrackerContract):
 
         error = self.assertRaises(ValueError, self.tracker.take, state, 4)
 
-        self.assertIn('4 of 3 ways in a row', str(error))
+        self.assertEqual('no 4 ways in a row are free, 3 at most', str(error))
+
+    def test_the_refusal_says_when_nothing_is_free(self) -> None:
+        state = cache_ways.CacheWaysState(0)
+
+        error = self.assertRaises(ValueError, self.tracker.take, state, 2)
+
+        self.assertEqual('no way is free', str(error))
 
     def test_units_that_a_server_holds_are_booked_as_they_are(self) -> None:
         # The enforcer had to choose others than the tracker did.
