@@ -28,6 +28,7 @@ from nova_ext_resources import hostview
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources import placing
 from nova_ext_resources.plugins import base
 
 
@@ -144,7 +145,7 @@ class Books:
         with self._lock:
             view = self._view
             gone = claims.list_gone(view, request, published)
-            request, found = claims.find_place(view, request, tests)
+            request, found = placing.find_place(view, request, tests)
             found = (*found, *gone)
             if found:
                 raise claims.make_error(self._host, request, found)

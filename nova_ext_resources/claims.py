@@ -17,13 +17,12 @@ The host runs them on its own view and has the final say; the scheduler
 runs the very same ones on the view that the host has published.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.plugins import base
 
@@ -157,65 +156,6 @@ def give(
     return view
 
 
-def list_moves(
-    view: view_obj.HostView, allocations: Amounts
-) -> Iterable[dict[str, dict[str, int]]]:
-    """Give the same amounts on sibling providers.
-
-    One class of one provider each, then all that is on one provider.
-
-    Nova claims quantities before it pins CPUs, so placement's choice among
-    a host's cache domains may not be the one that the CPUs are in.
-    Siblings track the same class with the same implied place, or serve the
-    CPUs of their own provider alone.
-    """
-    for rp_uuid, resource_class in list_places(view, allocations):
-        for other in _list_siblings(view, rp_uuid, resource_class):
-            if resource_class not in allocations.get(other, {}):
-                yield _exchange(allocations, rp_uuid, other, resource_class)
-    yield from _list_joint_moves(view, allocations)
-
-
-def find_place(
-    view: view_obj.HostView,
-    request: assignment.ClaimRequest,
-    tests: Sequence[base.ClaimTest],
-) -> tuple[assignment.ClaimRequest, tuple[exception.Shortfall, ...]]:
-    """Find where on this host a request fits.
-
-    :return: the request with its allocations where they fit, and no
-        shortfalls; or what comes nearest, in the domains of its CPUs if
-        there are any, and why it does not fit
-    """
-    found = find_shortfalls(view, request, tests)
-    if not found:
-        return request, found
-    others = [
-        dataclasses.replace(request, allocations=allocations)
-        for allocations in list_moves(view, request.allocations)
-    ]
-    near = [one for one in (request, *others) if _is_near(view, one)]
-    tried = [(one, find_shortfalls(view, one, tests)) for one in near]
-    return min(tried, key=lambda one: len(one[1]), default=(request, found))
-
-
-def _is_near(
-    view: view_obj.HostView, request: assignment.ClaimRequest
-) -> bool:
-    """Tell whether all units are in domains that some CPU of it is in.
-
-    A floating server is near to all.
-    """
-    if not request.cpus:
-        return True
-    domains = [
-        bitmask.parse_list(text)
-        for one in list_places(view, request.allocations)
-        if (text := view.tracked[one].cpus) is not None
-    ]
-    return all(request.cpus & domain for domain in domains)
-
-
 def make_error(
     host: str,
     request: assignment.ClaimRequest,
@@ -280,49 +220,3 @@ def _list_missing(
                 'it allocated; if the host has just started, its discovery '
                 'has not succeeded yet (see its log)',
             )
-
-
-def _list_siblings(
-    view: view_obj.HostView, rp_uuid: str, resource_class: str
-) -> Iterable[str]:
-    own = view.tracked[rp_uuid, resource_class]
-    for (other, other_class), tracked in sorted(view.tracked.items()):
-        if (
-            other != rp_uuid
-            and other_class == resource_class
-            and tracked.tracker == own.tracker
-            and tracked.implied == own.implied
-            and (own.implied or own.cpus is not None)
-        ):
-            yield other
-
-
-def _list_joint_moves(
-    view: view_obj.HostView, allocations: Amounts
-) -> Iterable[dict[str, dict[str, int]]]:
-    """Ways and bandwidth of a domain are no use apart from each other."""
-    together: dict[str, list[str]] = {}
-    for rp_uuid, resource_class in list_places(view, allocations):
-        together.setdefault(rp_uuid, []).append(resource_class)
-    for rp_uuid, classes in together.items():
-        if len(classes) < 2:
-            continue
-        others = [set(_list_siblings(view, rp_uuid, c)) for c in classes]
-        for other in sorted(set.intersection(*others)):
-            if any(c in allocations.get(other, {}) for c in classes):
-                continue
-            moved: Amounts = allocations
-            for resource_class in classes:
-                moved = _exchange(moved, rp_uuid, other, resource_class)
-            yield {rp: dict(amounts) for rp, amounts in moved.items()}
-
-
-def _exchange(
-    allocations: Amounts, rp_uuid: str, other: str, resource_class: str
-) -> dict[str, dict[str, int]]:
-    moved = {rp: dict(resources) for rp, resources in allocations.items()}
-    amount = moved[rp_uuid].pop(resource_class)
-    if not moved[rp_uuid]:
-        del moved[rp_uuid]
-    moved.setdefault(other, {})[resource_class] = amount
-    return moved

@@ -44,7 +44,16 @@ LAYERS: tuple[frozenset[str], ...] = (
             'tuning',
         }
     ),
-    frozenset({'trackers', 'claims', 'claim_tests', 'inventory', 'enforcers'}),
+    frozenset(
+        {
+            'trackers',
+            'claims',
+            'placing',
+            'claim_tests',
+            'inventory',
+            'enforcers',
+        }
+    ),
     frozenset({'ledger', 'rmd', 'resctrl', 'plugins'}),
     frozenset(
         {
