@@ -214,6 +214,14 @@ class Enforcement:
                 with self._translated(name, consumer_uuid):
                     self._enforcers[name].release(entry)
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether any enforcer can change what a running server has."""
+        return any(
+            type(one).list_shares is not base.Enforcer.list_shares
+            for one in self._enforcers.values()
+        )
+
     def list_shares(self) -> tuple[share.Share, ...]:
         """Give what may be moved between servers while they run.
 

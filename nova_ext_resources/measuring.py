@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.conf import monitoring as monitoring_conf
 from nova_ext_resources.conf import resctrl as resctrl_conf
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources import exception
@@ -45,7 +46,7 @@ class Measuring:
         none
     :param list_uuids: gives the servers of this host, whatever they hold
     :raises InvalidConfiguration: an option cannot be used, or it shall tune
-        what is not measured
+        what is not measured, or what no enforcer can change
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Measuring:
         audit_path: str,
         list_uuids: Callable[[], Iterable[str]],
     ) -> None:
+        self._conf = conf
         self._host = host
         self._health = health
         self._sweeps: monitoring_loop.SweepLoop | None = loading.from_conf(
@@ -69,12 +71,22 @@ class Measuring:
         if self._sweeps is None and _is_used(conf):
             loading.clean(conf, host.host)
         self._tuner = _make_tuner(conf, host, audit_path)
-        if self._tuner is not None and self._sweeps is None:
-            raise exception.InvalidConfiguration(
-                option='[ext_resources_tuning] enabled',
-                value=True,
-                reason='it decides on what monitoring measures, which is '
-                'off; set [ext_resources_monitoring] enabled = True too',
+        if self._tuner is not None:
+            self._check_tunable()
+
+    def _check_tunable(self) -> None:
+        if self._sweeps is None:
+            raise _refuse_tuning(
+                'it decides on what monitoring measures, which is off; set '
+                '[ext_resources_monitoring] enabled = True too'
+            )
+        if not self._host.enforcement.has_shares:
+            names = self._conf.ext_resources.enforcers
+            enforcers = ', '.join(names) or '(empty)'
+            raise _refuse_tuning(
+                f'[ext_resources] enforcers = {enforcers} cannot change what '
+                'a running server has; set it to False, or use one that can, '
+                'such as resctrl'
             )
 
     @property
@@ -93,8 +105,33 @@ class Measuring:
         return self._tuner.changes if self._tuner else {}
 
     def start(self) -> None:
+        self._log_start()
         if self._sweeps is not None:
             self._sweeps.start()
+
+    def _log_start(self) -> None:
+        """Say what is on: what is off is off by default."""
+        if self._sweeps is not None:
+            options = self._conf[monitoring_conf.GROUP.name]
+            LOG.info(
+                'Host %(host)s: monitoring is on: servers = %(servers)s, '
+                'every %(interval)d s',
+                {
+                    'host': self._host.host,
+                    'servers': options.servers,
+                    'interval': options.interval,
+                },
+            )
+        if self._tuner is not None:
+            LOG.info(
+                'Host %(host)s: tuning is on%(how)s',
+                {
+                    'host': self._host.host,
+                    'how': ', as a dry run: nothing is changed'
+                    if self._conf[tuning_conf.GROUP.name].dry_run
+                    else ' and changes what servers have',
+                },
+            )
 
     def stop(self) -> None:
         if self._sweeps is not None:
@@ -123,6 +160,12 @@ class Measuring:
             )
         else:
             self._health.observe_tuning(self._tuner.problems)
+
+
+def _refuse_tuning(reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='[ext_resources_tuning] enabled', value=True, reason=reason
+    )
 
 
 def _is_used(conf: cfg.ConfigOpts) -> bool:
