@@ -18,8 +18,11 @@ Nova's driver runs it inside nova-compute.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import functools
+import importlib
 import os
 import re
+import types
+from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -28,13 +31,11 @@ from nova_ext_resources.conf import fake as fake_conf
 from nova_ext_resources.conf import host as host_conf
 from nova_ext_resources.conf import metrics as metrics_conf
 from nova_ext_resources import exception
-from nova_ext_resources import health as health_mod
 from nova_ext_resources.handover import journal
+from nova_ext_resources import health as health_mod
 from nova_ext_resources import host as host_mod
 from nova_ext_resources import ledger as ledger_mod
 from nova_ext_resources import measuring
-from nova_ext_resources.metrics import families
-from nova_ext_resources.metrics import server as metrics_server
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import provider
@@ -45,6 +46,10 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from nova_ext_resources.plugins import loader
 from nova_ext_resources import server_list
+
+if TYPE_CHECKING:
+    from nova_ext_resources.metrics import families
+    from nova_ext_resources.metrics import server as metrics_server
 
 LOG = logging.getLogger(__name__)
 
@@ -153,6 +158,11 @@ def _load_host(
     )
 
 
+def _load_metrics(name: str) -> types.ModuleType:
+    """Import what brings in an HTTP server: only who has metrics needs it."""
+    return importlib.import_module(f'nova_ext_resources.metrics.{name}')
+
+
 class HostService:
     """The resources of one host, published by a thread.
 
@@ -239,9 +249,10 @@ class HostService:
             audit_path=self.audit_path,
             list_uuids=self._servers.list_uuids,
         )
-        self._metrics = metrics_server.from_conf(
-            self.conf, read=self.read_metrics, health=self.read_health
-        )
+        if self.conf.ext_resources_metrics.port:
+            self._metrics = _load_metrics('server').from_conf(
+                self.conf, read=self.read_metrics, health=self.read_health
+            )
         options = self.conf.ext_resources
         LOG.info(
             'Host %(host)s: extended resources of %(providers)s, put into '
@@ -264,17 +275,7 @@ class HostService:
         if self._metrics is not None:
             self._metrics.start()
         # Not before: a start that fails may be followed by one as before.
-        self._forget_hand_over()
-
-    def _forget_hand_over(self) -> None:
-        try:
-            journal.forget(self._ledger_path, self._list_enabled())
-        except exception.LedgerError as err:
-            LOG.warning(
-                'Host %(host)s: a hand-over that is done stays on record: '
-                '%(err)s',
-                {'host': self.host.host, 'err': err},
-            )
+        journal.forget(self._ledger_path, self._list_enabled())
 
     def _list_enabled(self) -> frozenset[str]:
         options = self.conf.ext_resources
@@ -343,9 +344,9 @@ class HostService:
         self.health.observe_publisher(self.publisher.status)
         return self.health.snapshot()
 
-    def read_metrics(self) -> families.Snapshot:
+    def read_metrics(self) -> 'families.Snapshot':
         """Give all that metrics are made of, without I/O."""
-        return families.Snapshot(
+        snapshot: families.Snapshot = _load_metrics('families').Snapshot(
             health=self.read_health(),
             view=self.host.view,
             entries=self.host.entries,
@@ -353,6 +354,7 @@ class HostService:
             sweep=self._measuring.latest if self._measuring else None,
             tuning_changes=self._measuring.changes if self._measuring else {},
         )
+        return snapshot
 
     def _survive(self, heal: Callable[[], None]) -> None:
         """Heal; whatever happens, publishing and Nova go on without."""
@@ -373,7 +375,9 @@ class HostService:
     def _move_allocations(
         self, request: assignment.ClaimRequest, entry: assignment.Entry
     ) -> None:
-        for resource_class, source, target in list_moved(request, entry):
+        for resource_class, source, target in allocations.list_moved(
+            request, entry
+        ):
             LOG.info(
                 'Host %(host)s: %(class)s of server %(uuid)s goes to the '
                 'domain of its CPUs',
@@ -390,29 +394,3 @@ class HostService:
                 to_rp_uuid=target,
                 resource_class=resource_class,
             )
-
-
-def list_moved(
-    request: assignment.ClaimRequest, entry: assignment.Entry
-) -> list[tuple[str, str, str]]:
-    """Give (resource class, from, to) where entry and request differ."""
-    asked = {
-        (resource_class, rp_uuid)
-        for rp_uuid, resources in request.allocations.items()
-        for resource_class in resources
-    }
-    held = {
-        (one.resource_class, one.rp_uuid)
-        for one in entry.assignments
-        if one.is_allocated
-    }
-    classes = {one.resource_class for one in entry.assignments}
-    return [
-        (resource_class, source, target)
-        for resource_class in sorted(classes)
-        for source, target in zip(
-            sorted(rp for c, rp in asked - held if c == resource_class),
-            sorted(rp for c, rp in held - asked if c == resource_class),
-            strict=False,
-        )
-    ]

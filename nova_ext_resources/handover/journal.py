@@ -23,7 +23,11 @@ import enum
 import json
 import os
 
+from oslo_log import log as logging
+
 from nova_ext_resources import exception
+
+LOG = logging.getLogger(__name__)
 
 SUFFIX = '.hand-over'
 
@@ -184,13 +188,19 @@ def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
 def forget(ledger_path: str, enabled: Collection[str]) -> None:
     """Forget one that is done: the host runs as it has to since then.
 
+    What cannot be forgotten is only logged: the host runs.
+
     :param enabled: the plugins that the host runs with
-    :raises LedgerError: its file makes no sense, or cannot be removed
     """
     journal = Journal(ledger_path)
-    found = journal.read()
-    if found and found.phase is Phase.DONE and found.target in enabled:
-        journal.remove()
+    try:
+        found = journal.read()
+        if found and found.phase is Phase.DONE and found.target in enabled:
+            journal.remove()
+    except exception.LedgerError as err:
+        LOG.warning(
+            'A hand-over that is done stays on record: %(err)s', {'err': err}
+        )
 
 
 def _refuse(found: Progress, reason: str) -> exception.InvalidConfiguration:

@@ -16,6 +16,7 @@
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.placement import answers
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
@@ -91,3 +92,29 @@ def _with_moved(
         consumer_type=held.consumer_type,
         generation=held.generation,
     )
+
+
+def list_moved(
+    request: assignment.ClaimRequest, entry: assignment.Entry
+) -> list[tuple[str, str, str]]:
+    """Give (resource class, from, to) where entry and request differ."""
+    asked = {
+        (resource_class, rp_uuid)
+        for rp_uuid, resources in request.allocations.items()
+        for resource_class in resources
+    }
+    held = {
+        (one.resource_class, one.rp_uuid)
+        for one in entry.assignments
+        if one.is_allocated
+    }
+    classes = {one.resource_class for one in entry.assignments}
+    return [
+        (resource_class, source, target)
+        for resource_class in sorted(classes)
+        for source, target in zip(
+            sorted(rp for c, rp in asked - held if c == resource_class),
+            sorted(rp for c, rp in held - asked if c == resource_class),
+            strict=False,
+        )
+    ]

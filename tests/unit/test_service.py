@@ -15,6 +15,8 @@ import json
 import os
 import socket
 import sqlite3
+import subprocess
+import sys
 import textwrap
 import threading
 from typing import Any
@@ -27,6 +29,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import server as server_obj
+from nova_ext_resources.placement import allocations
 from nova_ext_resources.plugins import loader
 from nova_ext_resources import service
 from tests import base
@@ -482,6 +485,22 @@ class MetricsTest(HostServiceTestCase):
             text: str = response.read().decode()
             return text
 
+    def test_a_host_without_a_port_does_not_even_load_it(self) -> None:
+        code = (
+            'import sys; import nova_ext_resources.service; '
+            'print({"prometheus_client", "wsgiref"} & sys.modules.keys())'
+        )
+
+        done = subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+
+        self.assertEqual('set()', done.stdout.strip())
+
     def test_a_host_without_a_port_listens_nowhere(self) -> None:
         made = self.make()
         made.start([])
@@ -604,7 +623,7 @@ class MovedTest(base.TestCase):
         )
 
         self.assertEqual(
-            [], service.list_moved(with_host.make_claim(SERVER), entry)
+            [], allocations.list_moved(with_host.make_claim(SERVER), entry)
         )
 
     def test_what_the_host_put_elsewhere_is_moved(self) -> None:
@@ -614,7 +633,7 @@ class MovedTest(base.TestCase):
 
         self.assertEqual(
             [(WAYS, DOMAINS[0], DOMAINS[1])],
-            service.list_moved(with_host.make_claim(SERVER), entry),
+            allocations.list_moved(with_host.make_claim(SERVER), entry),
         )
 
     def test_only_the_part_that_moved_is_moved(self) -> None:
@@ -633,13 +652,13 @@ class MovedTest(base.TestCase):
         )
 
         self.assertEqual(
-            [(WAYS, 'a', 'c')], service.list_moved(request, entry)
+            [(WAYS, 'a', 'c')], allocations.list_moved(request, entry)
         )
 
     def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
         self.assertEqual(
             [],
-            service.list_moved(
+            allocations.list_moved(
                 with_host.make_claim(SERVER), self.make_entry()
             ),
         )

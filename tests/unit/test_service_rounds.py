@@ -17,8 +17,8 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import publisher
-from nova_ext_resources import service
 from tests.unit import builders
 from tests.unit import test_service
 from tests.unit import with_host
@@ -173,4 +173,4 @@ class AllocatedTest(RoundsTestCase):
             ),
         )
 
-        self.assertEqual([], service.list_moved(request, entry))
+        self.assertEqual([], allocations.list_moved(request, entry))
