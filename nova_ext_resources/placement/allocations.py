@@ -97,14 +97,17 @@ def _with_moved(
 def list_moved(
     request: assignment.ClaimRequest, entry: assignment.Entry
 ) -> list[tuple[str, str, str]]:
-    """Give (resource class, from, to) where entry and request differ."""
+    """Give (resource class, from, to) where entry and request differ.
+
+    The same amount goes from one to the other.
+    """
     asked = {
-        (resource_class, rp_uuid)
+        (resource_class, amount, rp_uuid)
         for rp_uuid, resources in request.allocations.items()
-        for resource_class in resources
+        for resource_class, amount in resources.items()
     }
     held = {
-        (one.resource_class, one.rp_uuid)
+        (one.resource_class, one.amount, one.rp_uuid)
         for one in entry.assignments
         if one.is_allocated
     }
@@ -112,9 +115,9 @@ def list_moved(
     return [
         (resource_class, source, target)
         for resource_class in sorted(classes)
-        for source, target in zip(
-            sorted(rp for c, rp in asked - held if c == resource_class),
-            sorted(rp for c, rp in held - asked if c == resource_class),
+        for (_name, _amount, source), (_, _, target) in zip(
+            sorted(one for one in asked - held if one[0] == resource_class),
+            sorted(one for one in held - asked if one[0] == resource_class),
             strict=False,
         )
     ]

@@ -611,7 +611,10 @@ class MovedTest(base.TestCase):
             consumer_uuid=SERVER,
             assignments=tuple(
                 builders.make_assignment(
-                    rp_uuid=rp_uuid, resource_class=name, is_allocated=known
+                    rp_uuid=rp_uuid,
+                    resource_class=name,
+                    amount=2 if name == WAYS else 1,
+                    is_allocated=known,
                 )
                 for rp_uuid, name, known in held
             ),
@@ -653,6 +656,23 @@ class MovedTest(base.TestCase):
 
         self.assertEqual(
             [(WAYS, 'a', 'c')], allocations.list_moved(request, entry)
+        )
+
+    def test_each_amount_goes_where_it_is_held(self) -> None:
+        entry = assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=tuple(
+                builders.make_assignment(rp_uuid=rp_uuid, amount=amount)
+                for rp_uuid, amount in (('c', 3), ('d', 2))
+            ),
+        )
+        request = with_host.make_claim(
+            SERVER, allocations={'a': {WAYS: 2}, 'b': {WAYS: 3}}
+        )
+
+        self.assertEqual(
+            [(WAYS, 'a', 'd'), (WAYS, 'b', 'c')],
+            allocations.list_moved(request, entry),
         )
 
     def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
