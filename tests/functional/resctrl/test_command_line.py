@@ -28,6 +28,14 @@ from tests.functional.resctrl import mounting
 #: Seconds for a process to end.
 PATIENCE = 30
 
+# Has what the command line has around its mount, and dies in it.
+_KILLED = """
+import os, signal, sys
+from nova_ext_resources.testing.resctrl import afterwards
+with afterwards.unmounted(sys.argv[1]):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
 
 class CommandLineTest(base.TestCase):
     def setUp(self) -> None:
@@ -106,6 +114,19 @@ class CommandLineTest(base.TestCase):
         process.wait(PATIENCE)
 
         self.assertEqual([], self.list_later())
+
+    def test_what_others_have_mounted_there_by_then_stays(self) -> None:
+        process = self.start('--shape', 'haswell')
+        assert process.stdout
+        process.stdout.readline()
+        other = subprocess.Popen(
+            [sys.executable, '-c', _KILLED, self.path], stdout=subprocess.PIPE
+        )
+        other.communicate(timeout=PATIENCE)
+
+        time.sleep(0.5)
+
+        self.assertEqual('L3:0=fffff\n', self.read('schemata'))
 
     def list_later(self) -> list[str] | None:
         """List the folder once it can be listed again; None when never."""
