@@ -30,6 +30,8 @@ class MetricsTest(base.NovaTestCase):
         flavor_id = self.make_pinned_flavor(4)
         server = self.boot(flavor_id)
         self.publish(self.service)
+        # It is asked by itself, some seconds later.
+        self.service.manager.driver._ext._servers.run_once()
 
         lines = [line for line in self.read() if server['id'] in line]
 
