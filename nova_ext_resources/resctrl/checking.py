@@ -33,11 +33,12 @@ def find_fault(
     """
     for text in _list_pool_faults(scene, entry):
         return text
-    own = layout.Wanted(
-        ways={
-            **choosing.list_ways(entry.assignments),
-            **_list_runs(scene, entry),
-        }
+    for one in choosing.list_twice(entry):
+        return (
+            f'it was sold two runs of ways in {one.rp_key}, and can have one'
+        )
+    own = layout.Wanted(ways=choosing.list_ways(entry.assignments)).join(
+        layout.Wanted(ways=_list_runs(scene, entry))
     )
     plan = layout.plan(
         scene.tree,

@@ -83,9 +83,9 @@ def make_group_name(entry: assignment.Entry) -> str:
 
 
 def _check_mix(scene: Scene, entry: assignment.Entry) -> None:
-    """Make sure that a server does not need two classes of service.
+    """Make sure that one class of service is enough for a server.
 
-    :raises ConstraintsViolated: it would
+    :raises ConstraintsViolated: it would need two, or two runs of a cache
     """
     own = rdt.pick(entry.assignments, *OWN_WAYS, rdt.BURST, *rdt.BANDWIDTHS)
     if own and is_shared(entry):
@@ -97,6 +97,30 @@ def _check_mix(scene: Scene, entry: assignment.Entry) -> None:
             'together, and what is of this server alone needs one of its '
             f'own; let the flavor ask for either, not beside {rdt.SHARED}',
         )
+    twice = list_twice(entry)
+    if twice:
+        raise rdt.make_violated(
+            scene.host,
+            entry.consumer_uuid,
+            twice,
+            f'a server has one run of ways in a cache, not one of {rdt.WAYS} '
+            f'and one of {rdt.BURST} beside it; let the flavor ask for '
+            f'{rdt.WAYS} alone, or for {rdt.BURST} alone, whose amount is '
+            'always held, or for them of two caches, in request groups with '
+            'group_policy=isolate',
+        )
+
+
+def list_twice(entry: assignment.Entry) -> tuple[assignment.Assignment, ...]:
+    """Give the ways of caches where a server has own and burst ones."""
+    both = {one.rp_key for one in rdt.pick(entry.assignments, rdt.WAYS)} & {
+        one.rp_key for one in rdt.pick(entry.assignments, rdt.BURST)
+    }
+    return tuple(
+        one
+        for one in rdt.pick(entry.assignments, rdt.WAYS, rdt.BURST)
+        if one.rp_key in both
+    )
 
 
 def _choose(

@@ -94,7 +94,12 @@ class Wanted:
         }
 
     def join(self, other: 'Wanted') -> 'Wanted':
-        """Add what it shall have besides, elsewhere."""
+        """Add what it shall have besides, elsewhere.
+
+        :raises ValueError: it is of the same cache, and one would be lost
+        """
+        if common := self.ways.keys() & other.ways.keys():
+            raise ValueError(f'two runs of ways in {min(common).key}')
         return Wanted(
             ways={**self.ways, **other.ways},
             limits={**self.limits, **other.limits},

@@ -185,6 +185,48 @@ class BurstTest(PoolsTestCase):
         self.assertEqual(0x0C0, before)
         self.heal()
 
+    def test_own_ways_beside_burst_ways_are_refused_for_good(self) -> None:
+        before = self.kernel.list_groups()
+
+        err = self.assertRaises(
+            exception.ConstraintsViolated,
+            self.start_with,
+            A,
+            {'L3_0': {rdt.WAYS: 3, rdt.BURST: 2}},
+        )
+
+        self.assertIn('one run of ways', str(err))
+        self.assertTrue(all(one.is_permanent for one in err.shortfalls))
+        self.assertEqual(before, self.kernel.list_groups())
+        self.assertEqual({}, self.read_rows())
+
+    def test_own_ways_of_another_cache_are_beside_burst_ways(self) -> None:
+        self.watch.least[A, '0'] = 2
+        self.start_with(
+            A,
+            {'L3_0': {rdt.BURST: 2}, 'L3_1': {rdt.WAYS: 3}},
+            cpus=None,
+        )
+
+        self.assertEqual({0: 0x03F, 1: 0x1C0}, self.get_masks(f'nova-{A}'))
+        self.heal()
+
+    def test_both_from_a_time_when_they_were_sold_are_an_alarm(self) -> None:
+        entry = self.start_with(A, {'L3_0': {rdt.WAYS: 3}})
+        (own,) = rdt.pick(entry.assignments, rdt.WAYS)
+        burst = dataclasses.replace(
+            own, resource_class=rdt.BURST, amount=2, units={}
+        )
+        both = dataclasses.replace(
+            entry, assignments=(*entry.assignments, burst)
+        )
+        # As it once was: all that it had were the burst ways.
+        self.kernel.write(f'nova-{A}/schemata', 'L3:0=3f\n')
+        self.enforcer.list_applied()
+
+        self.assertFalse(self.enforcer.is_in_force(both))
+        self.watch.faults.clear()
+
     def test_any_order_of_coming_and_going_keeps_what_was_sold(self) -> None:
         for order in itertools.permutations(CPUS):
             for one in CPUS:

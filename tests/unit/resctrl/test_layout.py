@@ -41,6 +41,17 @@ class LevelsTest(base.TestCase):
         self.assertEqual({'': {'L3': {0: 15}}}, plan)
 
 
+class WantedTest(base.TestCase):
+    def test_two_runs_of_a_cache_are_not_joined(self) -> None:
+        one = layout.Wanted(ways={CACHE: schemata.Ways(0x3)})
+        elsewhere = {schemata.Cache(3, 1): schemata.Ways(0x4)}
+
+        both = one.join(layout.Wanted(ways=elsewhere))
+
+        self.assertEqual({**one.ways, **elsewhere}, both.ways)
+        self.assertRaises(ValueError, both.join, one)
+
+
 class OwnTest(base.TestCase):
     """Which groups have ways for themselves, of eight and two for I/O."""
 
