@@ -34,6 +34,9 @@ LOG = logging.getLogger(__name__)
 #: Name in all answers; wsgiref would tell the version of Python.
 SERVER = 'nova-ext-resources'
 
+#: Load balancers check with HEAD.
+_METHODS = ('GET', 'HEAD')
+
 _TEXT = 'text/plain; charset=utf-8'
 
 #: Status, headers beside the usual ones, type, body.
@@ -44,7 +47,7 @@ _Page: TypeAlias = Callable[['wsgi.WSGIEnvironment'], _Answer]
 
 
 class Application:
-    """Answers ``GET /metrics`` and ``GET /health``, and nothing else.
+    """Answers GET and HEAD of ``/metrics`` and ``/health``, nothing else.
 
     :param health: gives how the host is, without I/O
     """
@@ -88,11 +91,11 @@ class Application:
             return _refuse(
                 http.HTTPStatus.NOT_FOUND, 'there are /metrics and /health'
             )
-        if environ['REQUEST_METHOD'] != 'GET':
+        if environ['REQUEST_METHOD'] not in _METHODS:
             return _refuse(
                 http.HTTPStatus.METHOD_NOT_ALLOWED,
-                'only GET is allowed',
-                ('Allow', 'GET'),
+                'only GET and HEAD are allowed',
+                ('Allow', ', '.join(_METHODS)),
             )
         try:
             answer = page(environ)

@@ -154,8 +154,16 @@ def _list_inventory(view: view_obj.HostView) -> Iterator[family_mod.Family]:
             reserved.add(tracked.inventory.reserved, *place)
         used.add(tracked.state.used, *place)
         free.add(tracked.state.free, *place)
-        largest.add(tracked.state.available, *place)
+        largest.add(_find_largest(tracked), *place)
     yield from (total, reserved, used, free, largest)
+
+
+def _find_largest(tracked: view_obj.Tracked) -> int:
+    """Give what one server could get: placement gives no more at once."""
+    available = tracked.state.available
+    if tracked.inventory is None:
+        return available
+    return min(available, tracked.inventory.max_unit)
 
 
 def _list_servers(

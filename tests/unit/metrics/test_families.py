@@ -81,6 +81,15 @@ class InventoryTest(with_host.HostTestCase, ScrapeTestCase):
             {state: value for (state,), value in found['servers'].items()},
         )
 
+    def test_no_server_could_get_more_than_is_given_at_once(self) -> None:
+        host = self.make_noop_host()
+
+        found = self.scrape(shown.make_snapshot(view=host.view))
+
+        place = 'RDT', with_host.CLOS
+        self.assertEqual(6, found['inventory_free_units'][place])
+        self.assertEqual(1, found['inventory_largest_units'][place])
+
     def test_what_is_left_in_pieces_is_larger_than_its_largest(self) -> None:
         host = self.make_noop_host()
         for uuid in ('a', 'b', 'c'):

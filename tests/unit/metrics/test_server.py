@@ -225,13 +225,30 @@ class PagesTest(ServerTestCase):
 
     def test_other_methods_are_not_allowed(self) -> None:
         url = self.start()
-        for method in ('POST', 'PUT', 'DELETE', 'HEAD', 'OPTIONS', 'BREW'):
+        for method in ('POST', 'PUT', 'DELETE', 'OPTIONS', 'BREW'):
             for path in ('/metrics', '/health'):
                 with self.subTest(method=method, path=path):
                     response, _body = self.ask(url, path, method)
 
                     self.assertEqual(405, response.status)
-                    self.assertEqual('GET', response.headers['Allow'])
+                    self.assertEqual('GET, HEAD', response.headers['Allow'])
+
+    def test_head_is_answered_as_get_is_without_the_body(self) -> None:
+        self.health = shown.make_health(status=health_obj.Status.FAILING)
+        url = self.start()
+        for path, code in (('/metrics', 200), ('/health', 503), ('/', 404)):
+            with self.subTest(path=path):
+                response, body = self.ask(url, path, 'HEAD')
+                asked, whole = self.ask(url, path)
+
+                self.assertEqual((code, b''), (response.status, body))
+                self.assertEqual(code, asked.status)
+                for name in ('Content-Type', 'Cache-Control'):
+                    self.assertEqual(
+                        asked.headers[name], response.headers[name]
+                    )
+                self.assertGreater(int(response.headers['Content-Length']), 0)
+                self.assertTrue(whole)
 
 
 class FaultsTest(ServerTestCase):

@@ -13,12 +13,14 @@
 """The dashboard and the rules that are shipped, asked of a real host."""
 
 from collections.abc import Iterator
+import datetime
 import json
 import pathlib
 import re
 from typing import Any
 import urllib.request
 
+from oslo_utils import timeutils
 import yaml
 
 from nova_ext_resources import alarms
@@ -203,6 +205,16 @@ class RulesTest(ShippedTestCase):
                 self.assertEqual({f'ExtResources{camel}'}, self.list_firing())
 
     def test_a_part_that_never_worked_is_noticed_by_prometheus(self) -> None:
+        self.assertEqual({'ExtResourcesPartNeverWorked'}, self.list_firing())
+
+    def test_one_that_worked_long_ago_is_noticed_by_prometheus(self) -> None:
+        self.note_all_success()
+        long_ago = timeutils.utcnow(with_timezone=True) - datetime.timedelta(
+            hours=2
+        )
+
+        self.health.note_success(health_obj.Part.PUBLISHER, at=long_ago)
+
         self.assertEqual({'ExtResourcesPartSilent'}, self.list_firing())
 
 
