@@ -20,11 +20,18 @@ from collections.abc import Iterable
 import re
 
 from oslo_config import cfg
+from oslo_config import types
 
 from nova_ext_resources import exception
 
 #: How oslo.config says from which file a value came.
 _FROM_FILE = re.compile(r"LocationInfo\(.*detail='([^']*)'\)")
+#: What a text that is no number should be.
+_NEEDED = {
+    types.Integer: 'a whole number is needed',
+    types.Port: 'a whole number is needed',
+    types.Float: 'a number is needed',
+}
 #: What it quotes of a line that it cannot read; it may be part of a password.
 _QUOTED = re.compile(r": '.*'\s*$", re.DOTALL)
 
@@ -65,6 +72,9 @@ def _refuse(
     # NOTE: oslo.config raises while it handles the error of the type, which
     # alone has the reason.
     reason = str(err.__context__ or err).rstrip('.')
+    # Python's own words, such as "invalid literal for int() with base 10".
+    if type(err.__context__ or err) is ValueError:
+        reason = _NEEDED.get(type(option.type), reason)
     if isinstance(err, cfg.NoSuchOptError):
         reason = f'{reason}; a $ that is meant as such is written $$'
     if option.secret:

@@ -72,7 +72,8 @@ sold as CUSTOM_LLC_WAYS. In a cache where no server of the pool runs, everybody
 who has no ways of its own uses them.
 
 Changing it while servers have burst ways is an error for those that no longer
-fit; let them go first.
+fit; let them go first. It has no effect on a CPU whose last-level cache the
+kernel does not control.
 
 Possible values:
 
@@ -122,11 +123,13 @@ Memory bandwidth of each last-level cache domain in MB per second.
 
 The kernel does not tell it. Needed to sell CUSTOM_MEMORY_BANDWIDTH_MBPS where
 the kernel counts in MB per second (mounted with ``mba_MBps``) or in the
-absolute units of AMD; elsewhere percent are sold and it is not used.
+absolute units of AMD. Elsewhere percent are sold, and what 100 percent are is
+needed for fine tuning of bandwidth only.
 
 Possible values:
 
-* 0: no memory bandwidth is sold in MB per second
+* 0: no memory bandwidth is sold in MB per second, and where percent are sold,
+  fine tuning leaves bandwidth as it was divided
 * what a benchmark such as STREAM reaches on one domain
 """,
     ),

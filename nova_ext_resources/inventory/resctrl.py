@@ -22,6 +22,7 @@ import os
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from nova_ext_resources.conf import resctrl as conf
 from nova_ext_resources import exception
@@ -39,6 +40,8 @@ from nova_ext_resources.resctrl import layout
 from nova_ext_resources.resctrl import pools
 from nova_ext_resources.resctrl import schemata
 from nova_ext_resources.resctrl import topology
+
+LOG = logging.getLogger(__name__)
 
 #: Resource class, inventory, tracker, facts for it.
 Offer: TypeAlias = tuple[
@@ -58,6 +61,9 @@ _LEVELS = {
     3: _Names(rdt.WAYS, rdt.CAT_TRAIT, rdt.CDP_TRAIT),
     2: _Names(rdt.L2_WAYS, rdt.L2_CAT_TRAIT, rdt.L2_CDP_TRAIT),
 }
+
+#: Options of the pools, which are of last-level caches.
+_POOLS = ('burst_ways', 'shared_ways')
 
 #: The default group's.
 KEPT_CLOSIDS = 1
@@ -82,6 +88,7 @@ class ResctrlInventory(base.InventoryProvider):
         self._files = files or files_mod.RealFileSystem(options.path)
         self._groups = groups.Groups(self._files)
         self._left_out: frozenset[str] = frozenset()
+        self._told: list[str] = []
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -131,10 +138,29 @@ class ResctrlInventory(base.InventoryProvider):
                 f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
                 'out of [ext_resources] inventory_providers on this host',
             )
+        self._tell_lost_pools(tree)
         return (
             _make_rdt(tree, host),
             *(self._make_cache(tree, host, one) for one in caches),
         )
+
+    def _tell_lost_pools(self, tree: groups.Tree) -> None:
+        """Log once that options have no effect: they may be for others."""
+        has_place = any(
+            one.level == schemata.LAST_LEVEL
+            for one in layout.list_caches(tree)
+        )
+        lost = [
+            name for name in _POOLS if self.options[name] and not has_place
+        ]
+        if lost and lost != self._told:
+            LOG.warning(
+                'Host %(host)s: [ext_resources_resctrl] %(names)s have no '
+                'effect: the kernel does not control the last-level cache of '
+                'this CPU',
+                {'host': self.host, 'names': ', '.join(lost)},
+            )
+        self._told = lost
 
     def _make_cache(
         self, tree: groups.Tree, host: layout.Host, cache: schemata.Cache

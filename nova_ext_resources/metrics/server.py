@@ -18,6 +18,7 @@ service that it tells of never waits for it.
 
 from collections.abc import Callable
 import contextlib
+import errno
 import io
 import socket
 import socketserver
@@ -54,6 +55,13 @@ RETRY_PAUSE = 10.0
 _CROWDED_PAUSE = 0.2
 
 _GROUP = '[ext_resources_metrics]'
+
+_OTHER_ADVICE = f'correct listen and port in {_GROUP}'
+_ADVICE = {
+    errno.EADDRINUSE: f'free it, or choose another {_GROUP} port',
+    errno.EADDRNOTAVAIL: 'this host has no such address now: unless it comes '
+    f'later, correct {_GROUP} listen',
+}
 
 
 class _Handler(simple_server.WSGIRequestHandler):
@@ -203,13 +211,13 @@ class MetricsServer:
         if _tell(err) != self._failure:
             LOG.error(
                 'Metrics and health cannot be read: %(listen)s port %(port)s '
-                'cannot be listened on: %(err)s. It is tried again; free it, '
-                'or choose another in %(group)s',
+                'cannot be listened on: %(err)s. It is tried again; '
+                '%(advice)s',
                 {
                     'listen': self._listen,
                     'port': self._port,
                     'err': _tell(err),
-                    'group': _GROUP,
+                    'advice': _ADVICE.get(err.errno or 0, _OTHER_ADVICE),
                 },
             )
         self._failure = _tell(err)

@@ -63,19 +63,29 @@ def find_regions(plain: masks.Domain, sizes: Sizes) -> Regions:
     plain = dataclasses.replace(plain, exclusive=0, foreign=0, sold=0, pools=0)
     host = plain.host
     usable = plain.cache.full & ~(host | plain.cache.shareable | plain.locked)
-    found = {}
-    for name, size in (('burst', sizes.burst), ('shared', sizes.shared)):
-        found[name] = _place(usable, size, host, plain.cache.min_bits, name)
-        usable &= ~found[name]
-    return Regions(**found)
+    least = plain.cache.min_bits
+    burst = _place(usable, sizes.burst, host, least, 'burst_ways')
+    # Whose pool it is that is too large, only the deployer can tell.
+    before = f' and of burst_ways = {sizes.burst}' if burst else ''
+    shared = _place(
+        usable & ~burst, sizes.shared, host, least, 'shared_ways', before
+    )
+    return Regions(burst=burst, shared=shared)
 
 
-def _place(usable: int, size: int, host: int, min_bits: int, name: str) -> int:
+def _place(
+    usable: int,
+    size: int,
+    host: int,
+    min_bits: int,
+    name: str,
+    before: str = '',
+) -> int:
     if not size:
         return 0
     if size < min_bits:
         raise ValueError(
-            f'{name}_ways is {size}, and this CPU gives nobody fewer than '
+            f'{name} is {size}, and this CPU gives nobody fewer than '
             f'{min_bits} ways'
         )
     runs = [run for run in bitmask.list_runs(usable) if run[1] >= size]
@@ -84,8 +94,8 @@ def _place(usable: int, size: int, host: int, min_bits: int, name: str) -> int:
             (n for _start, n in bitmask.list_runs(usable)), default=0
         )
         raise ValueError(
-            f'{name}_ways is {size}, and {longest} ways in a row are left '
-            'beside those of the host, of I/O devices and of other pools'
+            f'{name} is {size}, and {longest} ways in a row are left beside '
+            f'those of the host, of I/O devices{before}'
         )
     if host > usable:
         return bitmask.make_run(runs[0][0], size)

@@ -13,6 +13,7 @@
 import dataclasses
 from typing import Any
 
+import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import alarms
@@ -305,6 +306,7 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
     def test_a_mount_that_is_gone_is_an_alarm_and_keeps_the_inventory(
         self,
     ) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
         self.start(self.host, SERVER, 4)
         before = self.host.providers()
         self.kernel.unmount()
@@ -314,8 +316,10 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(alarms.RESCTRL_MISSING, problem.alarm)
         self.assertIn('mount -t resctrl', str(problem))
         self.assertEqual(before, self.host.providers())
+        self.assertNotIn('over is', log.output)
         self.kernel.remount()
         self.assertEqual((), self.heal())
+        self.assertIn(f'over is {alarms.RESCTRL_MISSING}', log.output)
         self.assert_agreement(self.host)
 
     def test_mounted_anew_with_cdp_all_is_restored_for_code_and_data(

@@ -313,6 +313,8 @@ class LoadTest(HostServiceTestCase):
     def test_a_wrong_value_for_a_plugin_stops_the_service(self) -> None:
         for text, words in (
             ('retries = many', '[ext_resources_rmd] retries = many cannot'),
+            ('retries = many', 'a whole number is needed (in /'),
+            ('timeout = long', 'a number is needed (in /'),
             ('timeout = 0', '[ext_resources_rmd] timeout = 0 cannot'),
             ('mba_mode = x', "found 'x' (in /"),
             ('url = $SECRET', '$ that is meant as such is written $$'),

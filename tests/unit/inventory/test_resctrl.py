@@ -13,6 +13,8 @@
 import os
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.inventory import resctrl
 from nova_ext_resources.objects import provider
@@ -379,6 +381,23 @@ class AtomTest(ResctrlTestCase):
 
         self.assertEqual({'free': '7f'}, found['L2_2'].units[WAYS_2])
         self.assertEqual({'free': '7c'}, found['L2_3'].units[WAYS_2])
+
+    def test_pools_that_no_cache_can_have_are_told_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        plugin = self.make_plugin(burst_ways=2)
+
+        for _ in range(2):
+            plugin.discover()
+
+        self.assertEqual(1, log.output.count('burst_ways have no effect'))
+        self.assertIn('host-1', log.output)
+
+    def test_no_pools_are_not_missed(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.find()
+
+        self.assertNotIn('no effect', log.output)
 
     def test_caches_without_cpus_are_told(self) -> None:
         other = self.useFixture(machines.ResctrlFixture('no_mba'))

@@ -284,6 +284,7 @@ class FaultsTest(ServerTestCase):
         time.sleep(0.2)
         words = f'port {port} cannot be listened on: Address already in use'
         self.assertEqual(1, self.log.output.count(words))
+        self.assertIn('another [ext_resources_metrics] port', self.log.output)
 
         first.stop()
 
@@ -291,6 +292,16 @@ class FaultsTest(ServerTestCase):
         while not self.is_there(second.url):
             self.assertLess(time.monotonic(), give_up_at)
             time.sleep(0.01)
+
+    def test_an_address_of_another_host_is_not_blamed_on_the_port(
+        self,
+    ) -> None:
+        # Of a network for documentation: nobody has it.
+        self.make(listen='192.0.2.1')
+
+        self.assertIn('this host has no such address', self.log.output)
+        self.assertIn('[ext_resources_metrics] listen', self.log.output)
+        self.assertNotIn('choose another', self.log.output)
 
     def is_there(self, url: str) -> bool:
         try:

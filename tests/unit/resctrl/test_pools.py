@@ -64,6 +64,7 @@ class RegionsTest(base.TestCase):
         for sizes, text in (
             ({'burst': 11}, 'burst_ways is 11, and 10 ways in a row'),
             ({'burst': 8, 'shared': 3}, 'shared_ways is 3, and 2 ways'),
+            ({'burst': 8, 'shared': 3}, 'I/O devices and of burst_ways = 8'),
             ({'shared': 10, 'shareable': 0x600}, 'shared_ways is 10, and 9'),
             ({'burst': 1, 'min_bits': 2}, 'fewer than 2'),
         ):
