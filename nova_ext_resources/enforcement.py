@@ -317,6 +317,22 @@ class Enforcement:
             LOG.warning('%(err)s', {'err': err})
             return False
 
+    def check_in_force(self, entry: assignment.Entry) -> None:
+        """Make sure that what was put into force is all that was sold.
+
+        :raises EnforcementFailed: an enforcer says what is missing
+        """
+        for name in self._list_serving(entry):
+            with self._translated(name, entry.consumer_uuid):
+                reason = self._enforcers[name].find_fault(entry)
+            if reason:
+                raise exception.EnforcementFailed(
+                    host=self._host,
+                    enforcer=name,
+                    consumer_uuid=entry.consumer_uuid,
+                    reason=reason,
+                )
+
     def _list_serving(self, entry: assignment.Entry) -> list[str]:
         return [
             name

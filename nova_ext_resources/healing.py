@@ -91,6 +91,7 @@ def heal(
     plan = host.enforcement.plan_healing(
         stable, applied, is_start=live is not None
     )
+    mended = []
     for uuid in plan:
         try:
             host.mend(uuid)
@@ -98,8 +99,27 @@ def heal(
             is_going = after[uuid].state is assignment.State.RELEASING
             alarm = alarms.RELEASE_PENDING if is_going else alarms.NOT_IN_FORCE
             problems.append(_make_problem(err, uuid, alarm))
+        else:
+            mended.append(uuid)
+    problems += _list_unmended(host, mended)
     problems += enforcement.list_strangers(applied, known)
     problems += host.list_unbookable()
+    return problems
+
+
+def _list_unmended(
+    host: 'host_mod.HostResources', consumer_uuids: Collection[str]
+) -> list[alarms.Problem]:
+    """Tell who still lacks something when all that could be done is done."""
+    problems = []
+    for uuid in consumer_uuids:
+        entry = host.find_entry(uuid)
+        if entry is None or entry.state is not assignment.State.APPLIED:
+            continue
+        try:
+            host.enforcement.check_in_force(entry)
+        except exception.ExtResourcesError as err:
+            problems.append(_make_problem(err, uuid, alarms.NOT_IN_FORCE))
     return problems
 
 

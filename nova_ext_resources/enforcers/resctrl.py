@@ -201,6 +201,10 @@ class ResctrlEnforcer(base.Enforcer):
             )
         return not reason
 
+    def find_fault(self, entry: assignment.Entry) -> str:
+        tree = self._partition.known
+        return '' if tree is None else self._find_fault(tree, entry)
+
     # -- what may be moved while servers run -----------------------------
 
     def list_shares(self) -> tuple[share_obj.Share, ...]:
@@ -272,8 +276,9 @@ class ResctrlEnforcer(base.Enforcer):
         for name, group in sorted(tree.groups.items()):
             common = cpus & group.cpus
             if name not in own and common:
-                self._refuse_busy(
-                    entry,
+                raise rdt.make_busy(
+                    self.host,
+                    entry.consumer_uuid,
                     entry.assignments,
                     f'its CPUs {bitmask.format_list(common)} are in the '
                     f'control group {name}, which is left alone',
@@ -365,19 +370,12 @@ class ResctrlEnforcer(base.Enforcer):
         self, entry: assignment.Entry, err: errors.NoFreeClosid
     ) -> NoReturn:
         classes = rdt.pick(entry.assignments, rdt.CLOS)
-        self._refuse_busy(
-            entry,
+        raise rdt.make_busy(
+            self.host,
+            entry.consumer_uuid,
             classes or entry.assignments,
             f'something else on the host uses it: {err}',
         )
-
-    def _refuse_busy(
-        self,
-        entry: assignment.Entry,
-        held: tuple[assignment.Assignment, ...],
-        reason: str,
-    ) -> NoReturn:
-        raise rdt.make_busy(self.host, entry.consumer_uuid, held, reason)
 
     def _refuse(self, consumer_uuid: str, reason: str) -> NoReturn:
         raise exception.EnforcementFailed(

@@ -249,6 +249,15 @@ class Enforcer(abc.ABC):
         """
         return True
 
+    def find_fault(self, entry: assignment.Entry) -> str:
+        """Say what is not in force although ``apply`` went well, or ''.
+
+        A server that runs keeps what it has when other software comes into
+        its place; the answer is for who runs the host. No I/O: tells what
+        was last put into force, or looked at.
+        """
+        return ''
+
     def list_shares(self) -> tuple[share.Share, ...]:
         """Give what may be moved between servers while they run.
 

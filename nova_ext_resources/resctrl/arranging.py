@@ -40,6 +40,11 @@ Amounts: TypeAlias = Mapping[Key, Mapping[str, int]]
 
 CLASSES = frozenset({rdt.BURST, *rdt.BANDWIDTHS})
 
+OVERDRAWN = (
+    'something else on the host uses it: {} are left for all servers of the '
+    'pool'
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
@@ -252,16 +257,33 @@ def make_room(
         key = (one.rp_key, one.resource_class)
         pool = make_pool(scene, key, added=entry)
         assert pool is not None, 'it has been chosen'
+        kept = _find_kept(scene, entry, pool)
+        if kept:
+            _join(wanted, {entry.consumer_uuid: layout.Wanted(ways=kept)})
+            continue
         if pool.is_overdrawn:
             raise rdt.make_busy(
                 scene.host,
                 entry.consumer_uuid,
                 (one,),
-                f'something else on the host uses it: {pool.capacity} are '
-                'left for all servers of the pool',
+                OVERDRAWN.format(pool.capacity),
             )
         _join(wanted, arrange(scene, [pool], amounts))
     return wanted
+
+
+def _find_kept(
+    scene: choosing.Scene, entry: assignment.Entry, pool: Pool
+) -> dict[schemata.Cache, schemata.Ways]:
+    """Give the run that a server has while nobody's can be laid out.
+
+    As with :func:`.choosing.choose`, it is not refused what it has had.
+    """
+    if not pool.is_overdrawn or not choosing.is_applied(entry):
+        return {}
+    own = layout.find_own(scene.tree, entry.consumer_uuid, scene.layout)
+    mask = own.get(pool.cache, 0)
+    return {pool.cache: schemata.Ways(mask)} if mask else {}
 
 
 def relax(

@@ -65,6 +65,8 @@ def _list_pool_faults(
         if pool is None:
             yield f'there is no {key[1]} in {key[0]} any more'
             continue
+        if pool.is_overdrawn:
+            yield arranging.OVERDRAWN.format(pool.capacity)
         least, most = pool.demands[entry.consumer_uuid]
         amount = pool.amounts[entry.consumer_uuid]
         if not least <= amount <= most:

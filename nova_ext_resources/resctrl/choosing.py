@@ -162,9 +162,9 @@ def _check_pool(
             f'[ext_resources_resctrl] {option} until no server has anything '
             'of it',
         )
-    if not is_burst and not layout.find_shared_room(
-        scene.tree, cache, scene.layout
-    ):
+    if is_burst or is_applied(entry):
+        return
+    if not layout.find_shared_room(scene.tree, cache, scene.layout):
         raise rdt.make_busy(
             scene.host,
             entry.consumer_uuid,
@@ -189,6 +189,8 @@ def _choose_ways(
     try:
         mask = scene.find_run(domain.free, one.amount)
     except ValueError as err:
+        if _is_kept(scene, entry, one, domain):
+            return one
         raise rdt.make_busy(
             scene.host,
             entry.consumer_uuid,
@@ -198,6 +200,31 @@ def _choose_ways(
     return dataclasses.replace(
         one, units={**one.units, 'mask': bitmask.format_mask(mask)}
     )
+
+
+def _is_kept(
+    scene: Scene,
+    entry: assignment.Entry,
+    one: assignment.Assignment,
+    domain: masks.Domain,
+) -> bool:
+    """Tell whether a server keeps ways into which other software has come.
+
+    Refused, it could not even be started again, and its CPUs, threads and all
+    else of it would not be put back. Who looks at the host hears of it.
+    """
+    if not is_applied(entry):
+        return False
+    mask = bitmask.parse_mask(str(one.units['mask']))
+    group = scene.tree.ours.get(entry.consumer_uuid)
+    if group is not None and group.get_ways(find_cache(one)) == mask:
+        return True
+    return dataclasses.replace(domain, foreign=0).allows(mask)
+
+
+def is_applied(entry: assignment.Entry) -> bool:
+    """Tell whether a server has had what it holds before."""
+    return entry.state is assignment.State.APPLIED
 
 
 def _check_code(

@@ -20,6 +20,7 @@ from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources import host as host_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources import rdt
 from tests.unit import backend
 from tests.unit import builders
 from tests.unit import with_host
@@ -302,6 +303,56 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.kernel.remove_group('db')
         self.assertEqual((), self.heal())
         self.assert_agreement(self.host)
+
+    def test_a_server_that_others_came_upon_can_be_started_again(self) -> None:
+        entry = self.start(self.host, SERVER, 4)
+        # The kernel gives it all ways, as to every new group.
+        self.machine.file_system.mkdir('COS1')
+        self.kernel.write(f'nova-{SERVER}/cpus_list', '9\n')
+
+        self.host.apply(SERVER)
+
+        self.assertEqual(entry, self.host.entries[SERVER])
+        self.assert_put_back(entry)
+        self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, OTHER, 1
+        )
+
+    def test_who_came_upon_a_server_stays_an_alarm(self) -> None:
+        entry = self.start(self.host, SERVER, 4)
+        self.machine.file_system.mkdir('COS1')
+        for _ in range(2):
+            self.kernel.write(f'nova-{SERVER}/cpus_list', '9\n')
+
+            (problem,) = self.heal()
+
+            self.assertEqual(
+                (alarms.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+            )
+            self.assertIn('COS1 may fill its ways', str(problem))
+            self.assert_put_back(entry)
+        self.kernel.remove_group('COS1')
+        self.assertEqual((), self.heal())
+        self.assert_agreement(self.host)
+
+    def test_after_a_reboot_with_others_a_server_has_its_ways(self) -> None:
+        entry = self.start(self.host, SERVER, 4)
+        self.kernel.remove_group(f'nova-{SERVER}')
+        self.machine.file_system.mkdir('COS1')
+
+        self.host.apply(SERVER)
+
+        self.assertEqual(entry, self.host.entries[SERVER])
+        self.assert_put_back(entry)
+
+    def assert_put_back(self, entry: assignment.Entry) -> None:
+        """A server has its CPUs and its ways, whoever else may fill these."""
+        group = self.list_ours()[entry.consumer_uuid]
+        self.assertEqual(entry.cpus, set(group['cpus']))
+        (one,) = rdt.pick(entry.assignments, WAYS)
+        domain = int(one.rp_key.removeprefix('L3_'))
+        mask = self.list_in_force()[entry.consumer_uuid][domain]
+        self.assertEqual(one.units['mask'], f'{mask:x}')
 
     def test_a_mount_that_is_gone_is_an_alarm_and_keeps_the_inventory(
         self,

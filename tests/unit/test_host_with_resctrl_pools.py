@@ -333,6 +333,12 @@ class BurstTest(PoolsTestCase):
         (problem,) = self.host.problems
         self.assertEqual(alarms.NOT_IN_FORCE, problem.alarm)
         self.assertIn('something else on the host', str(problem))
+        self.kernel.write(f'nova-{A}/cpus_list', '9\n')
+        self.host.apply(A)
+        self.assertEqual(CPUS[A], set(self.list_ours()[A]['cpus']))
+        self.assertEqual(0x03F, self.get_own(A))
+        self.assertRaises(exception.CapacityExceeded, self.burst, B, 1)
+        self.watch.least.pop((B, '0'))
         self.kernel.remove_group('db')
         self.heal()
         self.watch.faults.clear()
@@ -816,6 +822,9 @@ class SharedTest(PoolsTestCase):
 
         (problem,) = self.host.problems
         self.assertEqual(alarms.NOT_IN_FORCE, problem.alarm)
+        self.kernel.write(f'{self.POOL}/cpus_list', '\n')
+        self.host.apply(A)
+        self.assertEqual([1], self.get_cpus())
         self.kernel.remove_group('db')
         self.heal()
         self.watch.faults.clear()
