@@ -180,16 +180,19 @@ def _choose_ways(
     cache = find_cache(one)
     if cache not in layout.list_caches(scene.tree):
         raise make_misplaced(scene, entry, one, 'ways')
-    domain = layout.make_domain(
-        scene.tree, cache, scene.layout, ignored=entry.consumer_uuid
-    )
+    domain = _make_domain(scene, entry, cache)
     _check_code(scene, entry, one, domain)
-    if domain.allows(bitmask.parse_mask(str(one.units['mask']))):
+    mask = bitmask.parse_mask(str(one.units['mask']))
+    is_allowed = domain.allows(mask)
+    # A pool may have come to lie there since the ways were sold.
+    if is_allowed and (
+        not mask & domain.pools or _has(scene, entry, cache, mask)
+    ):
         return one
     try:
         mask = scene.find_run(domain.free, one.amount)
     except ValueError as err:
-        if _is_kept(scene, entry, one, domain):
+        if is_allowed or _is_kept(scene, entry, one, domain):
             return one
         raise rdt.make_busy(
             scene.host,
@@ -200,6 +203,28 @@ def _choose_ways(
     return dataclasses.replace(
         one, units={**one.units, 'mask': bitmask.format_mask(mask)}
     )
+
+
+def _make_domain(
+    scene: Scene, entry: assignment.Entry, cache: schemata.Cache
+) -> masks.Domain:
+    """Sum up what all others have of a cache, the shared pool among them."""
+    domain = layout.make_domain(
+        scene.tree, cache, scene.layout, ignored=entry.consumer_uuid
+    )
+    pool = scene.tree.groups.get(groups.SHARED)
+    if pool is None:
+        return domain
+    filled = domain.pools & pool.get_ways(cache)
+    return dataclasses.replace(domain, sold=domain.sold | filled)
+
+
+def _has(
+    scene: Scene, entry: assignment.Entry, cache: schemata.Cache, mask: int
+) -> bool:
+    """Tell whether a server's group has these ways now."""
+    group = scene.tree.ours.get(entry.consumer_uuid)
+    return group is not None and group.get_ways(cache) == mask
 
 
 def _is_kept(
@@ -216,8 +241,7 @@ def _is_kept(
     if not is_applied(entry):
         return False
     mask = bitmask.parse_mask(str(one.units['mask']))
-    group = scene.tree.ours.get(entry.consumer_uuid)
-    if group is not None and group.get_ways(find_cache(one)) == mask:
+    if _has(scene, entry, find_cache(one), mask):
         return True
     return dataclasses.replace(domain, foreign=0).allows(mask)
 

@@ -43,10 +43,10 @@ class PoolsTestCase(with_resctrl.ResctrlHostTestCase):
         super().setUp()
         self.host = self.make_resctrl_host(**self.OPTIONS)
 
-    def reopen(self) -> None:
-        """Restart the service."""
+    def reopen(self, **options: int) -> None:
+        """Restart the service, with other options."""
         self.host.close()
-        self.host = self.make_resctrl_host(**self.OPTIONS)
+        self.host = self.make_resctrl_host(**{**self.OPTIONS, **options})
 
     def take(
         self,
@@ -709,6 +709,33 @@ class SharedTest(PoolsTestCase):
         self.assertEqual(0x007, self.get_masks(self.POOL)[0])
         self.assertEqual(0x7C0, self.get_masks('')[0])
         self.heal()
+
+    def test_ways_sold_where_the_pool_lies_now_are_taken_elsewhere(
+        self,
+    ) -> None:
+        self.reopen(shared_ways=0)
+        self.take(C, rdt.WAYS, 3)
+        self.assertEqual(0x007, self.get_own(C))
+        # As after a reboot of the host, with the pool in the options.
+        self.kernel.remove_group(f'nova-{C}')
+        self.reopen()
+        self.join(A)
+
+        self.heal()
+
+        self.assertEqual(0x007, self.get_masks(self.POOL)[0])
+        self.assertEqual(0x038, self.get_own(C))
+        self.heal()
+
+    def test_ways_that_a_server_has_where_the_pool_lies_stay(self) -> None:
+        self.reopen(shared_ways=0)
+        self.take(C, rdt.WAYS, 3)
+        self.reopen()
+
+        self.host.apply(C)
+
+        self.assertEqual(0x007, self.get_own(C))
+        self.assertRaises(exception.CapacityExceeded, self.join, A)
 
     def test_own_ways_beside_a_place_are_refused_for_good(self) -> None:
         for other in ({rdt.WAYS: 2}, {rdt.PERCENT: 20}):
