@@ -88,14 +88,8 @@ def _follow_cpus(
 ) -> Iterable[_Moved]:
     """Move all that is in no domain of the CPUs, if anything is."""
     moved: Mapping[str, Mapping[str, int]] = request.allocations
-    together = {
-        rp_uuid: _list_local(view, rp_uuid, classes)
-        for rp_uuid, classes in _group(view, request.allocations).items()
-    }
-    # What belongs together finds its place first.
-    for rp_uuid, classes in sorted(
-        together.items(), key=lambda one: (-len(one[1]), one[0])
-    ):
+    for rp_uuid, every in _group(view, request.allocations).items():
+        classes = _list_local(view, rp_uuid, every)
         if _meets(view, rp_uuid, classes, request.cpus):
             continue
         for other in _list_targets(view, rp_uuid, classes):

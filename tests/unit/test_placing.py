@@ -13,6 +13,7 @@
 """Tests of where on a host a server fits."""
 
 from collections.abc import Sequence
+import dataclasses
 from typing import Any
 
 import hypothesis
@@ -25,6 +26,7 @@ from nova_ext_resources.objects import view
 from nova_ext_resources import placing
 from nova_ext_resources import rdt
 from nova_ext_resources.trackers import bandwidth
+from nova_ext_resources.trackers import count
 from tests import base
 from tests.unit import builders
 from tests.unit import test_claims
@@ -260,3 +262,56 @@ class TestFindPlace(base.TestCase):
             {CACHES[1]: {builders.WAYS: 2}, CACHES[2]: {rdt.PERCENT: 20}},
             moved.allocations,
         )
+
+    def test_it_is_not_put_where_it_has_something_else(self) -> None:
+        moved = self.relocate(
+            make_host([10, 100, 10, 10], follows=True),
+            allocations={
+                CACHES[1]: {builders.WAYS: 2},
+                CACHES[0]: {rdt.PERCENT: 20},
+            },
+            cpus=None,
+        )
+
+        self.assertIsNone(moved)
+
+    def test_what_is_counted_otherwise_is_no_sibling(self) -> None:
+        host = make_host()
+        for change in (
+            {'tracker': 'count', 'state': count.CountState(9)},
+            {'implied': (CACHES[0], builders.CLOS)},
+        ):
+            place = CACHES[3], builders.WAYS
+            other = dataclasses.replace(host.tracked[place], **change)
+            with self.subTest(change=change):
+                moved = self.relocate(
+                    view.HostView(tracked={**host.tracked, place: other}),
+                    allocations={CACHES[0]: {builders.WAYS: 2}},
+                    cpus=[12],
+                )
+
+                self.assertIsNone(moved)
+
+    def test_what_serves_the_whole_host_moves_for_a_floating_server(
+        self,
+    ) -> None:
+        full, free = CACHES[:2]
+        implied = (builders.RDT, builders.CLOS)
+        host = view.HostView(
+            tracked={
+                (builders.RDT, builders.CLOS): builders.make_count(8),
+                **{
+                    (rp_uuid, builders.SEATS): dataclasses.replace(
+                        builders.make_count(4, used), implied=implied
+                    )
+                    for rp_uuid, used in ((full, 4), (free, 0))
+                },
+            }
+        )
+
+        moved = self.relocate(
+            host, allocations={full: {builders.SEATS: 1}}, cpus=None
+        )
+
+        assert moved is not None
+        self.assertEqual({free: {builders.SEATS: 1}}, moved.allocations)
