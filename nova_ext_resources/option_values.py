@@ -26,7 +26,9 @@ from nova_ext_resources import exception
 
 #: How oslo.config says from which file a value came.
 _FROM_FILE = re.compile(r"LocationInfo\(.*detail='([^']*)'\)")
-#: What a text that is no number should be.
+#: How Python's own words about a text that is no number begin.
+_PYTHONS = ('invalid literal for int()', 'could not convert string to float')
+#: What it should be.
 _NEEDED = {
     types.Integer: 'a whole number is needed',
     types.Port: 'a whole number is needed',
@@ -72,8 +74,7 @@ def _refuse(
     # NOTE: oslo.config raises while it handles the error of the type, which
     # alone has the reason.
     reason = str(err.__context__ or err).rstrip('.')
-    # Python's own words, such as "invalid literal for int() with base 10".
-    if type(err.__context__ or err) is ValueError:
+    if reason.startswith(_PYTHONS):
         reason = _NEEDED.get(type(option.type), reason)
     if isinstance(err, cfg.NoSuchOptError):
         reason = f'{reason}; a $ that is meant as such is written $$'

@@ -31,7 +31,8 @@ OPTS = (
 Address that is listened on: one of this host's, IPv4 or IPv6.
 
 Nobody is asked for credentials, and metrics name servers and projects. On
-any other address than loopback, whoever can reach the port can read them.
+any other address than loopback, whoever can reach the port can read them. An
+address that is not there at the start is tried again until it is.
 """,
     ),
     cfg.PortOpt(
