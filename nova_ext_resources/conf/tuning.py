@@ -31,8 +31,8 @@ OPTS = (
 Whether this host looks for servers that could do with more, or with less.
 
 It needs monitoring, and an enforcer that can change what a running server has,
-such as ``resctrl``: the service does not start otherwise. Where it is off, what
-is left is divided evenly.
+such as ``resctrl``: the service does not start otherwise. Where it is off,
+what is left is divided evenly.
 """,
     ),
     cfg.BoolOpt(
