@@ -97,6 +97,8 @@ class HostResources:
         )
         for one in enforcers.values():
             one.list_entries = self._list_entries
+        for provider_plugin in providers.values():
+            provider_plugin.list_entries = self._list_entries
         self._servers = server_locks.ServerLocks()
         self._refreshing = threading.Lock()
         self._published = ledger.list_published()

@@ -26,6 +26,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import resctrl as conf
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider
@@ -106,6 +107,8 @@ class ResctrlInventory(base.InventoryProvider):
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
+        # Who comes or goes meanwhile is in one of both.
+        before = self.list_entries()
         try:
             with files_mod.locked(self._files, exclusive=False):
                 tree = self._groups.look()
@@ -124,6 +127,7 @@ class ResctrlInventory(base.InventoryProvider):
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
+        entries = {**before, **self.list_entries()}
         tree = _add_offline(tree, host)
         controlled = _list_controlled(tree)
         caches = [one for one in controlled if one in host.cpus]
@@ -141,7 +145,7 @@ class ResctrlInventory(base.InventoryProvider):
         self._tell_lost_pools(tree)
         return (
             _make_rdt(tree, host),
-            *(self._make_cache(tree, host, one) for one in caches),
+            *(self._make_cache(tree, host, one, entries) for one in caches),
         )
 
     def _tell_lost_pools(self, tree: groups.Tree) -> None:
@@ -163,13 +167,17 @@ class ResctrlInventory(base.InventoryProvider):
         self._told = lost
 
     def _make_cache(
-        self, tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+        self,
+        tree: groups.Tree,
+        host: layout.Host,
+        cache: schemata.Cache,
+        entries: Mapping[str, assignment.Entry],
     ) -> provider.HostProvider:
         offers = [
             one
             for one in (
                 _offer_ways(tree, host, cache),
-                _offer_burst_ways(tree, host, cache),
+                _offer_burst_ways(tree, host, cache, entries),
                 self._offer_places(tree, host, cache),
                 self._offer_bandwidth(tree, cache),
             )
@@ -306,17 +314,37 @@ def _offer_ways(
 
 
 def _offer_burst_ways(
-    tree: groups.Tree, host: layout.Host, cache: schemata.Cache
+    tree: groups.Tree,
+    host: layout.Host,
+    cache: schemata.Cache,
+    entries: Mapping[str, assignment.Entry],
 ) -> Offer | None:
+    """Give the pool of burst ways, without what is not its servers'.
+
+    Ways that a server has for itself may lie in it, if they were sold before
+    the options made it: the enforcer leaves them to that server.
+    """
     size = _find_pools(tree, host, cache).burst.bit_count()
     if not size:
         return None
     info = tree.info.find_cache(cache.level)
     assert info is not None, 'it has a pool'
-    room = layout.find_room(tree, cache, host, members=tree.ours.keys())
+    members = {
+        uuid
+        for uuid, entry in entries.items()
+        for one in rdt.pick(entry.assignments, rdt.BURST)
+        if one.rp_key == cache.key
+    }
+    room = layout.find_room(
+        tree,
+        cache,
+        host,
+        # Without any record, as in a hand-over, all are taken for such.
+        members=members if entries else tree.ours.keys(),
+    )
     given = inventory_obj.Inventory(
         total=size,
-        # What other software has of the pool, and what that cuts off.
+        # What others have of the pool, and what that cuts off.
         reserved=size - room.bit_count(),
         min_unit=info.min_bits,
     )

@@ -41,9 +41,13 @@ class InventoryProvider(abc.ABC):
     #: Plugins, of either kind, that manage the same part of the host.
     EXCLUDES: ClassVar[frozenset[str]] = frozenset()
 
+    #: As that of :class:`Enforcer`.
+    list_entries: Callable[[], Mapping[str, assignment.Entry]]
+
     def __init__(self, options: cfg.ConfigOpts.GroupAttr, host: str) -> None:
         self.options = options
         self.host = host
+        self.list_entries = dict
 
     @property
     def left_out(self) -> frozenset[str]:

@@ -394,6 +394,36 @@ class BurstTest(PoolsTestCase):
         self.assertIn('burst_ways', str(problem))
         self.watch.faults.clear()
 
+    def test_ways_that_were_sold_before_the_pool_are_not_promised(
+        self,
+    ) -> None:
+        self.reopen(burst_ways=0)
+        for uuid in (A, B):
+            self.take(uuid, rdt.WAYS, 3)
+        masks = [self.get_own(uuid) for uuid in (A, B)]
+        self.assertIn(0x007, masks)
+
+        self.reopen()
+
+        self.assertEqual((6, 3), self.find_pool())
+        self.assertRaises(exception.CapacityExceeded, self.burst, C, 4)
+        self.burst(C, 3)
+        self.assertEqual(0x038, self.get_own(C))
+        self.assertEqual(masks, [self.get_own(uuid) for uuid in (A, B)])
+        for uuid in (A, B):
+            self.host.release(uuid)
+        self.heal()
+        self.assertEqual((6, 0), self.find_pool())
+
+    def find_pool(self) -> tuple[int, int]:
+        """Give how many ways there are in the pool, and how many are lost."""
+        (given,) = (
+            one.inventories[rdt.BURST]
+            for one in self.host.providers()
+            if one.name.endswith('L3_0')
+        )
+        return given.total, given.reserved
+
     # -- fine tuning ---------------------------------------------------
 
     def test_what_may_be_moved_is_told(self) -> None:
