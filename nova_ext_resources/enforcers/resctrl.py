@@ -218,7 +218,8 @@ class ResctrlEnforcer(base.Enforcer):
         return tuple(
             one
             for pool in pools
-            if pool
+            # Of what is not there nothing can be moved; healing tells.
+            if pool and not pool.is_overdrawn
             for one in arranging.list_shares(pool)
         )
 

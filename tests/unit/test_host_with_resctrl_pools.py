@@ -432,6 +432,20 @@ class BurstTest(PoolsTestCase):
 
         self.assertEqual({A: (2, 4, 5), B: (1, 2, 6)}, self.find_shares())
 
+    def test_of_a_pool_that_is_overdrawn_nothing_is_offered(self) -> None:
+        self.burst(A, 3)
+        self.burst(B, 3)
+        self.reopen(burst_ways=4)
+        self.watch.faults.clear()
+
+        self.host.heal()
+
+        self.assertEqual({}, self.find_shares())
+        self.reopen()
+        self.heal()
+        self.assertEqual({A: (3, 3, 6), B: (3, 3, 6)}, self.find_shares())
+        self.watch.faults.clear()
+
     def test_ways_are_moved_from_one_to_another(self) -> None:
         self.burst(A)
         self.burst(B, 1)
