@@ -40,11 +40,6 @@ Amounts: TypeAlias = Mapping[Key, Mapping[str, int]]
 
 CLASSES = frozenset({rdt.BURST, *rdt.BANDWIDTHS})
 
-OVERDRAWN = (
-    'something else on the host uses it: {} are left for all servers of the '
-    'pool'
-)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
@@ -54,6 +49,7 @@ class Pool:
     :ivar amounts: server -> what it has now, 0 for nothing yet
     :ivar step: what the hardware counts in
     :ivar room: burst ways only: which ones
+    :ivar size: burst ways only: how many the options say
     """
 
     key: Key
@@ -63,11 +59,29 @@ class Pool:
     amounts: Mapping[str, int]
     step: int = 1
     room: int = 0
+    size: int = 0
+
+    @property
+    def sold(self) -> int:
+        return sum(least for least, _most in self.demands.values())
 
     @property
     def is_overdrawn(self) -> bool:
         """Whether not even what was sold is there."""
-        return sum(one for one, _ in self.demands.values()) > self.capacity
+        return self.sold > self.capacity
+
+    def explain_lack(self) -> str:
+        """Say why it is overdrawn."""
+        if self.sold > self.size:
+            return (
+                f'{self.sold} ways of the pool of {self.key[0]} are sold, and '
+                f'[ext_resources_resctrl] burst_ways is {self.size}; set it '
+                f'to {self.sold} at least until servers have left'
+            )
+        return (
+            f'something else on the host uses it: {self.capacity} are left '
+            'for all servers of the pool'
+        )
 
     def divide(self, fixed: Mapping[str, int]) -> dict[str, int]:
         """Give server -> amount.
@@ -166,6 +180,9 @@ def _make_burst_pool(
         },
         amounts={uuid: mask.bit_count() for uuid, mask in masks.items()},
         room=room,
+        size=layout.find_pools(
+            scene.tree, cache, scene.layout
+        ).burst.bit_count(),
     )
 
 
@@ -266,7 +283,7 @@ def make_room(
                 scene.host,
                 entry.consumer_uuid,
                 (one,),
-                OVERDRAWN.format(pool.capacity),
+                pool.explain_lack(),
             )
         _join(wanted, arrange(scene, [pool], amounts))
     return wanted
@@ -275,10 +292,7 @@ def make_room(
 def _find_kept(
     scene: choosing.Scene, entry: assignment.Entry, pool: Pool
 ) -> dict[schemata.Cache, schemata.Ways]:
-    """Give the run that a server has while nobody's can be laid out.
-
-    As with :func:`.choosing.choose`, it is not refused what it has had.
-    """
+    """Give the run that a server has while nobody's can be laid out."""
     if not pool.is_overdrawn or not choosing.is_applied(entry):
         return {}
     own = layout.find_own(scene.tree, entry.consumer_uuid, scene.layout)

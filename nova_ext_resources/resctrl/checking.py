@@ -66,7 +66,7 @@ def _list_pool_faults(
             yield f'there is no {key[1]} in {key[0]} any more'
             continue
         if pool.is_overdrawn:
-            yield arranging.OVERDRAWN.format(pool.capacity)
+            yield pool.explain_lack()
         least, most = pool.demands[entry.consumer_uuid]
         amount = pool.amounts[entry.consumer_uuid]
         if not least <= amount <= most:

@@ -441,6 +441,12 @@ class BurstTest(PoolsTestCase):
         self.host.heal()
 
         self.assertEqual({}, self.find_shares())
+        for problem in self.host.problems:
+            self.assertIn('burst_ways is 4; set it to 6', str(problem))
+        self.assertEqual(
+            {A, B}, {problem.subject for problem in self.host.problems}
+        )
+        self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
         self.reopen()
         self.heal()
         self.assertEqual({A: (3, 3, 6), B: (3, 3, 6)}, self.find_shares())
