@@ -297,7 +297,8 @@ class Groups:
                     reason=f'it would be left without any way of {control}',
                 )
         with self._translated(f'write {path}'):
-            self.files.write(path, schemata_mod.format_lines(changed))
+            for text in schemata_mod.list_texts(changed):
+                self.files.write(path, text)
         if not is_checked:
             found = schemata_mod.merge([group.schemata, changed])
             return dataclasses.replace(group, schemata=found)

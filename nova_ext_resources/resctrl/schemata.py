@@ -40,6 +40,9 @@ CONTROLS: Mapping[int, tuple[str, str, str]] = {
 _CODES = tuple(names[1] for names in CONTROLS.values())
 _DATAS = tuple(names[2] for names in CONTROLS.values())
 
+#: As much as the kernel takes in a write, in bytes.
+MAX_TEXT = 4096
+
 #: In a group that is set up for pseudo-locking.
 _UNINITIALIZED = 'uninitialized'
 
@@ -123,6 +126,27 @@ def format_lines(schemata: Schemata) -> str:
         for name, values in schemata.items()
         if values
     )
+
+
+def list_texts(schemata: Schemata) -> list[str]:
+    """Make what is written to the kernel, each text in a write of its own.
+
+    One is enough but for hundreds of caches: kernfs takes no write that is
+    longer than a page (``atomic_write_len`` of resctrl's files).
+    """
+    text = format_lines(schemata)
+    parts = [
+        {name: {domain: value}}
+        for name, values in schemata.items()
+        for domain, value in sorted(values.items())
+    ]
+    if len(text) <= MAX_TEXT or len(parts) < 2:
+        return [text]
+    half = len(parts) // 2
+    return [
+        *list_texts(merge(parts[:half])),
+        *list_texts(merge(parts[half:])),
+    ]
 
 
 def _format_values(name: str, values: Mapping[int, int]) -> str:

@@ -29,6 +29,30 @@ OTHER = uuidsentinel.other
 CODE = {rdt.WAYS: {'code': '1'}}
 
 
+def _make_many(number: int) -> resctrl.Shape:
+    """Make a CPU with so many L2 caches, one for each of its CPUs."""
+    few = resctrl.SHAPES['atom_l2']
+    everybody = (frozenset(range(number)),)
+    caches = dataclasses.replace(
+        few.caches[0],
+        is_cdp_capable=True,
+        domains=tuple(
+            dataclasses.replace(
+                few.caches[0].domains[0], id=one, cpus=frozenset({one})
+            )
+            for one in range(number)
+        ),
+    )
+    return dataclasses.replace(
+        few,
+        name='many',
+        num_cpus=number,
+        caches=(caches,),
+        nodes=everybody,
+        packages=everybody,
+    ).with_options('cdpl2')
+
+
 class CachesTestCase(with_resctrl.ResctrlHostTestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -41,6 +65,22 @@ class CachesTestCase(with_resctrl.ResctrlHostTestCase):
         host.refresh()
         host.heal()
         self.assertEqual((), host.problems)
+
+
+class ManyCachesTest(CachesTestCase):
+    """340 L2 caches, code and data apart: more than a page of schemata."""
+
+    SHAPE = _make_many(340)
+
+    def test_a_server_gets_ways_and_all_others_leave_them_out(self) -> None:
+        self.start_with(
+            SERVER, {'L2_3': {rdt.L2_WAYS: 2}}, cpus=frozenset({3})
+        )
+
+        own = self.get_group(SERVER, 'L2DATA')[3]
+        self.assertEqual(2, own.bit_count())
+        self.assertEqual(0, own & self.get_masks('', 'L2CODE')[3])
+        self.heal(self.host)
 
 
 class AtomTest(CachesTestCase):

@@ -90,6 +90,25 @@ class FormatTest(base.TestCase):
 
         self.assertEqual('L3:0=1f;1=a\nMB:0=30\n', text)
 
+    def test_what_is_longer_than_a_page_is_written_in_parts(self) -> None:
+        given = {
+            name: dict.fromkeys(range(500), 0xFFFF)
+            for name in ('L2CODE', 'L2DATA')
+        }
+
+        texts = schemata.list_texts(given)
+
+        self.assertGreater(len(texts), 1)
+        self.assertLessEqual(max(map(len, texts)), 4096)
+        self.assertEqual(given, schemata.merge(map(schemata.parse, texts)))
+
+    def test_a_page_is_one_write(self) -> None:
+        given = {'L2': dict.fromkeys(range(400), 0xFFFF)}
+
+        self.assertEqual(
+            [schemata.format_lines(given)], schemata.list_texts(given)
+        )
+
     def test_a_control_without_values_is_not_written(self) -> None:
         self.assertEqual('', schemata.format_lines({'L3': {}}))
 
