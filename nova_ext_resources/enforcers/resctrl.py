@@ -153,6 +153,7 @@ class ResctrlEnforcer(base.Enforcer):
         if others and groups.SHARED in tree.groups:
             self._fill_shared(frozenset(), others)
         elif not others:
+            sharing.check_left(tree, entry, self._members)
             # Even if it is gone: the ways may not have been given back.
             self._partition.remove_shared()
 

@@ -24,6 +24,8 @@ of nova-compute would put into force what is not; so does going on, or back.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 
+from oslo_utils import uuidutils
+
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
 from nova_ext_resources.handover import errors
@@ -250,7 +252,9 @@ class HandOver:
 
     def _report_strangers(self, known: Iterable[assignment.Entry]) -> None:
         uuids = {one.consumer_uuid for one in known}
-        for one in sorted((self._look(self._source) or frozenset()) - uuids):
+        applied = self._look(self._source) or frozenset()
+        # What is of several servers has a name of its own.
+        for one in sorted(filter(uuidutils.is_uuid_like, applied - uuids)):
             self._say(
                 f'left alone {one}: it is in force at {self._source.name}, '
                 'and the ledger does not know it'

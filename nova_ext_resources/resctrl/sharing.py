@@ -22,8 +22,10 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources import rdt
 from nova_ext_resources.resctrl import choosing
+from nova_ext_resources.resctrl import errors
 from nova_ext_resources.resctrl import groups
 from nova_ext_resources.resctrl import layout
+from nova_ext_resources.resctrl import members
 from nova_ext_resources.resctrl import schemata
 
 
@@ -63,15 +65,45 @@ def find_cpus(
 def list_applied(
     tree: groups.Tree, entries: Mapping[str, assignment.Entry]
 ) -> frozenset[str]:
-    """Give the servers that may be in the group; more is seen by looking."""
+    """Give the servers that may be in the group; more is seen by looking.
+
+    The name of the group where the ledger knows nobody who could be in it:
+    it is left over.
+    """
     if groups.SHARED not in tree.groups:
         return frozenset()
+    if not any(map(choosing.is_shared, entries.values())):
+        return frozenset({groups.SHARED})
     return frozenset(
         uuid
         for uuid, entry in entries.items()
         if choosing.is_shared(entry)
         and entry.state is assignment.State.APPLIED
     )
+
+
+def check_left(
+    tree: groups.Tree,
+    entry: assignment.Entry,
+    inside: Mapping[str, members.Membership],
+) -> None:
+    """Make sure that a group that is left over serves nobody.
+
+    :param entry: to be released; matters when it stands for the group
+    :param inside: who was in which group
+    :raises ResctrlRefused: servers of a lost ledger may be in it
+    """
+    group = tree.groups.get(groups.SHARED)
+    if entry.consumer_uuid != groups.SHARED or group is None:
+        return
+    seen = inside.get(groups.SHARED, members.Membership())
+    if group.cpus or seen.inside:
+        raise errors.ResctrlRefused(
+            action=f'remove {groups.SHARED}',
+            reason='it has CPUs or threads, and the ledger knows no server '
+            'that is in it; remove it by hand (rmdir) when no server of this '
+            'host was sold a place in the shared pool',
+        )
 
 
 def find_fault(scene: choosing.Scene, entry: assignment.Entry) -> str:

@@ -13,7 +13,9 @@
 """A host whose servers share pools of ways, or of bandwidth."""
 
 import dataclasses
+import glob
 import itertools
+import os
 import random
 
 from oslo_utils.fixture import uuidsentinel
@@ -820,6 +822,37 @@ class SharedTest(PoolsTestCase):
 
         self.assertEqual([2], self.get_cpus())
         self.assertEqual((), self.host.problems)
+
+    def lose_ledger(self) -> None:
+        self.host.close()
+        for path in glob.glob(f'{self.ledger_path}*'):
+            os.unlink(path)
+        self.host = self.make_resctrl_host(**self.OPTIONS)
+
+    def test_an_empty_group_that_nobody_knows_is_removed(self) -> None:
+        before = self.kernel.list_groups()
+        self.join(A)
+        self.kernel.write(f'{self.POOL}/cpus_list', '\n')
+        self.lose_ledger()
+
+        self.host.reconcile([])
+
+        self.assertEqual(before, self.kernel.list_groups())
+        self.heal()
+
+    def test_a_group_that_unknown_servers_may_be_in_is_an_alarm(self) -> None:
+        self.join(A)
+        self.lose_ledger()
+
+        self.host.reconcile([A])
+
+        self.assertEqual([1], self.get_cpus())
+        self.assertEqual(
+            {self.POOL}, {one.subject for one in self.host.problems}
+        )
+        self.assertIn('rmdir', str(self.host.problems[0]))
+        self.kernel.remove_group(self.POOL)
+        self.heal()
 
     def test_all_who_go_at_once_leave_nothing_behind(self) -> None:
         before = self.kernel.list_groups()
