@@ -15,6 +15,7 @@
 import os
 import signal
 import threading
+import time
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -29,6 +30,9 @@ from tests.unit import with_resctrl
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+
+#: Seconds for a thread to end.
+PATIENCE = 10.0
 
 _CHANGES = ('write', 'mkdir', 'rmdir')
 
@@ -60,6 +64,12 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         return self.host.problems
 
     def assert_inside(self, guest: guests.Guest, uuid: str = SERVER) -> None:
+        # A thread that was told to end is there for a moment yet.
+        deadline = time.monotonic() + PATIENCE
+        while guest.list_threads() != self.list_inside(uuid):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
         self.assertEqual(guest.list_threads(), self.list_inside(uuid))
         self.assert_agreement(self.host)
 
