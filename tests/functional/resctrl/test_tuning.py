@@ -149,7 +149,8 @@ class TuningTest(base.TestCase):
         self.wait_for(lambda: self.count_ways(HUNGRY) > before)
 
         self.assertGreaterEqual(self.count_ways(IDLE), 1)
-        self.assertTrue(self.read_trail())
+        # It is written once the change is in force.
+        self.wait_for(self.read_trail)
         self.wait_for(lambda: made.read_metrics().tuning_changes)
         self.assertEqual((), made.host.problems)
 
