@@ -320,7 +320,8 @@ class FaultsTest(ServerTestCase):
 
         second.stop()
 
-        self.assertLess(time.monotonic(), started_at + 3.0)
+        # Long before the pause is over.
+        self.assertLess(time.monotonic(), started_at + 60.0)
         assert second._thread
         self.assertFalse(second._thread.is_alive())
 

@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""How long it takes to have every thread of a server in its group.
+
+A process with 128 threads stands for a large QEMU. The model of the kernel has
+costs of its own: in process its Python, on a mount those of FUSE, too.
+"""
+
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+
+from oslo_config import cfg
+
+from bench.harness import rows as rows_mod
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.enforcers import resctrl as enforcer_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.plugins import loader
+from nova_ext_resources import rdt
+from nova_ext_resources.testing import resctrl
+from nova_ext_resources.testing.resctrl import fuse
+
+THREADS = 128
+ROUNDS = 20
+
+#: Seconds.
+LIMIT = 0.05
+
+_SERVER = str(uuid.UUID(int=128))
+
+_GUEST = """
+import threading, time
+for _ in range({threads} - 1):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+print('up', flush=True)
+time.sleep(600)
+"""
+
+
+def run() -> list[rows_mod.Row]:
+    """Measure on each kind of model that this machine can have."""
+    guest = subprocess.Popen(
+        [
+            *(sys.executable, '-c', _GUEST.format(threads=THREADS)),
+            *('-uuid', _SERVER),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert guest.stdout
+    try:
+        guest.stdout.readline()
+        return [
+            _measure(shape, is_mounted)
+            for is_mounted in _list_kinds()
+            for shape in ('skylake2', 'epyc16')
+        ]
+    finally:
+        guest.kill()
+        guest.wait()
+        guest.stdout.close()
+
+
+def _list_kinds() -> list[bool]:
+    try:
+        fuse.load()
+    except fuse.Unavailable as err:
+        print(f'No mounted model: {err}', file=sys.stderr)
+        return [False]
+    return [False, True]
+
+
+def _measure(shape: str, is_mounted: bool) -> rows_mod.Row:
+    with resctrl.ResctrlFixture(
+        shape, fuse=is_mounted, tasks='proc'
+    ) as machine:
+        enforcer = _make_enforcer(machine)
+        spent = []
+        for _ in range(ROUNDS):
+            begun = time.perf_counter()
+            enforcer.apply(_ENTRY)
+            spent.append(time.perf_counter() - begun)
+            enforcer.release(_ENTRY)
+    where = 'on a mount' if is_mounted else 'in process'
+    return rows_mod.make_limit_row(
+        f'{THREADS} threads, {shape}, {where}, median : its limit',
+        statistics.median(spent) * 1000,
+        LIMIT * 1000,
+        'ms',
+    )
+
+
+def _make_enforcer(
+    machine: resctrl.ResctrlFixture,
+) -> enforcer_mod.ResctrlEnforcer:
+    options = cfg.ConfigOpts()
+    options([], default_config_files=[], default_config_dirs=[])
+    group = loader.register_opts(options, 'resctrl', conf.OPTS)
+    options.set_override('cpu_path', machine.cpu_path, conf.GROUP.name)
+    return enforcer_mod.ResctrlEnforcer(
+        group, 'bench', files=machine.file_system
+    )
+
+
+_ENTRY = assignment.Entry(
+    consumer_uuid=_SERVER,
+    assignments=(
+        assignment.Assignment(
+            rp_uuid=str(uuid.UUID(int=1)),
+            rp_key=rdt.make_l3_key(0),
+            resource_class=rdt.WAYS,
+            amount=4,
+            units={'mask': 'f'},
+        ),
+    ),
+)
