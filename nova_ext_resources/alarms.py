@@ -69,113 +69,113 @@ NOT_MONITORED = 'not_monitored'
 TUNING_FAILED = 'tuning_failed'
 
 
+#: Name, what it is about, and what it means.
+_CRITICAL = (
+    (
+        NOT_IN_FORCE,
+        'server',
+        'A server runs without something that was sold to it.',
+    ),
+    (
+        ENFORCER_FAILED,
+        'enforcer',
+        'An enforcer cannot tell what is in force.',
+    ),
+    (
+        RESCTRL_MISSING,
+        'enforcer',
+        'The resctrl file system is not mounted, or not as needed.',
+    ),
+    (
+        HEALING_FAILED,
+        '',
+        'The comparison of what was sold with what is in force broke off.',
+    ),
+    (
+        STALLED,
+        '',
+        'Nobody has looked at the host for a long time.',
+    ),
+)
+
+_WARNING = (
+    (
+        RELEASE_PENDING,
+        'server',
+        'What a server gave back could not be taken out of force yet.',
+    ),
+    (
+        LEFTOVER_IN_FORCE,
+        'server',
+        'Something of a server that is gone could not be removed yet.',
+    ),
+    (
+        STRANGER_IN_FORCE,
+        'server',
+        'Something is in force that the ledger does not know.',
+    ),
+    (
+        UNBOOKABLE_UNITS,
+        'server',
+        'A server holds units that are not counted.',
+    ),
+    (
+        DISCOVERY_FAILED,
+        'inventory provider',
+        'An inventory provider cannot read the host.',
+    ),
+    (
+        RESOURCES_LEFT_OUT,
+        'resource',
+        'An inventory provider could not report all that it should.',
+    ),
+    (
+        PUBLISH_FAILED,
+        '',
+        'Placement does not have what this host has.',
+    ),
+    (
+        PROVIDER_IN_USE,
+        'provider',
+        'What should leave placement is held by servers.',
+    ),
+    (
+        LEDGER_FAILED,
+        '',
+        'The record of what servers hold cannot be read or written.',
+    ),
+    (
+        STATS_CUT,
+        '',
+        'The scheduler sees totals only, for the host has too much.',
+    ),
+    (
+        MONITORING_FAILED,
+        '',
+        'Servers are not measured.',
+    ),
+    (
+        NOT_MONITORED,
+        'server',
+        'A server is not measured, or not fully.',
+    ),
+    (
+        TUNING_FAILED,
+        '',
+        'Fine tuning does not work; servers keep what they have.',
+    ),
+)
+
+
 def _list_kinds() -> Iterator[Kind]:
-    for name, subject, summary in (
-        (
-            NOT_IN_FORCE,
-            'server',
-            'A server runs without something that was sold to it.',
-        ),
-        (
-            ENFORCER_FAILED,
-            'enforcer',
-            'An enforcer cannot tell what is in force.',
-        ),
-        (
-            RESCTRL_MISSING,
-            'enforcer',
-            'The resctrl file system is not mounted, or not as needed.',
-        ),
-        (
-            HEALING_FAILED,
-            '',
-            'The comparison of what was sold with what is in force broke off.',
-        ),
-        (
-            STALLED,
-            '',
-            'Nobody has looked at the host for a long time.',
-        ),
+    for severity, rows in (
+        (Severity.CRITICAL, _CRITICAL),
+        (Severity.WARNING, _WARNING),
     ):
-        yield Kind(
-            name=name,
-            severity=Severity.CRITICAL,
-            subject=subject,
-            summary=summary,
-        )
-    for name, subject, summary in (
-        (
-            RELEASE_PENDING,
-            'server',
-            'What a server gave back could not be taken out of force yet.',
-        ),
-        (
-            LEFTOVER_IN_FORCE,
-            'server',
-            'Something of a server that is gone could not be removed yet.',
-        ),
-        (
-            STRANGER_IN_FORCE,
-            'server',
-            'Something is in force that the ledger does not know.',
-        ),
-        (
-            UNBOOKABLE_UNITS,
-            'server',
-            'A server holds units that are not counted.',
-        ),
-        (
-            DISCOVERY_FAILED,
-            'inventory provider',
-            'An inventory provider cannot read the host.',
-        ),
-        (
-            RESOURCES_LEFT_OUT,
-            'resource',
-            'An inventory provider could not report all that it should.',
-        ),
-        (
-            PUBLISH_FAILED,
-            '',
-            'Placement does not have what this host has.',
-        ),
-        (
-            PROVIDER_IN_USE,
-            'provider',
-            'What should leave placement is held by servers.',
-        ),
-        (
-            LEDGER_FAILED,
-            '',
-            'The record of what servers hold cannot be read or written.',
-        ),
-        (
-            STATS_CUT,
-            '',
-            'The scheduler sees totals only, for the host has too much.',
-        ),
-        (
-            MONITORING_FAILED,
-            '',
-            'Servers are not measured.',
-        ),
-        (
-            NOT_MONITORED,
-            'server',
-            'A server is not measured, or not fully.',
-        ),
-        (
-            TUNING_FAILED,
-            '',
-            'Fine tuning does not work; servers keep what they have.',
-        ),
-    ):
-        yield Kind(
-            name=name,
-            severity=Severity.WARNING,
-            subject=subject,
-            summary=summary,
-        )
+        for name, subject, summary in rows:
+            yield Kind(
+                name=name, severity=severity, subject=subject, summary=summary
+            )
 
 
 #: Name -> kind, of every alarm that there is.

@@ -119,7 +119,7 @@ class Books:
                 self._found.providers,
                 self._view,
                 node=self._node,
-                held=_list_held(self._entries.values()),
+                held=hostview.list_held(self._entries.values()),
             )
 
     def list_unbookable(self) -> list[alarms.Problem]:
@@ -216,7 +216,7 @@ class Books:
             found.providers,
             node=self._node,
             trackers=self._trackers,
-            settled=_list_held(settled),
+            settled=hostview.list_held(settled),
             resource_classes=self._classes | found.resource_classes,
         )
         self._found = found
@@ -245,9 +245,3 @@ class Books:
                 self._entries[put.consumer_uuid] = put
             self._entries = {uuid: self._entries[uuid] for uuid in booked}
             self._note_booked(booked)
-
-
-def _list_held(
-    entries: Iterable[assignment.Entry],
-) -> tuple[assignment.Assignment, ...]:
-    return tuple(one for entry in entries for one in entry.assignments)

@@ -129,18 +129,18 @@ def rebook(
     if put is not None:
         first = put.consumer_uuid
         changed += [after.pop(first)] if first in after else []
-    held = _list_bookable(view, _list_all(changed), trackers)
+    held = _list_bookable(view, list_held(changed), trackers)
     places = _by_place((*held, *(put.assignments if put else ())))
     quick = claims.give(view, held, trackers)
     if put is not None:
         after[first] = put
         quick = _hold_all(quick, put.assignments, trackers)
     booked = _by_place(
-        _list_bookable(view, _list_all(after.values()), trackers)
+        _list_bookable(view, list_held(after.values()), trackers)
     )
     if all(_is_exact(quick, place, booked) for place in places):
         return quick, after
-    everything = _list_bookable(view, _list_all(entries.values()), trackers)
+    everything = _list_bookable(view, list_held(entries.values()), trackers)
     view = claims.give(
         view,
         (
@@ -203,9 +203,10 @@ def _tell_unbookable(
     )
 
 
-def _list_all(
+def list_held(
     entries: Iterable[assignment.Entry],
 ) -> list[assignment.Assignment]:
+    """Give what all of these servers hold."""
     return [one for entry in entries for one in entry.assignments]
 
 

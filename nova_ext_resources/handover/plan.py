@@ -95,13 +95,13 @@ def make_plan(
         target.found,
         node=_NODE,
         trackers=trackers,
-        settled=_list_held((*there, *before)),
+        settled=hostview.list_held((*there, *before)),
         resource_classes=frozenset(),
     )
     view = _book(view, there, trackers)
     # Taken and given back: what they hold is among what can be sold.
     view = claims.give(
-        _book(view, before, trackers), _list_held(before), trackers
+        _book(view, before, trackers), hostview.list_held(before), trackers
     )
     rules = _Rules(target=target, trackers=trackers, tests=tests)
     pairs = list(zip(_order(entries), waiting, strict=True))
@@ -222,12 +222,6 @@ def _move(
     )
 
 
-def _list_held(
-    entries: Iterable[assignment.Entry],
-) -> list[assignment.Assignment]:
-    return [one for entry in entries for one in entry.assignments]
-
-
 def _book(
     view: view_obj.HostView,
     entries: Iterable[assignment.Entry],
@@ -250,7 +244,7 @@ def _list_overbooked(
         for name, inventory in one.inventories.items()
     }
     held: dict[tuple[str, str], int] = {}
-    for one in _list_held(entries):
+    for one in hostview.list_held(entries):
         place = one.rp_key, one.resource_class
         held[place] = held.get(place, 0) + one.amount
     return [
