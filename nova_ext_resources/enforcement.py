@@ -21,11 +21,11 @@ from oslo_log import log as logging
 from nova_ext_resources import alarms
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import share
 from nova_ext_resources.plugins import base
 from nova_ext_resources.plugins import loader
+from nova_ext_resources import serving
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +73,8 @@ class Enforcement:
             mean nothing
         """
         if not any(
-            _serves(one, resource_class) for one in self._enforcers.values()
+            serving.serves(one, resource_class)
+            for one in self._enforcers.values()
         ):
             raise exception.InvalidConfiguration(
                 option='[ext_resources] enforcers',
@@ -98,7 +99,7 @@ class Enforcement:
                 current = dataclasses.replace(entry, assignments=real)
                 with self._translated(name, entry.consumer_uuid):
                     real = self._enforcers[name].apply(current)
-                    _check_answer(real, current)
+                    serving.check_answer(real, current)
             except exception.ExtResourcesError:
                 # A server that has it already may be running on it.
                 if entry.state is assignment.State.CLAIMED:
@@ -175,7 +176,7 @@ class Enforcement:
         """
         for one in entry.assignments:
             if one.units and not any(
-                _serves(enforcer, one.resource_class)
+                serving.serves(enforcer, one.resource_class)
                 for enforcer in self._enforcers.values()
             ):
                 raise exception.EnforcementFailed(
@@ -292,7 +293,9 @@ class Enforcement:
                 restore += [uuid] if is_start else []
             elif self._is_lost(entry, applied):
                 restore.append(uuid)
-        restore.sort(key=lambda uuid: _order(entries[uuid]), reverse=True)
+        restore.sort(
+            key=lambda uuid: serving.order(entries[uuid]), reverse=True
+        )
         return sorted(release) + restore
 
     def _is_lost(
@@ -337,7 +340,7 @@ class Enforcement:
         return [
             name
             for name, one in self._enforcers.items()
-            if _serves_any(one, entry)
+            if serving.serves_any(one, entry)
         ]
 
     @contextlib.contextmanager
@@ -374,65 +377,5 @@ class Enforcement:
                 )
 
 
-def list_strangers(
-    applied: Mapping[str, frozenset[str]], known: Iterable[str]
-) -> list[alarms.Problem]:
-    """Report what is in force in our name and not in the ledger.
-
-    It is left alone: a server may be running on it whose ledger was lost.
-    """
-    servers = frozenset(known)
-    return [
-        alarms.Problem(
-            alarm=alarms.STRANGER_IN_FORCE,
-            subject=uuid,
-            text=f'enforcer {name} has server {uuid} in force, which the '
-            'ledger does not know; what it holds counts as foreign use. '
-            'Remove it by hand if no such server runs here',
-        )
-        for name, uuids in sorted(applied.items())
-        for uuid in sorted(uuids - servers)
-    ]
-
-
-def _check_answer(
-    real: Sequence[assignment.Assignment], entry: assignment.Entry
-) -> None:
-    """Make sure that what goes into the ledger are assignments.
-
-    :raises (AttributeError, TypeError): an enforcer gave something else
-    :raises ValueError: it gave more or fewer than it got, or of others
-    """
-    given = [(one.rp_uuid, one.resource_class) for one in real]
-    held = [(one.rp_uuid, one.resource_class) for one in entry.assignments]
-    if given != held:
-        raise ValueError(f'it has put {given} into force instead of {held}')
-
-
 def _identify(one: share.Share) -> tuple[str, str, str]:
     return one.consumer_uuid, one.rp_key, one.resource_class
-
-
-def _serves(enforcer: base.Enforcer, resource_class: str) -> bool:
-    classes = enforcer.RESOURCE_CLASSES
-    return classes is None or resource_class in classes
-
-
-def _serves_any(enforcer: base.Enforcer, entry: assignment.Entry) -> bool:
-    return any(
-        _serves(enforcer, one.resource_class) for one in entry.assignments
-    )
-
-
-def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:
-    return tuple(
-        (one.rp_key, _find_height(one))
-        for one in sorted(entry.assignments, key=lambda one: one.rp_key)
-    )
-
-
-def _find_height(one: assignment.Assignment) -> int:
-    try:
-        return bitmask.parse_mask(one.units['mask'])
-    except (KeyError, TypeError, ValueError):
-        return 0

@@ -16,13 +16,12 @@ Nothing here decides what a server may hold; it finishes what was begun and
 restores what the ledger says.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from oslo_log import log as logging
 
 from nova_ext_resources import alarms
-from nova_ext_resources import enforcement
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 
@@ -102,7 +101,7 @@ def heal(
         else:
             mended.append(uuid)
     problems += _list_unmended(host, mended)
-    problems += enforcement.list_strangers(applied, known)
+    problems += list_strangers(applied, known)
     problems += host.list_unbookable()
     return problems
 
@@ -133,3 +132,24 @@ def _make_problem(
         subject=consumer_uuid,
         text=str(err),
     )
+
+
+def list_strangers(
+    applied: Mapping[str, frozenset[str]], known: Iterable[str]
+) -> list[alarms.Problem]:
+    """Report what is in force in our name and not in the ledger.
+
+    It is left alone: a server may be running on it whose ledger was lost.
+    """
+    servers = frozenset(known)
+    return [
+        alarms.Problem(
+            alarm=alarms.STRANGER_IN_FORCE,
+            subject=uuid,
+            text=f'enforcer {name} has server {uuid} in force, which the '
+            'ledger does not know; what it holds counts as foreign use. '
+            'Remove it by hand if no such server runs here',
+        )
+        for name, uuids in sorted(applied.items())
+        for uuid in sorted(uuids - servers)
+    ]

@@ -21,6 +21,7 @@ from oslo_config import cfg
 from nova_ext_resources import alarms
 from nova_ext_resources import enforcement
 from nova_ext_resources import exception
+from nova_ext_resources import healing
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import share
 from nova_ext_resources.plugins import base as plugins_base
@@ -362,7 +363,7 @@ class HealingTest(EnforcementTestCase):
         )
 
     def test_strangers_are_named_with_what_to_do(self) -> None:
-        problems = enforcement.list_strangers(
+        problems = healing.list_strangers(
             {'ways': frozenset({'b', 'a', 'known'})}, ['known']
         )
 

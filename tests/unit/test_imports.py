@@ -35,6 +35,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             'placement',
             'reservation',
             'server_locks',
+            'serving',
             'service',
             'measuring',
             'server_list',
