@@ -106,13 +106,7 @@ class RmdHostTest(backend.BackendSuite, with_host.RmdHostTestCase):
     def check_failure_at(
         self, number: int, kind: faults.Kind, when: faults.When
     ) -> None:
-        if number > 1:
-            self.simulator.faults.add(
-                faults.Fault(kind='slow', seconds=0, count=number - 1)
-            )
-        self.simulator.faults.add(
-            faults.Fault(kind=kind, when=when, count=1, body='?')
-        )
+        self.fail_request(number, kind, when)
         with self.subTest(number=number, kind=kind, when=when):
             try:
                 self.start(self.host, SERVER)

@@ -250,13 +250,7 @@ class RmdPoolsTest(RmdPoolsTestCase):
     def check_failure_at(
         self, number: int, kind: faults.Kind, when: faults.When
     ) -> None:
-        if number > 1:
-            self.simulator.faults.add(
-                faults.Fault(kind='slow', seconds=0, count=number - 1)
-            )
-        self.simulator.faults.add(
-            faults.Fault(kind=kind, when=when, count=1, body='?')
-        )
+        self.fail_request(number, kind, when)
         with self.subTest(number=number, kind=kind, when=when):
             try:
                 self.run_server(ALSO_SHARED)

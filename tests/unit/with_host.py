@@ -29,6 +29,7 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.plugins import base as plugins_base
 from nova_ext_resources.plugins import loader
 from nova_ext_resources.testing import rmd_simulator
+from nova_ext_resources.testing.rmd_simulator import faults
 from tests import base
 from tests.unit import builders
 
@@ -240,6 +241,18 @@ class RmdHostTestCase(BackendTestCase):
             rmd_simulator.RmdSimulatorFixture(**self.SETTINGS)
         )
         self.simulator = self.fixture.simulator
+
+    def fail_request(
+        self, number: int, kind: faults.Kind, when: faults.When
+    ) -> None:
+        """Let RMD serve so many requests less one, and fail the next."""
+        if number > 1:
+            self.simulator.faults.add(
+                faults.Fault(kind='slow', seconds=0, count=number - 1)
+            )
+        self.simulator.faults.add(
+            faults.Fault(kind=kind, when=when, count=1, body='?')
+        )
 
     def load_rmd(self, namespace: str, **options: Any) -> dict[str, Any]:
         given = {'url': self.fixture.url, 'timeout': 5.0, 'retries': 0}

@@ -21,8 +21,6 @@ from nova_ext_resources import exception
 from nova_ext_resources.inventory import rmd as inventory_mod
 from nova_ext_resources.objects import provider
 from nova_ext_resources import rdt
-from nova_ext_resources.testing import rmd_simulator
-from nova_ext_resources.testing.rmd_simulator import server
 from nova_ext_resources.testing.rmd_simulator import simulator
 from tests.unit.enforcers import test_rmd
 from tests.unit.rmd import test_tls
@@ -34,18 +32,7 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
     def start_rmd(
         self, client_auth: str, users: dict[str, str] | None = None
     ) -> simulator.Simulator:
-        fixture = self.useFixture(
-            rmd_simulator.RmdSimulatorFixture(
-                tls=server.Tls(
-                    cert_file=self.cert_file,
-                    key_file=self.key_file,
-                    client_ca=self.authority.path,
-                    client_auth=client_auth,  # type: ignore[arg-type]
-                ),
-                users=users,
-                plugins=('pstate',),
-            )
-        )
+        fixture = self.start_simulator(client_auth, users, plugins=('pstate',))
         made: simulator.Simulator = fixture.simulator
         self.set(url=made.url, ca_file=self.authority.path, retries=0)
         return made

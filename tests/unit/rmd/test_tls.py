@@ -16,6 +16,7 @@ import datetime
 import ipaddress
 import logging
 import pathlib
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives import hashes
@@ -114,10 +115,13 @@ class SecuredTestCase(base.TestCase):
         self.stranger = Authority(folder, 'stranger')
         self.cert_file, self.key_file = self.authority.issue('rmd')
 
-    def start(
-        self, client_auth: str, users: dict[str, str] | None = None
-    ) -> str:
-        fixture = self.useFixture(
+    def start_simulator(
+        self,
+        client_auth: str,
+        users: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> rmd_simulator.RmdSimulatorFixture:
+        return self.useFixture(
             rmd_simulator.RmdSimulatorFixture(
                 tls=server.Tls(
                     cert_file=self.cert_file,
@@ -126,9 +130,14 @@ class SecuredTestCase(base.TestCase):
                     client_auth=client_auth,  # type: ignore[arg-type]
                 ),
                 users=users,
+                **settings,
             )
         )
-        url: str = fixture.url
+
+    def start(
+        self, client_auth: str, users: dict[str, str] | None = None
+    ) -> str:
+        url: str = self.start_simulator(client_auth, users).url
         return url
 
     def make_client(self, url: str, **options: str) -> client_mod.RmdClient:
