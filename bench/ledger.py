@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The ledger: a server's coming and going, and a restart of a full host.
 
@@ -33,15 +23,15 @@ from oslo_config import cfg
 
 from bench.harness import rows as rows_mod
 from bench.harness import timing
-from nova_ext_resources import host as host_mod
-from nova_ext_resources import ledger as ledger_mod
+from nova_ext_resources.drivers import base
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import resource
-from nova_ext_resources.plugins import base
-from nova_ext_resources.plugins import loader
+from nova_ext_resources import plugins
 
 WAYS = 'CUSTOM_LLC_WAYS'
 SEATS = 'CUSTOM_LICENCE_SEAT'
@@ -84,19 +74,19 @@ class Host:
     def __init__(self) -> None:
         conf = cfg.ConfigOpts()
         conf([], project='nova', default_config_files=[])
-        self._trackers = loader.load_trackers()
-        self._tests = loader.load_claim_tests(
+        self._trackers = plugins.load_trackers()
+        self._tests = plugins.load_claim_tests(
             ['granularity', 'capacity', 'cache_affinity'], self._trackers
         )
-        self._enforcers = loader.load_with_options(
-            loader.ENFORCERS, ['noop'], conf, 'bench'
+        self._enforcers = plugins.load_with_options(
+            plugins.ENFORCERS, ['noop'], conf, 'bench'
         )
         self._providers: dict[str, base.InventoryProvider] = {
-            **loader.load_with_options(
-                loader.INVENTORY_PROVIDERS, ['fake'], conf, 'bench'
+            **plugins.load_with_options(
+                plugins.INVENTORY_PROVIDERS, ['fake'], conf, 'bench'
             ),
             'licences': Licences(
-                loader.register_opts(conf, 'licences', ()), 'bench'
+                plugins.register_opts(conf, 'licences', ()), 'bench'
             ),
         }
 
@@ -198,7 +188,8 @@ def _write_plainly(db: sqlite3.Connection, consumer: str) -> None:
     db.execute('BEGIN IMMEDIATE')
     db.execute('DELETE FROM entry WHERE consumer_uuid = ?', (consumer,))
     db.execute(
-        'INSERT INTO entry VALUES (?, ?, ?, ?)',
+        'INSERT INTO entry (consumer_uuid, state, cpus, enforcers) '
+        'VALUES (?, ?, ?, ?)',
         (consumer, 'claimed', '1-2', '{}'),
     )
     db.executemany('INSERT INTO assignment VALUES (?, ?, ?, ?, ?, ?, ?)', held)
@@ -255,7 +246,8 @@ def _fill(path: str, consumers: list[str]) -> None:
     with _plain(path) as db:
         db.execute('BEGIN')
         db.executemany(
-            "INSERT OR REPLACE INTO entry VALUES (?, 'applied', NULL, '{}')",
+            'INSERT OR REPLACE INTO entry (consumer_uuid, state, enforcers) '
+            "VALUES (?, 'applied', '{}')",
             [(one,) for one in consumers],
         )
         db.executemany(

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Monitoring: one sweep over a full host, and what the agent takes.
 
@@ -31,10 +21,10 @@ import uuid
 
 from bench.harness import rows as rows_mod
 from bench.harness import timing
+from nova_ext_resources.drivers.resctrl.kernel import counters
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
-from nova_ext_resources.resctrl import files as files_mod
-from nova_ext_resources.resctrl import monitoring
 from nova_ext_resources.testing import resctrl
 
 SERVERS = 200
@@ -57,9 +47,9 @@ UUIDS = [str(uuid.UUID(int=number + 1)) for number in range(SERVERS)]
 
 #: Imported by everything that an agent of a host runs.
 AGENT = (
-    'nova_ext_resources.service',
-    'nova_ext_resources.inventory.resctrl',
-    'nova_ext_resources.enforcers.resctrl',
+    'nova_ext_resources.host.service',
+    'nova_ext_resources.drivers.resctrl.inventory',
+    'nova_ext_resources.drivers.resctrl.enforcer',
     'nova_ext_resources.monitoring.loading',
 )
 
@@ -177,14 +167,14 @@ def list_groups() -> list[str]:
 def list_counters(root: str) -> Iterator[str]:
     for group in list_groups():
         for domain in range(DOMAINS):
-            for event in monitoring.EVENTS:
+            for event in counters.EVENTS:
                 yield f'{root}/{group}/mon_data/mon_L3_{domain:02}/{event}'
 
 
 def write_tree(root: str) -> None:
     """Write what a sweep reads, with numbers as long as real ones."""
     texts = {
-        'info/L3_MON/mon_features': '\n'.join(monitoring.EVENTS),
+        'info/L3_MON/mon_features': '\n'.join(counters.EVENTS),
         'info/L3_MON/num_rmids': '256\n',
         'info/L3_MON/max_threshold_occupancy': '65536\n',
         'info/L3/num_closids': '16\n',
@@ -203,8 +193,8 @@ def write_tree(root: str) -> None:
             file.write(text)
 
 
-def list_servers() -> Mapping[str, sample.Server]:
-    return {one: sample.Server(holds=True) for one in UUIDS}
+def list_servers() -> Mapping[str, sample.MonitoredServer]:
+    return {one: sample.MonitoredServer(holds=True) for one in UUIDS}
 
 
 def list_threads(uuids: Collection[str]) -> Mapping[str, Collection[int]]:

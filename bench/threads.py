@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """How long it takes to have every thread of a server in its group.
 
@@ -26,10 +16,10 @@ from oslo_config import cfg
 
 from bench.harness import rows as rows_mod
 from nova_ext_resources.conf import resctrl as conf
-from nova_ext_resources.enforcers import resctrl as enforcer_mod
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl import enforcer as enforcer_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.plugins import loader
-from nova_ext_resources import rdt
+from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import fuse
 
@@ -107,7 +97,7 @@ def _make_enforcer(
 ) -> enforcer_mod.ResctrlEnforcer:
     options = cfg.ConfigOpts()
     options([], default_config_files=[], default_config_dirs=[])
-    group = loader.register_opts(options, 'resctrl', conf.OPTS)
+    group = plugins.register_opts(options, 'resctrl', conf.OPTS)
     options.set_override('cpu_path', machine.cpu_path, conf.GROUP.name)
     return enforcer_mod.ResctrlEnforcer(
         group, 'bench', files=machine.file_system
@@ -119,8 +109,8 @@ _ENTRY = assignment.Entry(
     assignments=(
         assignment.Assignment(
             rp_uuid=str(uuid.UUID(int=1)),
-            rp_key=rdt.make_l3_key(0),
-            resource_class=rdt.WAYS,
+            rp_key=classes.make_l3_key(0),
+            resource_class=classes.WAYS,
             amount=4,
             units={'mask': 'f'},
         ),

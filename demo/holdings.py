@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Who holds what on a host: ledger, placement and what is in force."""
 
@@ -66,7 +56,7 @@ class Holding:
 
 
 def read_ledger(path: pathlib.Path) -> tuple[Assigned, ...]:
-    """Give all rows of a host's ledger, without disturbing its owner."""
+    """Return all rows of a host's ledger, without disturbing its owner."""
     uri = f'{path.as_uri()}?mode=ro'
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as ledger:
         rows = ledger.execute(_QUERY).fetchall()
@@ -83,12 +73,12 @@ def read_ledger(path: pathlib.Path) -> tuple[Assigned, ...]:
 
 
 def list_assigned(scene: scenes.Scene, host: str) -> tuple[Assigned, ...]:
-    """Give what the ledger of a host says."""
+    """Return what the ledger of a host says."""
     return read_ledger(scenes.ledger_path(scene.cloud.folder, host))
 
 
 def compare(scene: scenes.Scene) -> tuple[Holding, ...]:
-    """Give every server of which any of the three knows, on every host."""
+    """Return every server of which any of the three knows, on every host."""
     ours = tree.list_ours(scene.cloud.placement)
     return tuple(
         holding

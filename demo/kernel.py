@@ -1,22 +1,20 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What the kernel of a host shows: groups, masks, CPUs and threads."""
 
 from collections.abc import Iterable
 import os
+import uuid
+
+from oslo_config import cfg
 
 from demo.machines import resctrl
 from demo import scene as scenes
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl import enforcer as enforcer_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources import plugins
 
 _COLUMNS = ('group', 'schemata', 'CPUs', 'threads')
 
@@ -37,8 +35,35 @@ def show(scene: scenes.Scene, host: str) -> None:
     )
 
 
+def show_steps(scene: scenes.Scene, host: str, ways: int) -> None:
+    """Print what one more server would change, and change nothing."""
+    options = cfg.ConfigOpts()
+    options([], default_config_files=[], default_config_dirs=[])
+    group = plugins.register_opts(options, 'resctrl', conf.OPTS)
+    machine = get_machine(scene, host)
+    for section, values in machine.options().items():
+        for name, value in values.items():
+            options.set_override(name, value, section)
+    one = assignment.Assignment(
+        rp_uuid='',
+        rp_key=classes.make_l3_key(0),
+        resource_class=classes.WAYS,
+        amount=ways,
+        units={'mask': f'{(1 << ways) - 1:x}'},
+    )
+    server_id = str(uuid.uuid4())
+    steps = enforcer_mod.ResctrlEnforcer(group, host).plan(
+        assignment.Entry(consumer_uuid=server_id, assignments=(one,))
+    )
+    scene.stage.table(
+        f'What one more floating server would change on {host}',
+        ('step',),
+        [[str(one).replace(server_id, '<it>')] for one in steps],
+    )
+
+
 def get_machine(scene: scenes.Scene, host: str) -> resctrl.Machine:
-    """Give the machine of a host of this backend."""
+    """Return the machine of a host of this backend."""
     machine = scene.machines[host]
     assert isinstance(machine, resctrl.Machine), 'an act of resctrl'
     return machine
@@ -77,7 +102,7 @@ def _list_threads(threads: Iterable[int]) -> str:
 
 
 def _find_name(thread: int) -> str:
-    """Give what a thread calls itself; '' once it is gone."""
+    """Return what a thread calls itself; '' once it is gone."""
     try:
         with open(f'/proc/{thread}/comm', encoding='utf-8') as file:
             return file.read().strip()
@@ -86,5 +111,5 @@ def _find_name(thread: int) -> str:
 
 
 def list_threads(pid: int) -> set[int]:
-    """Give all threads of a process of this machine."""
+    """Return all threads of a process of this machine."""
     return {int(name) for name in os.listdir(f'/proc/{pid}/task')}

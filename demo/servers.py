@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Boot, delete and look at servers through Nova's public API."""
 
@@ -91,7 +81,7 @@ def delete(sdk: connection.Connection, server_id: str) -> None:
 
 
 def fault(server: sdk_server.Server) -> str:
-    """Give Nova's message about a server in ERROR."""
+    """Return Nova's message about a server in ERROR."""
     found = server.fault or {}
     return str(found.get('message', 'Nova gives no reason'))
 
@@ -99,7 +89,7 @@ def fault(server: sdk_server.Server) -> str:
 def list_attempts(
     sdk: connection.Connection, server_id: str
 ) -> tuple[Attempt, ...]:
-    """Give the hosts that were asked to build a server, in their order."""
+    """Return the hosts that were asked to build a server, in their order."""
     path = f'/servers/{server_id}/os-instance-actions'
     actions = _get(sdk, path)['instanceActions']
     request_id = next(
@@ -120,7 +110,7 @@ def list_attempts(
 def list_pinned_cpus(
     sdk: connection.Connection, server_id: str
 ) -> tuple[int, ...]:
-    """Give the host CPUs that a server is pinned to."""
+    """Return the host CPUs that a server is pinned to."""
     nodes = _get(sdk, f'/servers/{server_id}/topology')['nodes']
     pinned = [cpu for node in nodes for cpu in node['cpu_pinning'].values()]
     return tuple(sorted(pinned))

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What placement knows of the hosts, read through its public API."""
 
@@ -60,12 +50,12 @@ class Provider:
 
 
 def list_providers(placement: adapter.Adapter) -> tuple[Provider, ...]:
-    """Give all providers, parents before their children."""
+    """Return all providers, parents before their children."""
     return _read(placement, '')
 
 
 def list_ours(placement: adapter.Adapter) -> tuple[Provider, ...]:
-    """Give the providers that this package published."""
+    """Return the providers that this package published."""
     return _read(placement, f'?required={OWNER_TRAIT}')
 
 
@@ -77,7 +67,7 @@ def list_names(placement: adapter.Adapter) -> dict[str, str]:
 
 
 def list_traits(placement: adapter.Adapter, rp_uuid: str) -> tuple[str, ...]:
-    """Give the traits of one provider."""
+    """Return the traits of one provider."""
     found = get(placement, f'/resource_providers/{rp_uuid}/traits')
     return tuple(found['traits'])
 
@@ -93,7 +83,7 @@ def list_allocations(
 def list_consumers(
     placement: adapter.Adapter, rp_uuid: str
 ) -> dict[str, dict[str, int]]:
-    """Give consumer uuid -> resource class -> amount of one provider."""
+    """Return consumer uuid -> resource class -> amount of one provider."""
     path = f'/resource_providers/{rp_uuid}/allocations'
     found = get(placement, path)['allocations']
     return {uuid: one['resources'] for uuid, one in found.items()}

@@ -1,12 +1,20 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Any resource of a compute host as a first-class resource of Nova.
+
+* ``claims``: decides whether and how a server fits; pure, without Nova
+* ``cmd``: the programs that an installation brings
+* ``conf``: every option, a module per group
+* ``drivers``: a folder per kind of resource: what finds it, what enforces it
+* ``exception``: the tree of errors
+* ``host``: runs in nova-compute: claims, ledger, enforcement, audit, repair
+* ``monitoring``: measures running servers; metrics for Prometheus
+* ``objects``: the values that the rooms exchange, all frozen
+* ``opts``: all options of the package and its plugins, for the generator
+* ``placement``: talks to placement and keeps the provider tree there current
+* ``plugins``: loads plugins from entry points, strictly
+* ``scheduler``: adapters for Nova's scheduler and API
+* ``testing``: models of the kernel and of RMD, for tests and demonstrations
+* ``tuning``: moves units between running servers by what is measured
+* ``virt``: adapters for Nova's virt drivers
+"""

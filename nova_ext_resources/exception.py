@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Everything this package raises.
 
@@ -40,7 +30,7 @@
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
-``ExtResourcesError`` (``nova_ext_resources.rmd.errors``).
+``ExtResourcesError`` (``nova_ext_resources.drivers.rmd.api.errors``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +39,7 @@ from typing import Any
 
 
 class Retriable(Exception):
-    """Marks a failure that may pass: the same call may be made again."""
+    """Marks a temporary failure: the same call may succeed later."""
 
 
 class ExtResourcesError(Exception):
@@ -130,12 +120,12 @@ class PluginNotFound(PluginError):
     message = (
         'There is no plugin %(plugin)r in %(namespace)s; installed there: '
         '%(names)s. Correct the option that names it, or install the '
-        'package that brings it.'
+        'package that provides it.'
     )
 
 
 class PluginLoadFailed(PluginError):
-    """A plugin is installed but cannot be imported or made.
+    """A plugin is installed but cannot be imported or constructed.
 
     :ivar namespace: its entry point namespace
     :ivar reason: what it raised
@@ -143,19 +133,19 @@ class PluginLoadFailed(PluginError):
 
     message = (
         'Plugin %(plugin)r of %(namespace)s cannot be loaded: %(reason)s. '
-        'Mend it, or take it out of the option that names it.'
+        'Repair it, or remove it from the option that names it.'
     )
 
 
 class DiscoveryFailed(PluginError):
-    """An inventory provider could not look at the host this time.
+    """An inventory provider could not read the host this time.
 
     :ivar reason: what happened
     """
 
     message = (
         'Inventory provider %(plugin)s could not discover the host: '
-        '%(reason)s. What it found before, if anything, stays in force.'
+        '%(reason)s. Its last inventory, if there is one, stays valid.'
     )
 
 
@@ -166,7 +156,7 @@ class PlacementError(ExtResourcesError):
     :ivar status: HTTP status, None when there was no answer
     :ivar code: placement's error code, such as
         ``placement.concurrent_update``; '' where it gave none
-    :ivar detail: its own words, or what happened; and what to do
+    :ivar detail: placement's own words, or what happened; and what to do
     :ivar request_id: to find the request in placement's log, or ''
     """
 
@@ -231,14 +221,14 @@ class PlacementRefused(PlacementError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Shortfall:
-    """One reason why a host cannot give what a server asks for.
+    """One reason why a host cannot take a server.
 
     :ivar rp_uuid: the resource provider, '' when it is the whole host
     :ivar resource_class: what was asked for
     :ivar requested: how many units
     :ivar available: the most that one server could get there now
     :ivar reason: a sentence; says what would help
-    :ivar is_permanent: no server that leaves this host would help
+    :ivar is_permanent: it would remain if all other servers left the host
     """
 
     rp_uuid: str
@@ -285,19 +275,19 @@ class ClaimError(ExtResourcesError):
 
 
 class CapacityExceeded(ClaimError):
-    """The host is busy: a server that asks for less, or later, may fit."""
+    """The host is busy: a smaller request, or a later one, may fit."""
 
 
 class ConstraintsViolated(ClaimError):
-    """The host could never serve the request as it is asked."""
+    """The host could never serve this request."""
 
 
 class EnforcementFailed(ExtResourcesError):
-    """What was claimed could not be put into force, and was given back.
+    """Claimed resources could not be applied, and were released.
 
     :ivar host: the compute host
     :ivar enforcer: entry point name
-    :ivar consumer_uuid: the server, '' when it is about none of them
+    :ivar consumer_uuid: the server, '' when it concerns no single one
     :ivar reason: what happened, and what to do
     """
 
@@ -322,4 +312,4 @@ class LedgerError(ExtResourcesError):
 
 
 class LedgerInUse(LedgerError):
-    """Another process of this machine has it open."""
+    """Another process of this machine has the ledger open."""

@@ -1,32 +1,23 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Servers that come and go, and ways to choose cache ways for them."""
+"""Servers that come and go, and rules that choose cache ways for them."""
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import functools
 import heapq
+import math
 import random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.trackers import cache_ways
 
 #: (mask of taken ways, amount) -> lowest way of its run, None: no run.
 Choose: TypeAlias = Callable[[int, int], int | None]
 
 #: Amount -> how often it is asked for, compared with the others.
-Mix: TypeAlias = Mapping[int, int]
+Mix: TypeAlias = Mapping[int, float]
 
 TRACKER = cache_ways.CacheWaysTracker()
 
@@ -39,6 +30,56 @@ MIXES: Mapping[str, Mix] = {
     '3 and 5': {3: 1, 5: 1},
 }
 
+#: The three tenths to one half of the ways that a large server asks for.
+LARGE = 0.3, 0.5
+
+#: A length of life at random, 1 on average.
+Draw: TypeAlias = Callable[[random.Random], float]
+
+
+def draw_exponential(rng: random.Random) -> float:
+    return rng.expovariate(1)
+
+
+def draw_bimodal(rng: random.Random) -> float:
+    """Draw short lives, and one in five that is 20 times as long."""
+    return rng.expovariate(1) * rng.choice((1, 1, 1, 1, 20)) / 4.8
+
+
+def draw_pareto(rng: random.Random) -> float:
+    """Draw lives with a heavy tail: their variance is infinite."""
+    return rng.paretovariate(1.5) / 3
+
+
+def draw_constant(rng: random.Random) -> float:
+    return 1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What servers are like, and how they arrive.
+
+    :ivar lives: for some amounts, how many times as long as the others such
+        servers live on average
+    :ivar burst: mean number of servers that arrive at the same time
+    :ivar is_equal: whether the servers of a burst have the same amount
+    """
+
+    mix: Mix
+    draw: Draw = draw_exponential
+    lives: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    burst: float = 1.0
+    is_equal: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Ways times life, on average; a life of 1 where all are alike."""
+        asked = sum(
+            amount * often * self.lives.get(amount, 1)
+            for amount, often in self.mix.items()
+        )
+        return asked / sum(self.mix.values())
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
@@ -47,37 +88,83 @@ class Arrival:
     amount: int
 
 
+def list_kinds(ways: int) -> Mapping[str, Sequence[Kind]]:
+    """Return all kinds; those of one name are measured together."""
+
+    def list_mixed(**how: Any) -> list[Kind]:
+        return [Kind(mix=mix, **how) for mix in MIXES.values()]
+
+    return {
+        **{f'amounts {name}': [Kind(mix=mix)] for name, mix in MIXES.items()},
+        'long-lived large': [
+            _make_unequal(ways, share, large=longer)
+            for share in (0.1, 0.3)
+            for longer in (10, 30)
+        ],
+        'long-lived small': [
+            _make_unequal(ways, 0.3, small=longer) for longer in (10, 30)
+        ],
+        'bimodal lives': list_mixed(draw=draw_bimodal),
+        'Pareto lives': list_mixed(draw=draw_pareto),
+        'equal lives': list_mixed(draw=draw_constant),
+        'bursts': list_mixed(burst=6.0),
+        'bursts of equal servers': list_mixed(burst=5.0, is_equal=True),
+    }
+
+
+def _make_unequal(
+    ways: int, share: float, *, small: float = 1, large: float = 1
+) -> Kind:
+    """Make servers of 1 to 3 ways, and large ones.
+
+    :param share: how many of all servers are large
+    :param small: life of the small ones
+    :param large: life of the large ones
+    """
+    amounts = range(math.ceil(ways * LARGE[0]), int(ways * LARGE[1]) + 1)
+    return Kind(
+        mix={
+            **dict.fromkeys((1, 2, 3), (1 - share) / 3),
+            **dict.fromkeys(amounts, share / len(amounts)),
+        },
+        lives={
+            **dict.fromkeys((1, 2, 3), small),
+            **dict.fromkeys(amounts, large),
+        },
+    )
+
+
 def make_trace(
-    seed: int, ways: int, mix: Mix, load: float, length: int
+    seed: int, ways: int, kind: Kind, load: float, length: int
 ) -> list[Arrival]:
     """Make arrivals at random, of servers that stay for random times.
 
-    :param load: mean of the ways that are asked for at a time, if nobody
-        were refused, as a part of all ways
+    :param load: mean of the ways that are asked for at a time, if every
+        server were accepted, as a part of all ways
     """
     rng = random.Random(seed)
-    stay = load * ways / get_mean(mix)
-    now, trace = 0.0, []
-    for _ in range(length):
-        now += rng.expovariate(1)
-        trace.append(
-            Arrival(
-                starts_at=now,
-                ends_at=now + rng.expovariate(1 / stay),
-                amount=rng.choices([*mix], [*mix.values()])[0],
-            )
-        )
+    amounts, often = [*kind.mix], [*kind.mix.values()]
+    stay = load * ways / kind.mean
+    now, amount = 0.0, 0
+    trace: list[Arrival] = []
+    while len(trace) < length:
+        is_first = not trace or rng.random() * kind.burst < 1
+        if is_first:
+            now += rng.expovariate(1 / kind.burst)
+        if is_first or not kind.is_equal:
+            amount = rng.choices(amounts, often)[0]
+        life = stay * kind.lives.get(amount, 1) * kind.draw(rng)
+        trace.append(Arrival(starts_at=now, ends_at=now + life, amount=amount))
     return trace
 
 
 def get_mean(mix: Mix) -> float:
-    """Give the mean amount."""
-    asked = sum(amount * often for amount, often in mix.items())
-    return asked / sum(mix.values())
+    """Return the mean amount."""
+    return Kind(mix=mix).mean
 
 
 def play(trace: Sequence[Arrival], choose: Choose) -> tuple[int, int]:
-    """Let them come and go: how many are accepted, and of how many ways."""
+    """Return how many servers are accepted, and of how many ways."""
     taken = accepted = accepted_ways = 0
     held: list[tuple[float, int]] = []
     for one in trace:
@@ -86,7 +173,7 @@ def play(trace: Sequence[Arrival], choose: Choose) -> tuple[int, int]:
         start = choose(taken, one.amount)
         if start is not None:
             mask = bitmask.make_run(start, one.amount)
-            assert not taken & mask, 'ways are sold twice'
+            assert not taken & mask, 'ways are allocated twice'
             taken |= mask
             heapq.heappush(held, (one.ends_at, mask))
             accepted += 1

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Ten thousand hosts as nova-scheduler sees them after a database load.
 
@@ -24,10 +14,10 @@ from nova import objects
 from nova.pci import stats as pci_stats
 from nova.scheduler import host_manager
 
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.trackers import cache_ways
-from nova_ext_resources.trackers import count
 
 SOCKETS = 2
 CORES = 12

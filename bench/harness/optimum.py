@@ -1,22 +1,12 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""The best that anybody could do with the ways of a small cache domain.
+"""The best use of the ways of a small cache domain that is possible.
 
-Two kinds of it. Who does not know what will come can only have the best rule
-on average: this is a Markov decision process (arrivals and stays as
-:mod:`bench.harness.arrivals` draws them), and its solution is exact. Who knows
-all of the future can do better in each single case, by a search over all
-choices; no scheduler can.
+There are two optima. Without knowledge of the requests to come there is a rule
+that is best on average: this is a Markov decision process (arrivals and stays
+as :mod:`bench.harness.arrivals` draws them), and its solution is exact. With
+the future known, a search over all choices finds the best of each single case;
+no scheduler can.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +20,7 @@ from nova_ext_resources.objects import bitmask
 #: The runs that are held, as (lowest way, amount).
 Layout: TypeAlias = tuple[tuple[int, int], ...]
 
-#: Those who hold ways, by their ends: (end, mask) each.
+#: The servers that hold ways, the first to leave first: (end, mask) each.
 Holders: TypeAlias = tuple[tuple[float, int], ...]
 
 #: What an accepted amount is worth: 1, or its ways.
@@ -102,7 +92,7 @@ def find_rate(
     worth: Worth,
     choose: arrivals.Choose | None = None,
 ) -> float:
-    """Give what is accepted for each arrival in the long run, exactly.
+    """Compute what is accepted for each arrival in the long run, exactly.
 
     By relative value iteration on the uniformised chain.
 
@@ -142,7 +132,7 @@ def find_rate(
 def _list_choices(
     model: Model, choose: arrivals.Choose | None
 ) -> list[list[list[int]]]:
-    """Give, for each layout and amount, the layouts that may follow."""
+    """Return, for each layout and amount, the layouts that may follow."""
     choices = []
     for layout, starts in zip(model.layouts, model.starts, strict=True):
         own = []
@@ -164,7 +154,7 @@ def search(
     *,
     may_refuse: bool,
 ) -> int:
-    """Give the most that can be accepted by who knows the future.
+    """Compute the most that can be accepted where the future is known.
 
     :param may_refuse: whether it may also refuse what would fit
     """
@@ -187,7 +177,7 @@ def search(
 
 
 def _leave(best: dict[Holders, int], now: float) -> dict[Holders, int]:
-    """Let those go whose time is over; of equal states keep the better."""
+    """Drop the servers that have ended; of equal states keep the better."""
     after: dict[Holders, int] = {}
     for held, value in best.items():
         gone = 0

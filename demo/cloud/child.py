@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """One process of the cloud, as its parent sees it."""
 
@@ -159,7 +149,7 @@ class Child:
             self._process.stdin.close()
 
     def tail(self, lines: int = _TAIL_LINES) -> list[str]:
-        """Give the last lines that the process printed."""
+        """Return the last lines that the process printed."""
         if not self.output.exists():
             return []
         text = self.output.read_text(errors='replace')
@@ -190,7 +180,7 @@ class Child:
 
 
 def _environ(extra: Mapping[str, str]) -> dict[str, str]:
-    """Give the environment: this one, with our packages importable."""
+    """Return the environment: this one, with our packages importable."""
     path = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
     return {
         **os.environ,

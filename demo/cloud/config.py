@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Write every configuration file of the cloud into its folder."""
 
@@ -62,7 +52,7 @@ def write(
 
 
 def render(options: cloud_settings.Options) -> str:
-    """Give the text of an oslo.config file."""
+    """Return the text of an oslo.config file."""
     lines: list[str] = []
     for section, values in options.items():
         lines.append(f'[{section}]')
@@ -183,7 +173,7 @@ def _clouds(urls: endpoints.Urls) -> dict[str, object]:
 
 
 def _paste(package: str, name: str) -> str:
-    """Give a service's paste file with our filter in keystone's place."""
+    """Return a service's paste file with our filter in keystone's place."""
     path = pathlib.Path(sysconfig.get_path('data'), 'etc', package, name)
     if not path.is_file():
         raise errors.IncompleteInstallation(path, package)

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Read the log of Nova's services: what they said since some moment."""
 
@@ -48,11 +38,11 @@ class Journal:
         self._path = path
 
     def mark(self) -> int:
-        """Give the place where the log ends now."""
+        """Return the place where the log ends now."""
         return self._path.stat().st_size if self._path.exists() else 0
 
     def since(self, mark: int, *words: str) -> list[Line]:
-        """Give the lines after ``mark`` that hold all of ``words``."""
+        """Return the lines after ``mark`` that hold all of ``words``."""
         if not self._path.exists():
             return []
         with self._path.open(errors='replace') as log:
@@ -70,7 +60,7 @@ class Journal:
         ]
 
     def problems(self, limit: int = 10) -> list[str]:
-        """Give the last errors, for a person who looks for the cause."""
+        """Return the last errors, for a person who looks for the cause."""
         found = [
             f'{line.logger}: {line.message[:_MAX_PROBLEM]}'
             for line in self.since(0)

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Clients of the cloud's public APIs."""
 
@@ -33,7 +23,7 @@ _TIMEOUT_SECONDS = 30
 
 
 def connect(folder: folders.Folder) -> connection.Connection:
-    """Give an openstacksdk connection as the administrator."""
+    """Return an openstacksdk connection as the administrator."""
     loader = openstack.config.OpenStackConfig(
         config_files=[str(folder.clouds_yaml)],
         secure_files=[],
@@ -48,7 +38,7 @@ def connect(folder: folders.Folder) -> connection.Connection:
 
 
 def placement(made: connection.Connection, url: str) -> adapter.Adapter:
-    """Give a plain adapter for placement; every status is an answer."""
+    """Return a plain adapter for placement; every status is an answer."""
     return adapter.Adapter(
         made.session,
         service_type='placement',

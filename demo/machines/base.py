@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What the story asks of the machine of a compute host."""
 
@@ -78,13 +68,13 @@ class Machine(Protocol):
         """End it in order, whatever state it is in."""
 
     def options(self) -> cloud_settings.Options:
-        """Give what the configuration of its host says of it."""
+        """Return what the configuration of its host says of it."""
 
     def describe(self) -> str:
-        """Give a command that shows what is in force."""
+        """Return a command that shows what is in force."""
 
     def list_in_force(self) -> Mapping[str, InForce]:
-        """Give server -> what it has."""
+        """Return server -> what it has."""
 
     def wait_for_look(self) -> None:
         """Wait until its host has just looked at it, where that shows."""

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A machine whose kernel has resctrl: a model of it, mounted with FUSE.
 
@@ -97,7 +87,7 @@ class Machine:
         mounts.unmount(str(self.path))
 
     def options(self) -> cloud_settings.Options:
-        """Give what the configuration of its host says of it."""
+        """Return what the configuration of its host says of it."""
         return {
             'ext_resources_resctrl': {
                 'path': str(self.path),
@@ -107,11 +97,11 @@ class Machine:
         }
 
     def describe(self) -> str:
-        """Give a command that shows what is in force."""
+        """Return a command that shows what is in force."""
         return f'grep . {self.path}/schemata {self.path}/*/schemata'
 
     def list_in_force(self) -> dict[str, base.InForce]:
-        """Give server -> the control group that is named after it."""
+        """Return server -> the control group that is named after it."""
         rest = _read_ways((self.path / 'schemata').read_text())
         found = {}
         for folder in sorted(self.path.glob(f'{PREFIX}*-*')):
@@ -129,17 +119,17 @@ class Machine:
         return found
 
     def read(self, name: str) -> str:
-        """Give what a file has in it, such as ``schemata``."""
+        """Return what a file has in it, such as ``schemata``."""
         return (self.path / name).read_text()
 
     def list_groups(self) -> tuple[str, ...]:
-        """Give the names of all groups but the default one."""
+        """Return the names of all groups but the default one."""
         return tuple(
             sorted(one.parent.name for one in self.path.glob('*/mode'))
         )
 
     def list_threads(self, name: str) -> tuple[int, ...]:
-        """Give the threads that are in a group by themselves."""
+        """Return the threads that are in a group by themselves."""
         return tuple(map(int, self.read(f'{name}/tasks').split()))
 
     def wait_for_look(self) -> None:
@@ -192,13 +182,13 @@ def _make_shape() -> shape_mod.Shape:
 
 
 def list_lines(schemata: str, control: str) -> list[str]:
-    """Give the lines of one control, such as ``L3``."""
+    """Return the lines of one control, such as ``L3``."""
     lines = (line.strip() for line in schemata.splitlines())
     return [line for line in lines if line.startswith(f'{control}:')]
 
 
 def _read_ways(schemata: str) -> dict[str, int]:
-    """Give cache id -> mask."""
+    """Return cache id -> mask."""
     [line] = list_lines(schemata, 'L3')
     pairs = (one.split('=') for one in line.partition(':')[2].split(';'))
     return {domain: int(mask, 16) for domain, mask in pairs}

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A machine with RMD: one simulated daemon, in a process of its own."""
 
@@ -88,7 +78,7 @@ class Machine:
         self._child.stop()
 
     def options(self) -> cloud_settings.Options:
-        """Give what the configuration of its host says of it."""
+        """Return what the configuration of its host says of it."""
         return {
             'ext_resources_rmd': {
                 'url': self.url,
@@ -98,11 +88,11 @@ class Machine:
         }
 
     def describe(self) -> str:
-        """Give a command that shows what is in force."""
+        """Return a command that shows what is in force."""
         return f'curl {self.url}/v1/workloads'
 
     def list_in_force(self) -> dict[str, base.InForce]:
-        """Give server -> the workload that RMD has for it."""
+        """Return server -> the workload that RMD has for it."""
         return {
             one.get('uuid') or one['id']: base.InForce(
                 name=one['cos_name'],
@@ -120,23 +110,23 @@ class Machine:
         return self._call('GET', path)
 
     def workloads(self) -> list[dict[str, Any]]:
-        """Give the workloads that RMD has."""
+        """Return the workloads that RMD has."""
         found: list[dict[str, Any]] = self.get('/v1/workloads')
         return found
 
     def groups(self) -> list[dict[str, Any]]:
-        """Give the control groups of the simulated kernel."""
+        """Return the control groups of the simulated kernel."""
         found: list[dict[str, Any]] = self.get('/-/groups')
         return found
 
     def schemata(self, name: str) -> str:
-        """Give the ways that the kernel lets a control group fill."""
+        """Return the ways that the kernel lets a control group fill."""
         group = next(one for one in self.groups() if one['name'] == name)
         masks = group['schemata']['L3']
         return 'L3:' + ';'.join(f'{one}={masks[one]}' for one in sorted(masks))
 
     def free_ways(self) -> dict[str, str]:
-        """Give the guaranteed ways that nobody uses: cache id -> ``1-6``.
+        """Return the guaranteed ways that nobody uses: cache id -> ``1-6``.
 
         Caches without any are left out.
         """
@@ -148,7 +138,7 @@ class Machine:
         return {cache_id: ways for cache_id, ways in free.items() if ways}
 
     def count_discoveries(self) -> int:
-        """Say how often somebody has looked at the caches so far."""
+        """Explain how often somebody has looked at the caches so far."""
         so_far: list[list[str]] = self.get('/-/requests')
         return so_far.count(['GET', '/v1/cache/l3'])
 

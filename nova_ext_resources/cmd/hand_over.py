@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """``nova-ext-resources-hand-over``: from one backend to another.
 
@@ -23,20 +13,22 @@ import sys
 
 from oslo_config import cfg
 
+from nova_ext_resources.conf import reader
+from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
-from nova_ext_resources.handover import journal
-from nova_ext_resources.handover import run
-from nova_ext_resources.handover import telling
-from nova_ext_resources import ledger as ledger_mod
-from nova_ext_resources.plugins import loader
-from nova_ext_resources import service
+from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host.handover import messages
+from nova_ext_resources.host.handover import run
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import service
+from nova_ext_resources import plugins
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Declare the arguments."""
     names = sorted(
-        set(loader.list_names(loader.INVENTORY_PROVIDERS))
-        & set(loader.list_names(loader.ENFORCERS))
+        set(plugins.list_names(plugins.INVENTORY_PROVIDERS))
+        & set(plugins.list_names(plugins.ENFORCERS))
     )
     parser = argparse.ArgumentParser(
         prog=journal.COMMAND,
@@ -70,7 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
         'everything, because it cannot run beside the old one',
     )
     parser.add_argument(
-        telling.SOURCE_IS_GONE,
+        messages.SOURCE_IS_GONE,
         action='store_true',
         help='release nothing at the old backend, which does not answer and '
         'never will. WARNING: first make sure that nothing it did is in force '
@@ -101,26 +93,24 @@ def hand_over(options: argparse.Namespace) -> None:
 
     :raises ExtResourcesError: it has stopped, and says in what state
     """
-    conf = service.read_conf(
+    conf = reader.read_conf(
         options.config_file, options.config_dir, options.host
     )
     _check_host(conf, options)
     _read_global(options)
-    source, target = (
-        _load(conf, name, options.host)
-        for name in (options.source, options.target)
-    )
     _check_rest(conf, options)
-    trackers = loader.load_trackers()
-    tests = loader.load_claim_tests(conf.ext_resources.claim_tests, trackers)
+    trackers = plugins.load_trackers()
+    tests = plugins.load_claim_tests(conf.ext_resources.claim_tests, trackers)
     path = _find_ledger(conf, options)
     _check_direction(path, conf, options)
     ledger = _open_ledger(path)
     try:
         made = run.HandOver(
             host=options.host,
-            source=source,
-            target=target,
+            source=_load(conf, options.source, options.host, dict),
+            target=_load(
+                conf, options.target, options.host, ledger.list_entries
+            ),
             ledger=ledger,
             trackers=trackers,
             tests=tests,
@@ -223,12 +213,17 @@ def _read_global(options: argparse.Namespace) -> None:
     )
 
 
-def _load(conf: cfg.ConfigOpts, name: str, host: str) -> run.Backend:
-    (inventory,) = loader.load_with_options(
-        loader.INVENTORY_PROVIDERS, [name], conf, host
+def _load(
+    conf: cfg.ConfigOpts,
+    name: str,
+    host: str,
+    entries: drivers_base.EntriesReader,
+) -> run.Backend:
+    (inventory,) = plugins.load_with_options(
+        plugins.INVENTORY_PROVIDERS, [name], conf, host, entries
     ).values()
-    (enforcer,) = loader.load_with_options(
-        loader.ENFORCERS, [name], conf, host
+    (enforcer,) = plugins.load_with_options(
+        plugins.ENFORCERS, [name], conf, host, entries
     ).values()
     return run.Backend(name=name, inventory=inventory, enforcer=enforcer)
 
@@ -245,22 +240,22 @@ def _check_rest(conf: cfg.ConfigOpts, options: argparse.Namespace) -> None:
         ]
         return [*others, options.target]
 
-    loader.check_compatible(
+    plugins.check_compatible(
         *(
-            loader.load_classes(namespace, exchange(names))
+            plugins.load_classes(namespace, exchange(names))
             for namespace, names in (
                 (
-                    loader.INVENTORY_PROVIDERS,
+                    plugins.INVENTORY_PROVIDERS,
                     conf.ext_resources.inventory_providers,
                 ),
-                (loader.ENFORCERS, conf.ext_resources.enforcers),
+                (plugins.ENFORCERS, conf.ext_resources.enforcers),
             )
         )
     )
 
 
 def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
-    """Give the ledger's file, which must be there and be ours.
+    """Return the ledger's file, which must be there and be ours.
 
     :raises LedgerError: nobody says where it is, it is not there, or
         nova-compute could not write to it afterwards

@@ -1,12 +1,31 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Every option, a module per group. Nothing here reads the global CONF.
+
+* ``fake``: ``[ext_resources_fake]``: the simulated host
+* ``host``: ``[ext_resources]``: the host side
+* ``metrics``: ``[ext_resources_metrics]``: metrics and health
+* ``monitoring``: ``[ext_resources_monitoring]``
+* ``placement``: ``[ext_resources_placement]``: how to reach placement
+* ``reader``: parses Nova's configuration files for one host
+* ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
+* ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
+* ``scheduler``: ``[ext_resources_scheduler]``
+* ``tuning``: ``[ext_resources_tuning]``
+* ``values``: explains which option has a value that cannot be used, and why
+"""
+
+from collections.abc import Iterable
+import copy
+
+from oslo_config import cfg
+
+
+def register(
+    group: cfg.OptGroup, options: Iterable[cfg.Opt], conf: cfg.ConfigOpts
+) -> None:
+    """Declare options on ``conf``; to do so again changes nothing."""
+    # oslo.config copies a group, but not the values in it: two ConfigOpts
+    # would share their overrides.
+    conf.register_group(copy.deepcopy(group))
+    conf.register_opts(options, group=group.name)

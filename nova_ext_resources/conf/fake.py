@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of the simulated host, group ``[ext_resources_fake]``.
 
@@ -16,10 +6,12 @@ The inventory provider ``fake`` and the virt driver
 ``ext_resources.FakeDriver`` show the same host, so they share the group.
 """
 
-import copy
+import functools
 from typing import TypeAlias
 
 from oslo_config import cfg
+
+from nova_ext_resources import conf
 
 #: The threads of one core.
 Core: TypeAlias = frozenset[int]
@@ -60,9 +52,7 @@ A multiple of twice the sockets. With 48 on two sockets, the first has
         default=11,
         min=1,
         max=32,
-        help="""
-Ways of each last-level cache.
-""",
+        help='Ways of each last-level cache.',
     ),
     cfg.IntOpt(
         'reserved_ways',
@@ -70,7 +60,7 @@ Ways of each last-level cache.
         min=0,
         max=31,
         help="""
-How many ways of each cache, from the lowest, the host keeps for itself.
+How many ways of each cache, from the lowest, are kept for the host.
 
 There must be fewer than ``ways``.
 """,
@@ -81,37 +71,26 @@ There must be fewer than ``ways``.
         min=3,
         max=128,
         help="""
-Classes of service of the host, of which it keeps two for itself.
+Classes of service of the host; two of them are reserved.
 """,
     ),
     cfg.StrOpt(
         'failure_file',
         help="""
-While this file exists, discovery fails, for the reason that is in it.
+While this file exists, discovery fails; its text is the reason.
 
-Unset: it never fails.
+If unset, discovery never fails.
 """,
     ),
 )
 
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Declare them on ``conf``."""
-    # oslo.config copies a group, but not the values in it: two ConfigOpts
-    # would share their overrides.
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give them to oslo-config-generator."""
-    return [(GROUP, list(OPTS))]
+register_opts = functools.partial(conf.register, GROUP, OPTS)
 
 
 def list_domains(
     options: cfg.ConfigOpts.GroupAttr,
 ) -> tuple[tuple[Core, ...], ...]:
-    """Give the cores of each cache domain, numbered as Linux does.
+    """Return the cores of each cache domain, numbered as Linux does.
 
     The first thread of every core comes first, then the second ones.
     """

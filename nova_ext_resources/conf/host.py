@@ -1,20 +1,12 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of the host side, group ``[ext_resources]``."""
 
-import copy
+import functools
 
 from oslo_config import cfg
+
+from nova_ext_resources import conf
 
 GROUP = cfg.OptGroup(
     'ext_resources',
@@ -29,8 +21,9 @@ OPTS = (
         help="""
 Plugins that find resources of this host, in this order.
 
-With none, Nova behaves as if this package were not installed. What is
-taken out here is taken out of placement, unless servers still hold it.
+Without any, Nova behaves as if this package were not installed. If a plugin
+is removed here, its resources are removed from placement too, unless servers
+still hold them.
 
 Possible values: names of entry points in
 ``nova_ext_resources.inventory_providers``, such as ``static`` and ``rmd``.
@@ -41,10 +34,11 @@ A name that is not installed stops the service.
         'enforcers',
         default=[],
         help="""
-Plugins that put assignments into force, in this order.
+Plugins that apply allocated resources on the host, in this order.
 
-Every resource that means nothing until the host acts on it, such as cache
-ways, must be served by one of them, or the service does not start.
+Some resources, such as cache ways, have no effect until the host applies them.
+Each of these must be served by one of the plugins, otherwise the service does
+not start.
 
 Possible values: names of entry points in ``nova_ext_resources.enforcers``,
 such as ``rmd``; ``noop`` serves everything and does nothing.
@@ -56,7 +50,7 @@ such as ``rmd``; ``noop`` serves everything and does nothing.
         help="""
 Tests that a server must pass on this host before it is built.
 
-All of them run and all their reasons are reported.
+All of them run, and all reasons for a refusal are reported.
 
 Possible values: names of entry points in
 ``nova_ext_resources.claim_tests``.
@@ -65,9 +59,9 @@ Possible values: names of entry points in
     cfg.StrOpt(
         'ledger_path',
         help="""
-File of the ledger, the durable record of what servers hold on this host.
+File of the ledger: the durable record of what servers hold on this host.
 
-It must survive a reboot and be on a local file system. Unset:
+It must be on a local file system that survives a reboot. Unset:
 ``ext_resources/<host>.sqlite`` below Nova's ``state_path``.
 """,
     ),
@@ -77,8 +71,10 @@ It must survive a reboot and be on a local file system. Unset:
         min=1,
         max=3600,
         help="""
-Seconds between two looks at the host, after each of which placement gets
-what has changed. A claim or a release causes one at once.
+Seconds between two refreshes of the host.
+
+A refresh reads the host, restores missing settings, and publishes changes to
+placement. Every claim and release causes one at once.
 """,
     ),
     cfg.StrOpt(
@@ -86,21 +82,11 @@ what has changed. A claim or a release causes one at once.
         help="""
 Folder with one more configuration file per compute host, ``<host>.conf``.
 
-It is read on top of nova.conf, for the groups of this package only. For
-machines on which several compute services share one nova.conf. Unset: none.
+Its groups of this package override those of nova.conf; other groups are
+ignored. For machines on which several compute services share one nova.conf.
+Unset: there is no such file.
 """,
     ),
 )
 
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Declare them on ``conf``."""
-    # oslo.config copies a group, but not the values in it: two ConfigOpts
-    # would share their overrides.
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give them to oslo-config-generator."""
-    return [(GROUP, list(OPTS))]
+register_opts = functools.partial(conf.register, GROUP, OPTS)

@@ -1,25 +1,16 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of ``[ext_resources_placement]``: how to reach placement."""
 
-import copy
-import itertools
+from collections.abc import Iterator
+import functools
 
 from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 
-#: Seconds. keystoneauth's own default is to wait for ever.
+from nova_ext_resources import conf
+
+#: Seconds. keystoneauth's own default is to wait forever.
 DEFAULT_TIMEOUT = 10.0
 
 GROUP = cfg.OptGroup(
@@ -41,41 +32,29 @@ _DEFAULTS = {
 }
 
 
-def make_opts() -> list[cfg.Opt]:
-    """Make what every authentication plugin needs, and how to connect."""
-    opts = [
+def _make_opts() -> Iterator[cfg.Opt]:
+    yield from ks_loading.get_auth_common_conf_options()
+    for opt in (
         *ks_loading.get_session_conf_options(),
         *ks_loading.get_adapter_conf_options(include_deprecated=False),
-    ]
-    for opt in opts:
+    ):
         opt.default = _DEFAULTS.get(opt.dest, opt.default)
-    return [*ks_loading.get_auth_common_conf_options(), *opts]
+        yield opt
 
 
-def register_opts(conf: cfg.ConfigOpts, group: str = GROUP.name) -> None:
-    """Register what every authentication plugin needs.
+#: What every authentication plugin needs, and how to connect. The options of
+#: a plugin itself are registered when it is loaded.
+OPTS = tuple(_make_opts())
 
-    The options of the plugin itself are registered when it is loaded.
-
-    :param group: another group that is written in the same way, such as
-        Nova's ``[placement]``. Never in Nova's own global configuration:
-        Nova has registered that group there with other defaults.
-    """
-    # oslo.config would share the options that a plugin adds to the group
-    # between all that register this one.
-    conf.register_group(
-        copy.deepcopy(GROUP) if group == GROUP.name else cfg.OptGroup(group)
-    )
-    conf.register_opts(make_opts(), group=group)
+register_opts = functools.partial(conf.register, GROUP, OPTS)
 
 
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give the options for the sample file and the documentation."""
-    plugin_opts = {
+def list_plugin_opts() -> list[cfg.Opt]:
+    """Return the options of common authentication plugins, for the sample."""
+    # Several of them declare an option of the same name.
+    by_name = {
         opt.name: opt
-        for opt in itertools.chain.from_iterable(
-            ks_loading.get_auth_plugin_conf_options(name)
-            for name in _SHOWN_PLUGINS
-        )
+        for plugin in _SHOWN_PLUGINS
+        for opt in ks_loading.get_auth_plugin_conf_options(plugin)
     }
-    return [(GROUP, [*make_opts(), *plugin_opts.values()])]
+    return list(by_name.values())

@@ -1,26 +1,18 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of ``[ext_resources_resctrl]``, for inventory and enforcer."""
 
-import copy
+import functools
 
 from oslo_config import cfg
+
+from nova_ext_resources import conf
 
 GROUP = cfg.OptGroup(
     'ext_resources_resctrl',
     title='Resource control of the kernel',
-    help='How this host gives out ways of the last-level cache and memory '
-    'bandwidth through the resctrl file system of the kernel.',
+    help='Allocates ways of the last-level cache and memory bandwidth '
+    'through the resctrl file system of the kernel.',
 )
 
 OPTS = (
@@ -31,8 +23,8 @@ OPTS = (
         help="""
 Where the kernel's resctrl file system is mounted.
 
-It is not mounted by this package: its mount options (``cdp``, ``mba_MBps``)
-are the deployer's choice.
+This package does not mount it: choose the mount options (``cdp``,
+``mba_MBps``) as needed.
 """,
     ),
     cfg.StrOpt(
@@ -40,7 +32,9 @@ are the deployer's choice.
         default='/sys/devices/system/cpu',
         regex='^/',
         help="""
-Where the kernel shows which CPUs share a cache. Other values serve trials.
+Folder in which the kernel shows which CPUs share a cache.
+
+Change it for tests only.
 """,
     ),
     cfg.IntOpt(
@@ -51,11 +45,11 @@ Where the kernel shows which CPUs share a cache. Other values serve trials.
         help="""
 Ways of each cache that the host keeps for itself.
 
-The host's own processes, and servers that ask for no ways, share what is not
-sold; these ways are never sold, so that something is always left to them.
-Where the kernel names ways that I/O devices fill too (``shareable_bits``),
-those are never sold either and count towards this number. It holds for
-last-level and for level-2 caches.
+The host's own processes, and servers that request no ways, share the ways that
+are not allocated. The ways reserved here are never allocated, so that some are
+always left. The same holds for ways that I/O devices fill too
+(``shareable_bits`` of the kernel); they count towards this number. The option
+applies to last-level and to level-2 caches.
 """,
     ),
     cfg.IntOpt(
@@ -64,21 +58,21 @@ last-level and for level-2 caches.
         min=0,
         max=64,
         help="""
-Ways of each last-level cache for servers that may use more of them.
+Ways of each last-level cache in the burst pool.
 
-They are sold as CUSTOM_LLC_WAYS_BURST: what a server asks for it always has,
-and while others leave some of the pool free it uses more. These ways are not
-sold as CUSTOM_LLC_WAYS. In a cache where no server of the pool runs, everybody
-who has no ways of its own uses them.
+They are published as CUSTOM_LLC_WAYS_BURST, and not as CUSTOM_LLC_WAYS. A
+server always has the burst ways that it requests, and uses more while some of
+the pool are free. In a cache where no server of the pool runs, the processes
+and servers without ways of their own use them.
 
-Changing it while servers have burst ways is an error for those that no longer
-fit; let them go first. It has no effect on a CPU whose last-level cache the
-kernel does not control.
+Before you decrease it, move away the servers that would no longer fit:
+otherwise their settings can no longer be applied. It has no effect on a CPU
+whose last-level cache the kernel does not control.
 
 Possible values:
 
 * 0: there is no such pool
-* a number that the cache has besides those of the host
+* at most the ways of the cache without ``reserved_ways``
 """,
     ),
     cfg.IntOpt(
@@ -87,18 +81,17 @@ Possible values:
         min=0,
         max=64,
         help="""
-Ways of each last-level cache that many servers share.
+Ways of each last-level cache in the shared pool.
 
-Places in this pool are sold as CUSTOM_LLC_WAYS_SHARED. All servers in it fill
-the same ways of every last-level cache, and one class of service does for all
-of them; it is reserved as soon as this is not 0. These ways are not sold
-otherwise. While no server is in the pool, everybody who has no ways of its own
-uses them.
+Places in this pool are published as CUSTOM_LLC_WAYS_SHARED. All servers in it
+use the same ways of every last-level cache, and one class of service, which is
+reserved if this is not 0. While no server is in the pool, the processes and
+servers without ways of their own use them.
 
 Possible values:
 
 * 0: there is no such pool
-* a number that the cache has besides those of the host and ``burst_ways``
+* at most the ways of the cache without ``reserved_ways`` and ``burst_ways``
 """,
     ),
     cfg.IntOpt(
@@ -109,8 +102,8 @@ Possible values:
         help="""
 Places in the pool of shared ways, for each last-level cache.
 
-No more servers than these share the pool of one cache. It has no effect where
-``shared_ways`` is 0.
+It limits how many servers share the pool. It has no effect if ``shared_ways``
+is 0.
 """,
     ),
     cfg.IntOpt(
@@ -121,29 +114,18 @@ No more servers than these share the pool of one cache. It has no effect where
         help="""
 Memory bandwidth of each last-level cache domain in MB per second.
 
-The kernel does not tell it. Needed to sell CUSTOM_MEMORY_BANDWIDTH_MBPS where
-the kernel counts in MB per second (mounted with ``mba_MBps``) or in the
-absolute units of AMD. Elsewhere percent are sold, and what 100 percent are is
-needed for fine tuning of bandwidth only.
+The kernel does not report it. It is needed to publish
+CUSTOM_MEMORY_BANDWIDTH_MBPS where the kernel counts in MB per second (mounted
+with ``mba_MBps``) or in the absolute units of AMD. Elsewhere bandwidth is
+published in percent, and this value is needed only for fine tuning.
 
 Possible values:
 
-* 0: no memory bandwidth is sold in MB per second, and where percent are sold,
-  fine tuning leaves bandwidth as it was divided
-* what a benchmark such as STREAM reaches on one domain
+* 0: no bandwidth is published in MB per second, and fine tuning does not
+  change bandwidth in percent
+* the result of a benchmark such as STREAM on one domain
 """,
     ),
 )
 
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Declare them on ``conf``."""
-    # oslo.config copies a group, but not the values in it: two ConfigOpts
-    # would share their overrides.
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give them to oslo-config-generator."""
-    return [(GROUP, list(OPTS))]
+register_opts = functools.partial(conf.register, GROUP, OPTS)

@@ -1,25 +1,17 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of ``[ext_resources_rmd]``, for the inventory and the enforcer."""
 
-import copy
+import functools
 
 from oslo_config import cfg
+
+from nova_ext_resources import conf
 
 GROUP = cfg.OptGroup(
     'ext_resources_rmd',
     title='Resource Management Daemon',
-    help='How to reach the RMD of this host. RMD gives out ways of the '
+    help='How to reach the RMD of this host. RMD allocates ways of the '
     'last-level cache and memory bandwidth.',
 )
 
@@ -28,15 +20,15 @@ OPTS = (
         'url',
         default='https://127.0.0.1:8443',
         help="""
-Where RMD listens: scheme, address and port. User and password go into
+Where RMD listens: scheme, address and port. Set user and password in
 ``username`` and ``password``.
 
 Possible values:
 
 * ``https://ADDRESS:8443``: RMD's normal mode. RMD's sample certificate is
-  made out to 127.0.0.1, not to localhost.
-* ``http://127.0.0.1:8081``: RMD's debug mode. RMD then asks nobody for
-  credentials and every local process may use it.
+  valid for 127.0.0.1, not for localhost.
+* ``http://127.0.0.1:8081``: RMD's debug mode. RMD then checks no
+  credentials, and every local process can use it.
 """,
     ),
     cfg.FloatOpt(
@@ -45,10 +37,10 @@ Possible values:
         min=0.1,
         max=300.0,
         help="""
-Seconds after which RMD counts as hung.
+Seconds that one request to RMD may take.
 
-It bounds one request. A reading request that fails sooner is repeated, see
-``retries``, but not beyond this time.
+A reading request that fails sooner is repeated (see ``retries``), but not
+beyond this time.
 """,
     ),
     cfg.IntOpt(
@@ -57,28 +49,29 @@ It bounds one request. A reading request that fails sooner is repeated, see
         min=0,
         max=10,
         help="""
-How often a reading request is repeated when RMD does not answer.
+How often a reading request is repeated when RMD does not respond.
 
-Requests that change something are never repeated blindly: RMD is asked
-first whether they took effect. 0 repeats nothing.
+A request that changes something is not repeated: instead, RMD's workloads
+are read to find out whether it took effect. 0 disables repetition.
 """,
     ),
     cfg.StrOpt(
         'ca_file',
         help="""
-File with the certificates (PEM) that vouch for RMD's certificate.
+File with the CA certificates (PEM) that RMD's certificate is verified with.
 
-Unset: those that Python's ``certifi`` trusts. Used with https only.
+If unset, the certificates of Python's ``certifi`` are used. Used with https
+only.
 """,
     ),
     cfg.StrOpt(
         'cert_file',
         help="""
-File with the certificate (PEM) that this host shows to RMD.
+File with the client certificate (PEM) of this host.
 
-Needed when RMD runs with ``clientauth = challenge``, which is its default.
+Required if RMD runs with ``clientauth = challenge``, which is its default.
 With ``authorization = signature`` it must be one of RMD's admin
-certificates: no other may ask for everything that is needed here.
+certificates, because no other has all permissions that are needed here.
 """,
     ),
     cfg.StrOpt(
@@ -86,16 +79,16 @@ certificates: no other may ask for everything that is needed here.
         help="""
 File with the key (PEM, not encrypted) of ``cert_file``.
 
-Unset: the key is in ``cert_file``, which must be set in any case.
+If unset, the key is in ``cert_file``, which must be set in any case.
 """,
     ),
     cfg.StrOpt(
         'username',
         help="""
-User name for RMD with ``clientauth = no``, which asks PAM.
+User name for RMD with ``clientauth = no``, which authenticates with PAM.
 
-RMD's ``policy.csv`` must allow the user everything that is needed here; as
-shipped it lets nobody GET /mba.
+RMD's ``policy.csv`` must give the user all permissions that are needed here.
+As shipped, it permits no user to GET /mba.
 """,
     ),
     cfg.StrOpt(
@@ -116,9 +109,9 @@ Refused over plain http to another host.
 Classes of service of this host: the smaller ``num_closids`` of
 ``/sys/fs/resctrl/info/L3`` and ``/sys/fs/resctrl/info/MB``.
 
-RMD does not report it. RMD keeps two of them for itself, so that this many
-less two are published as CUSTOM_RDT_CLOS. 8 is right for Skylake and
-Cascade Lake.
+RMD does not report it. RMD keeps two of them for itself; they are published
+as reserved units of CUSTOM_RDT_CLOS. 8 is right for Skylake and Cascade
+Lake.
 """,
     ),
     cfg.StrOpt(
@@ -130,10 +123,10 @@ Cascade Lake.
             ('none', 'RMD does not manage memory bandwidth'),
         ),
         help="""
-What ``[rdt] mbaMode`` in RMD's rmd.toml says.
+The value of ``[rdt] mbaMode`` in RMD's rmd.toml.
 
-RMD does not report it, and refuses a limit in the other unit. Where RMD says
-that it can limit memory bandwidth, it is sold as
+RMD does not report it, and refuses a limit in the other unit. If RMD reports
+that it can limit memory bandwidth, the bandwidth is published as
 CUSTOM_MEMORY_BANDWIDTH_PERCENT or CUSTOM_MEMORY_BANDWIDTH_MBPS.
 """,
     ),
@@ -145,12 +138,12 @@ CUSTOM_MEMORY_BANDWIDTH_PERCENT or CUSTOM_MEMORY_BANDWIDTH_MBPS.
         help="""
 Memory bandwidth of each last-level cache domain in MB per second.
 
-RMD does not tell it. Needed to sell CUSTOM_MEMORY_BANDWIDTH_MBPS with
-``mba_mode = mbps``; with other modes it is not used.
+RMD does not report it. Required to publish CUSTOM_MEMORY_BANDWIDTH_MBPS with
+``mba_mode = mbps``; not used with other modes.
 
 Possible values:
 
-* 0: no memory bandwidth is sold in MB per second
+* 0: no memory bandwidth is published in MB per second
 * what a benchmark such as STREAM reaches on one domain
 """,
     ),
@@ -162,14 +155,14 @@ Possible values:
         help="""
 Ways of RMD's best-effort pool, ``[CachePool] besteffort`` of rmd.toml.
 
-RMD reports only which of them are free. They are sold as
-CUSTOM_LLC_WAYS_BURST. What RMD has once given to a server beyond its minimum
-it never takes back while the server runs.
+RMD reports only which of them are free. They are published as
+CUSTOM_LLC_WAYS_BURST. Ways that RMD has allocated to a server beyond its
+minimum stay allocated while the server runs.
 
 Possible values:
 
-* 0: no burst ways are sold
-* what rmd.toml says
+* 0: no burst ways are published
+* the number in rmd.toml
 """,
     ),
     cfg.IntOpt(
@@ -180,27 +173,17 @@ Possible values:
         help="""
 How many servers may share RMD's shared pool on each last-level cache.
 
-RMD does not count them. They are sold as CUSTOM_LLC_WAYS_SHARED, and become
-one workload of RMD together, because RMD does not start again when it has two
-shared workloads on record. Nobody else may make one.
+RMD does not count them. The places are published as CUSTOM_LLC_WAYS_SHARED.
+All servers of the pool become one workload of RMD, because RMD does not start
+again if it has two shared workloads on record. So no other software may create
+a shared workload.
 
 Possible values:
 
-* 0: no places are sold
+* 0: no places are published
 * any other: ``[CachePool] shared`` of rmd.toml must be 1 or more
 """,
     ),
 )
 
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Declare them on ``conf``."""
-    # oslo.config copies a group, but not the values in it: two ConfigOpts
-    # would share their overrides.
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give them to oslo-config-generator."""
-    return [(GROUP, list(OPTS))]
+register_opts = functools.partial(conf.register, GROUP, OPTS)

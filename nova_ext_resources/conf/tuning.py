@@ -1,26 +1,18 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Options of fine tuning, group ``[ext_resources_tuning]``."""
 
-import copy
+import functools
 
 from oslo_config import cfg
+
+from nova_ext_resources import conf
 
 GROUP = cfg.OptGroup(
     'ext_resources_tuning',
     title='Fine tuning',
-    help='How burst ways and memory bandwidth go from one running server to '
-    'another, between the minimum and the maximum that their flavors name.',
+    help='Moves burst ways and memory bandwidth between running servers, '
+    'within the minimum and the maximum of their flavors.',
 )
 
 OPTS = (
@@ -28,22 +20,22 @@ OPTS = (
         'enabled',
         default=False,
         help="""
-Whether this host looks for servers that could do with more, or with less.
+Whether units move between running servers, according to their needs.
 
-It needs monitoring, and an enforcer that can change what a running server has,
-such as ``resctrl``: the service does not start otherwise. Where it is off,
-what is left is divided evenly.
+Tuning needs monitoring, and an enforcer that can change the units of a running
+server, such as ``resctrl``: otherwise the service does not start. If tuning is
+disabled, free units are divided evenly.
 """,
     ),
     cfg.BoolOpt(
         'dry_run',
         default=True,
         help="""
-Only write down what would be changed, and why.
+Only record what tuning would change, and why.
 
-It is the default, so that whoever switches tuning on sees first what it would
-do. Of each resource and domain only the next step is shown, as nothing follows
-from a step that is not made.
+This is the default, so that you can see what tuning would do before it does.
+For each resource of each domain, only the next step is recorded: without that
+step, the following ones are not known.
 """,
     ),
     cfg.FloatOpt(
@@ -52,10 +44,11 @@ from a step that is not made.
         min=1.0,
         max=3600.0,
         help="""
-Seconds between two rounds, in each of which at most one step is made for each
-resource of each domain.
+Seconds between two rounds.
 
-A round comes after a sweep of monitoring: shorter than its interval is no use.
+A round makes at most one step for each resource of each domain. It needs a new
+sweep of monitoring, so a shorter interval than that of monitoring has no
+effect.
 """,
     ),
     cfg.FloatOpt(
@@ -64,9 +57,9 @@ A round comes after a sweep of monitoring: shorter than its interval is no use.
         min=0.01,
         max=1.0,
         help="""
-Pressure from which on a server gets more, from 0 (suffers nothing) to 1.
+Pressure above which a server gets more, from 0 (no pressure) to 1.
 
-The lower, the more servers are tuned.
+The lower it is, the more servers are tuned.
 """,
     ),
     cfg.FloatOpt(
@@ -75,10 +68,11 @@ The lower, the more servers are tuned.
         min=0.0,
         max=0.99,
         help="""
-Pressure at which a server that wanted more has enough. Below ``want_above``.
+Pressure below which a server no longer gets more. Less than ``want_above``.
 
-The distance of the two is also how much better off a server must be than
-another one to give it something: the larger it is, the fewer steps there are.
+The difference between the two options is also the difference in pressure that
+two servers must have before units move between them: the larger it is, the
+fewer steps are made.
 """,
     ),
     cfg.FloatOpt(
@@ -87,11 +81,10 @@ another one to give it something: the larger it is, the fewer steps there are.
         min=1.0,
         max=3600.0,
         help="""
-Seconds for which a server is left as it is after something of it was changed.
+Seconds after a change of a server in which it is not changed again.
 
-In that time a step must show that it is of use, or it is undone. At least
-three rounds are waited for in any case. A cache of many megabytes takes
-seconds to fill.
+A step that has shown no benefit in that time is undone. The time is never
+shorter than three rounds. A cache of many megabytes takes seconds to fill.
 """,
     ),
     cfg.IntOpt(
@@ -110,30 +103,19 @@ The most cache ways that one server gains or loses in a step.
         max=100,
         help="""
 The most memory bandwidth that one server gains or loses in a step, in percent
-of what the domain has. It is never less than what the hardware counts in.
+of the domain's bandwidth. It is at least one unit of the hardware.
 """,
     ),
     cfg.StrOpt(
         'audit_path',
         help="""
-File with every change and its reason, one JSON object a line.
+File with every change and its reason, one JSON object per line.
 
-At 10 MB it is renamed to the same name with ``.1`` at the end, which replaces
-the one before. Unset: ``ext_resources/<host>-tuning.jsonl`` below Nova's
+At 10 MB it is renamed: ``.1`` is appended, and an earlier file of that name is
+replaced. Unset: ``ext_resources/<host>-tuning.jsonl`` below Nova's
 ``state_path``.
 """,
     ),
 )
 
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Declare them on ``conf``."""
-    # oslo.config copies a group, but not the values in it: two ConfigOpts
-    # would share their overrides.
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-
-
-def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """Give them to oslo-config-generator."""
-    return [(GROUP, list(OPTS))]
+register_opts = functools.partial(conf.register, GROUP, OPTS)

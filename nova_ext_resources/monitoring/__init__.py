@@ -1,12 +1,13 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Measures running servers.
+
+* ``exporter``: metrics and health over HTTP, for Prometheus
+* ``frequency``: how fast CPUs run now, from sysfs
+* ``loading``: makes what the options ask for
+* ``loop``: the thread that measures, and keeps the latest sample
+* ``mon_groups``: keeps a monitoring group for each server that needs one
+* ``rates``: rates from counters that may begin anew at any time
+* ``sample``: what was measured of the servers, as values
+* ``sweep``: reads the counters of all servers once
+"""

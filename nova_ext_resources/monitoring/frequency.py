@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """How fast CPUs run now, from sysfs. Only reads."""
 
@@ -21,7 +11,7 @@ _UNIT = 1000
 
 
 def read_frequencies(cpu_path: str, cpus: Iterable[int]) -> dict[int, float]:
-    """Give CPU -> Hz, for those that tell it.
+    """Return CPU -> Hz, for those that report it.
 
     :param cpu_path: ``/sys/devices/system/cpu``
     """
@@ -32,7 +22,8 @@ def read_frequencies(cpu_path: str, cpus: Iterable[int]) -> dict[int, float]:
             with open(path, encoding='ascii') as file:
                 text = file.read().strip()
         except (OSError, UnicodeDecodeError):
-            # It is offline, or a guest's: most hypervisors show none.
+            # The CPU is offline, or that of a guest: most hypervisors
+            # show no frequency.
             continue
         # Some drivers write "<unknown>".
         if text.isdecimal():
@@ -43,6 +34,6 @@ def read_frequencies(cpu_path: str, cpus: Iterable[int]) -> dict[int, float]:
 def find_mean(
     frequencies: Mapping[int, float], cpus: Iterable[int] | None
 ) -> float | None:
-    """Give the mean of the CPUs that told theirs."""
+    """Return the mean of the CPUs whose frequency is known."""
     known = [frequencies[cpu] for cpu in cpus or () if cpu in frequencies]
     return statistics.fmean(known) if known else None

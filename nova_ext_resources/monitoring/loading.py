@@ -1,16 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Monitoring as the options of a host want it."""
+"""Make what monitors a host, from its options."""
 
 from collections.abc import Callable, Iterable, Mapping
 import functools
@@ -20,20 +10,20 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import monitoring as monitoring_conf
 from nova_ext_resources.conf import resctrl as resctrl_conf
+from nova_ext_resources.conf import values
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import mon_groups
+from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.monitoring import loop
+from nova_ext_resources.monitoring import mon_groups as mon_groups_mod
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
-from nova_ext_resources.monitoring import upkeep
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.plugins import loader
-from nova_ext_resources.resctrl import files as files_mod
-from nova_ext_resources.resctrl import mon_groups
-from nova_ext_resources.resctrl import processes
+from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds to wait for the lock of the mount, when all there is to do is to
-#: clean up.
+#: Seconds to wait for the lock of the mount before a clean-up is given up.
 _PATIENCE = 1.0
 
 
@@ -45,19 +35,15 @@ def from_conf(
     list_uuids: Callable[[], Iterable[str]],
     on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
 ) -> loop.SweepLoop | None:
-    """Make what monitors this host, None where that is switched off.
+    """Make the loop that monitors this host; None where it is disabled.
 
-    :param list_entries: gives the ledger's, by server
-    :param list_uuids: gives all servers of this host; asked when those that
-        hold nothing are monitored too
-    :raises InvalidConfiguration: an option has a value that it cannot have
+    :param list_entries: returns server -> its entry in the ledger
+    :param list_uuids: returns all servers of this host; called only when
+        servers that hold nothing are monitored too
+    :raises InvalidConfiguration: a value is not valid for its option
     """
-    options = loader.register_opts(
-        conf,
-        monitoring_conf.GROUP.name.removeprefix(loader.GROUP_PREFIX),
-        monitoring_conf.OPTS,
-    )
-    resctrl = _register_resctrl(conf)
+    options = values.load(conf, monitoring_conf.GROUP, monitoring_conf.OPTS)
+    resctrl = values.load(conf, resctrl_conf.GROUP, resctrl_conf.OPTS)
     if not options.enabled:
         return None
     is_all = options.servers == monitoring_conf.ALL
@@ -68,7 +54,7 @@ def from_conf(
             list_entries(), list_uuids() if is_all else ()
         ),
         list_threads=functools.partial(
-            upkeep.find_threads, processes.Processes()
+            mon_groups_mod.find_threads, processes.Processes()
         ),
     )
     return loop.SweepLoop(
@@ -79,25 +65,17 @@ def from_conf(
     )
 
 
-def _register_resctrl(conf: cfg.ConfigOpts) -> cfg.ConfigOpts.GroupAttr:
-    return loader.register_opts(
-        conf,
-        resctrl_conf.GROUP.name.removeprefix(loader.GROUP_PREFIX),
-        resctrl_conf.OPTS,
-    )
-
-
 def clean(conf: cfg.ConfigOpts, host: str) -> None:
-    """Remove what monitoring has left behind that is switched off now."""
-    path = _register_resctrl(conf).path
+    """Remove the groups that monitoring left before it was disabled."""
+    path = values.load(conf, resctrl_conf.GROUP, resctrl_conf.OPTS).path
     files = files_mod.RealFileSystem(path, timeout=_PATIENCE)
     try:
         mon_groups.MonGroups(files).remove_all()
-    # Whatever it is, such as a helper with privileges that does not start:
-    # servers do not depend on it.
+    # Any error, such as of a privileged helper that does not start: no server
+    # depends on these groups.
     except Exception as err:
         LOG.warning(
-            'Host %(host)s: monitoring is switched off, and its groups are '
-            'left in %(path)s: %(err)s',
-            {'host': host, 'path': path, 'err': loader.describe(err)},
+            'Host %(host)s: monitoring is disabled, but its groups in '
+            '%(path)s could not be removed: %(err)s',
+            {'host': host, 'path': path, 'err': plugins.describe(err)},
         )

@@ -1,16 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""The thread that monitors, and keeps what it saw last."""
+"""The thread that monitors, and keeps the latest sweep."""
 
 from collections.abc import Callable
 import threading
@@ -19,18 +9,18 @@ import time
 from oslo_log import log as logging
 
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources.plugins import loader
+from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
 
 
 class SweepLoop:
-    """Sweeps again and again until stopped. Nothing that fails ends it.
+    """Sweeps again and again until stopped, whatever fails.
 
-    :param sweep: does one, see :meth:`.sweep.Sweeper.sweep`
-    :ivar interval: seconds from the begin of one to that of the next
+    :param sweep: see :meth:`.sweep.Sweeper.sweep`
+    :ivar interval: seconds from the start of a sweep to that of the next
     :param host: name of this host, for the log
-    :param on_sweep: called in the thread with each one
+    :param on_sweep: called in the thread with each sweep
     """
 
     def __init__(
@@ -52,7 +42,7 @@ class SweepLoop:
 
     @property
     def latest(self) -> sample.Sweep | None:
-        """Give the last one that ended; None before the first."""
+        """Return the sweep that ended last; None before the first."""
         return self._latest
 
     def start(self) -> None:
@@ -63,38 +53,37 @@ class SweepLoop:
         self._thread.start()
 
     def stop(self, timeout: float = 30.0) -> None:
-        """End the thread, after the sweep that it is at.
+        """End the thread, after its present sweep.
 
-        Groups stay: who starts again soon goes on with them.
+        Monitoring groups stay: a service that starts again soon uses them.
 
-        :param timeout: seconds to wait for it
+        :param timeout: seconds to wait for the thread
         """
         self._is_stopping.set()
         if self._thread is not None:
             self._thread.join(timeout)
 
     def run_once(self) -> None:
-        """Sweep, and tell; raises nothing."""
-        swept = self._sweep_or_say_why()
+        """Sweep, and pass the result on; raises nothing."""
+        swept = self._sweep_safely()
         self._latest = swept
         self._log(swept)
         try:
             self._on_sweep(swept)
         except Exception:
             LOG.exception(
-                'Host %(host)s: what was measured could not be told on; '
-                'report this',
+                'Host %(host)s: measurements could not be passed on. Please '
+                'report this bug',
                 {'host': self._host},
             )
 
-    def _sweep_or_say_why(self) -> sample.Sweep:
+    def _sweep_safely(self) -> sample.Sweep:
         started_at = time.monotonic()
         try:
             return self._sweep()
         except Exception as err:
-            # A bug, or what a helper with privileges raises: the thread has
-            # to outlive it, and everybody has to know that nothing new is
-            # measured.
+            # A bug, or an error of a privileged helper: the thread goes on,
+            # and the sweep reports that nothing new was measured.
             LOG.debug(
                 'Host %(host)s: a sweep failed',
                 {'host': self._host},
@@ -105,7 +94,7 @@ class SweepLoop:
                 finished_at=now,
                 duration=now - started_at,
                 problem=f'a sweep over its servers failed: '
-                f'{loader.describe(err)}',
+                f'{plugins.describe(err)}',
             )
 
     def _run(self) -> None:
@@ -113,12 +102,12 @@ class SweepLoop:
             started_at = time.monotonic()
             self.run_once()
             spent = time.monotonic() - started_at
-            # Not at once, however long it took: others need the CPU too.
+            # Pause however long the sweep took: servers need the CPU.
             pause = max(self.interval - spent, self.interval / 10)
             self._is_stopping.wait(pause)
 
     def _log(self, swept: sample.Sweep) -> None:
-        """Say what is wrong once, and not with every sweep."""
+        """Log what is wrong once, and not with every sweep."""
         essence = (swept.problem, frozenset(swept.problems))
         if essence == self._logged:
             return
@@ -135,8 +124,8 @@ class SweepLoop:
             )
         for uuid, problem in sorted(swept.problems.items())[:1]:
             LOG.warning(
-                'Host %(host)s: %(number)d servers are not or not fully '
-                'monitored, such as %(uuid)s: %(problem)s',
+                'Host %(host)s: %(number)d servers are not monitored, or only '
+                'in part, such as %(uuid)s: %(problem)s',
                 {
                     'host': self._host,
                     'number': len(swept.problems),

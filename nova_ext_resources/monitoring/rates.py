@@ -1,22 +1,14 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Rates from counters that may begin anew at any time. Pure."""
+"""Rates from counters that may restart at any time. Pure."""
 
 from collections.abc import Mapping
 import dataclasses
 
+from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources.resctrl import monitoring
+
+_NOT_READ = counters_mod.Counters()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +19,7 @@ class Reading:
     """
 
     at: float
-    group: monitoring.GroupCounters
+    group: counters_mod.GroupCounters
 
 
 def make_samples(
@@ -35,42 +27,32 @@ def make_samples(
 ) -> tuple[sample.DomainSample, ...]:
     """Make the samples of one group.
 
-    :param before: of the sweep before, None when there was none. One of
-        another group of the same name is no baseline.
+    :param before: of the last sweep, None when there was none. It is ignored
+        when it is of an earlier group of the same name.
     """
-    old: Mapping[monitoring.Domain, monitoring.Counters] = {}
+    old: Mapping[counters_mod.Domain, counters_mod.Counters] = {}
     seconds = 0.0
     if before is not None and before.group.inode == after.group.inode:
         old, seconds = before.group.domains, after.at - before.at
     return tuple(
-        _make_sample(domain, old.get(domain), counters, seconds)
-        for domain, counters in after.group.domains.items()
-    )
-
-
-def _make_sample(
-    domain: monitoring.Domain,
-    old: monitoring.Counters | None,
-    new: monitoring.Counters,
-    seconds: float,
-) -> sample.DomainSample:
-    if old is None:
-        return sample.DomainSample(domain=domain, counters=new)
-    return sample.DomainSample(
-        domain=domain,
-        counters=new,
-        total_rate=find_rate(old.total, new.total, seconds),
-        local_rate=find_rate(old.local, new.local, seconds),
+        sample.DomainSample(
+            domain=domain,
+            counters=new,
+            total_rate=find_rate(first.total, new.total, seconds),
+            local_rate=find_rate(first.local, new.local, seconds),
+        )
+        for domain, new in after.group.domains.items()
+        for first in (old.get(domain, _NOT_READ),)
     )
 
 
 def find_rate(
     before: int | None, after: int | None, seconds: float
 ) -> float | None:
-    """Give the growth per second.
+    """Return the growth per second.
 
     None where a number is missing, where no time has passed, and where the
-    counter went backwards: it was reset, and nobody knows when.
+    counter went backwards: it was reset, at an unknown time.
     """
     if before is None or after is None or seconds <= 0 or after < before:
         return None

@@ -1,31 +1,21 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""What was seen of the servers: immutable values, given to anybody. Pure."""
+"""Measurements of servers, as immutable values. Pure."""
 
 from collections.abc import Iterable, Mapping
 import dataclasses
 
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
 from nova_ext_resources.objects import assignment
-from nova_ext_resources import rdt
-from nova_ext_resources.resctrl import monitoring
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class MonitoredServer:
     """A server that shall be monitored.
 
     :ivar cpus: host CPUs that it is pinned to; None when it floats or
-        nobody knows
+        they are not known
     :ivar holds: whether it holds resources of this package
     :ivar is_shared: whether it has a place in the pool of shared ways
     """
@@ -39,14 +29,14 @@ class Server:
 class DomainSample:
     """One server in one cache, or in a part of it.
 
-    :ivar counters: as they are; they begin anew with every new group
-    :ivar total_rate: bytes per second from and to memory; None while there
-        are no two numbers to make it of
-    :ivar local_rate: of these, from and to the memory of the same node
+    :ivar counters: as read; they restart with every new group
+    :ivar total_rate: bytes per second from and to memory; None without two
+        readings to compare
+    :ivar local_rate: the same, for memory of the same node only
     """
 
-    domain: monitoring.Domain
-    counters: monitoring.Counters
+    domain: counters_mod.Domain
+    counters: counters_mod.Counters
     total_rate: float | None = None
     local_rate: float | None = None
 
@@ -66,33 +56,15 @@ class ServerSample:
 
     @property
     def caches(self) -> tuple[DomainSample, ...]:
-        """Give whole caches only: their parts are counted in them."""
+        """Return whole caches only, which include their parts."""
         return tuple(one for one in self.domains if one.domain.node is None)
-
-    @property
-    def occupancy(self) -> int | None:
-        """Give the bytes that it holds in all caches."""
-        found = [
-            one.counters.occupancy
-            for one in self.caches
-            if one.counters.occupancy is not None
-        ]
-        return sum(found) if found else None
-
-    @property
-    def total_rate(self) -> float | None:
-        return _sum_up(one.total_rate for one in self.caches)
-
-    @property
-    def local_rate(self) -> float | None:
-        return _sum_up(one.local_rate for one in self.caches)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Ids:
+class RmidUsage:
     """Monitoring ids of the CPU.
 
-    :ivar used: by all groups of anybody; those in limbo are not counted
+    :ivar used: by groups of any software; ids in limbo are not counted
     """
 
     total: int
@@ -107,8 +79,8 @@ class Sweep:
     :ivar duration: seconds that it took
     :ivar servers: by uuid
     :ivar problems: server -> why it could not be monitored, or not fully
-    :ivar problem: why nothing could be, or not everything; '' when all went
-        well
+    :ivar problem: why nothing or not everything could be monitored; '' when
+        all went well
     :ivar ids: None where nothing can be monitored
     """
 
@@ -119,34 +91,29 @@ class Sweep:
     )
     problems: Mapping[str, str] = dataclasses.field(default_factory=dict)
     problem: str = ''
-    ids: Ids | None = None
+    ids: RmidUsage | None = None
 
 
 def describe_servers(
     entries: Mapping[str, assignment.Entry], others: Iterable[str] = ()
-) -> dict[str, Server]:
-    """Say who shall be monitored.
+) -> dict[str, MonitoredServer]:
+    """Return the servers to monitor, by uuid.
 
     :param entries: the ledger's, by server
     :param others: uuids of all servers of this host, when those that hold
         nothing shall be monitored too
     """
     return {
-        **{uuid: Server() for uuid in others},
+        **{uuid: MonitoredServer() for uuid in others},
         **{
-            uuid: Server(
+            uuid: MonitoredServer(
                 cpus=entry.cpus,
                 holds=True,
                 is_shared=any(
-                    one.resource_class == rdt.SHARED
+                    one.resource_class == classes.SHARED
                     for one in entry.assignments
                 ),
             )
             for uuid, entry in entries.items()
         },
     }
-
-
-def _sum_up(rates: Iterable[float | None]) -> float | None:
-    found = [rate for rate in rates if rate is not None]
-    return sum(found) if found else None

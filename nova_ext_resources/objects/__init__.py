@@ -1,12 +1,19 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""The values that the rooms exchange. Frozen, without I/O.
+
+* ``alarm``: everything that can be wrong with a host, by name
+* ``assignment``: what one consumer requests here, and what it holds
+* ``bitmask``: masks of cache ways and lists of CPUs, as the kernel writes them
+* ``constraints``: what a host can never do, by resource class
+* ``health``: the parts of a host and its alarms
+* ``inventory``: how much of one resource class a provider has
+* ``operation``: what Nova does with a server, as seen by one host
+* ``provider``: resource providers: as discovered, and as placement sees them
+* ``requirement``: what one server requests, parsed from its flavor
+* ``resource``: name, type, units and description of a resource
+* ``server``: what Nova reports of a server
+* ``stats``: a host's view as one string in Nova's host state
+* ``tunable``: units that tuning may move between running servers
+* ``view``: a host's extended resources as one value
+"""

@@ -1,19 +1,10 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""What one server asks of this host, and what it holds here."""
+"""What one consumer requests from this host, and what it holds here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 import dataclasses
+import datetime
 import enum
 from typing import Any
 
@@ -21,11 +12,11 @@ from nova_ext_resources.objects import requirement as requirement_obj
 
 
 class State(enum.StrEnum):
-    """How far a server's entry in the ledger is on its way.
+    """The progress of an entry of the ledger.
 
-    ``CLAIMED``: written down, nothing on the host was touched yet.
-    ``APPLIED``: the enforcers have put it into force.
-    ``RELEASING``: to be taken out of force, then forgotten.
+    ``CLAIMED``: recorded, nothing on the host was changed yet.
+    ``APPLIED``: the enforcers have applied it.
+    ``RELEASING``: its settings are being removed, then the entry is deleted.
     """
 
     CLAIMED = 'claimed'
@@ -34,29 +25,48 @@ class State(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRequest:
-    """What a server brings to a host.
+class Consumer:
+    """What placement calls a consumer: a server, or one side of its move.
 
-    :ivar consumer_uuid: the server
-    :ivar allocations: rp_uuid -> resource class -> amount, as placement
-        has allocated it; providers of others may be among them
-    :ivar requirement: what its flavor says
-    :ivar cpus: host CPUs that Nova has pinned it to; None when it floats
+    :ivar consumer_uuid: the server's uuid, or the migration's uuid for what
+        a move keeps on the source; the key in placement, in the ledger and
+        in drivers
+    :ivar server_uuid: the server in Nova; by default the consumer itself
+    :ivar project_id: owner of the server, None when unknown
+    :ivar flavor: name of the server's flavor, None when unknown
     """
 
     consumer_uuid: str
-    allocations: Mapping[str, Mapping[str, int]]
-    requirement: requirement_obj.Requirement
-    cpus: frozenset[int] | None = None
+    server_uuid: str = ''
+    project_id: str | None = None
+    flavor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.server_uuid:
+            object.__setattr__(self, 'server_uuid', self.consumer_uuid)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pinning:
+    """What is known of the CPUs of a server before Nova has chosen them.
+
+    :ivar sizes: dedicated CPUs of each guest NUMA cell; () when not even
+        that is known
+    :ivar free: free dedicated CPUs of each of the host's NUMA cells; None
+        when the host does not report them
+    """
+
+    sizes: tuple[int, ...] = ()
+    free: Sequence[Set[int]] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Units of one resource class of one provider, held by one server.
+    """Units of one resource class of one provider, held by a consumer.
 
     :ivar rp_key: the provider's key on this host, such as ``L3_0``
     :ivar amount: how many units
-    :ivar units: which ones, in the tracker's words, JSON types only, such
+    :ivar units: which ones, in the tracker's format, JSON types only, such
         as ``{'mask': '1e'}``
     :ivar is_allocated: whether placement has an allocation for it; an
         implied class of service has none and counts as reserved there
@@ -71,17 +81,59 @@ class Assignment:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """All that the ledger knows of one server.
+class Entry(Consumer):
+    """All that the ledger records of one consumer.
 
+    :ivar claimed_at: aware, UTC; None when unknown
     :ivar cpus: as in :class:`ClaimRequest`
     :ivar enforcers: enforcer -> key -> value, from the flavor
     """
 
-    consumer_uuid: str
     state: State = State.CLAIMED
     assignments: tuple[Assignment, ...]
+    claimed_at: datetime.datetime | None = None
     cpus: frozenset[int] | None = None
     enforcers: Mapping[str, Mapping[str, str]] = dataclasses.field(
         default_factory=dict
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimRequest(Consumer):
+    """What a consumer requests from a host.
+
+    :ivar allocations: rp_uuid -> resource class -> amount, as placement
+        has allocated it; may include providers of others
+    :ivar requirement: parsed from the flavor
+    :ivar cpus: host CPUs that Nova has pinned the server to; None when it
+        floats, or is not pinned yet
+    :ivar pinning: what is known of its CPUs before Nova has chosen them, as
+        in the scheduler; None where ``cpus`` is all
+    """
+
+    allocations: Mapping[str, Mapping[str, int]]
+    requirement: requirement_obj.Requirement
+    cpus: frozenset[int] | None = None
+    pinning: Pinning | None = None
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether it is certain that no CPUs are its own."""
+        return not self.cpus and self.pinning is None
+
+    def make_entry(
+        self,
+        assignments: tuple[Assignment, ...],
+        claimed_at: datetime.datetime | None = None,
+    ) -> Entry:
+        """Return the entry of a claim that succeeded."""
+        return Entry(
+            consumer_uuid=self.consumer_uuid,
+            server_uuid=self.server_uuid,
+            project_id=self.project_id,
+            flavor=self.flavor,
+            claimed_at=claimed_at,
+            assignments=assignments,
+            cpus=self.cpus,
+            enforcers=self.requirement.enforcers,
+        )

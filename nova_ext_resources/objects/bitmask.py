@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Masks of cache ways and lists of CPUs, as the kernel writes them.
 
@@ -21,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import functools
 import re
 
-#: No host has more: it bounds what text from outside can make us build.
+#: No host has more. It bounds the sets that text from outside produces.
 MAX_NUMBER = 1 << 16
 
 _RANGE = '[0-9]{1,5}(-[0-9]{1,5})?'
@@ -31,10 +21,10 @@ _LIST = re.compile(f'({_RANGE}(,{_RANGE})*)?')
 def parse_mask(text: str) -> int:
     """Read a mask.
 
-    :raises ValueError: the text is no hex number
+    :raises ValueError: the text is not a hex number
     """
     if not re.fullmatch(r'[0-9a-fA-F]{1,64}', text):
-        raise ValueError(f'{text!r} is no mask: hex digits are expected')
+        raise ValueError(f'{text!r} is not a mask: hex digits are expected')
     return int(text, 16)
 
 
@@ -46,11 +36,11 @@ def format_mask(mask: int) -> str:
 def parse_list(text: str) -> frozenset[int]:
     """Read a list of CPUs or ways; '' is the empty one.
 
-    :raises ValueError: the text is no such list
+    :raises ValueError: the text is not such a list
     """
     text = text.strip()
     if not _LIST.fullmatch(text):
-        raise ValueError(f'{text!r} is no list like 0-3,8')
+        raise ValueError(f'{text!r} is not a list like 0-3,8')
     numbers: set[int] = set()
     for part in filter(None, text.split(',')):
         start, _dash, end = part.partition('-')
@@ -88,7 +78,7 @@ def make_run(start: int, length: int) -> int:
 
 
 def list_runs(mask: int) -> Iterator[tuple[int, int]]:
-    """Give (start, length) of each contiguous run, lowest first."""
+    """Return (start, length) of each contiguous run, lowest first."""
     start = 0
     while mask:
         gap = (mask & -mask).bit_length() - 1
@@ -112,7 +102,7 @@ def count_below(mask: int, end: int) -> int:
 
 
 def has_run(mask: int, length: int) -> bool:
-    """Tell whether ``length`` contiguous bits are set somewhere."""
+    """Return whether ``length`` contiguous bits are set somewhere."""
     # Each step leaves the bits from which a run twice as long starts.
     reach = 1
     while reach < length and mask:

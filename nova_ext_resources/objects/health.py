@@ -1,26 +1,16 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""How a host is, as values: its parts, and what is wrong."""
+"""The health of a host, as values: its parts, and what is wrong."""
 
 import dataclasses
 import datetime
 import enum
 
-from nova_ext_resources import alarms
+from nova_ext_resources.objects import alarm as alarm_mod
 
 
 class Part(enum.StrEnum):
-    """What can work or fail by itself."""
+    """A part of the service that can work or fail by itself."""
 
     INVENTORY_PROVIDER = 'inventory_provider'
     ENFORCER = 'enforcer'
@@ -31,12 +21,12 @@ class Part(enum.StrEnum):
     TUNING = 'tuning'
 
 
-class Status(enum.StrEnum):
-    """How a host is as a whole.
+class HealthStatus(enum.StrEnum):
+    """The health of a host as a whole.
 
     ``OK``: nothing is wrong.
-    ``DEGRADED``: something is, and what servers hold is in force.
-    ``FAILING``: something sold is not in force, or nobody can tell.
+    ``DEGRADED``: something is, but all allocated resources are applied.
+    ``FAILING``: allocated resources are not applied, or that is unknown.
     """
 
     OK = 'ok'
@@ -46,7 +36,7 @@ class Status(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PartHealth:
-    """How one plugin, or another part of the service, fares.
+    """The health of one plugin, or of another part of the service.
 
     :ivar name: the plugin's entry point name, '' where there is only one
     :ivar last_success_at: aware, UTC; None: never since the start
@@ -63,14 +53,14 @@ class PartHealth:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """How a host was at one moment.
+class HostHealth:
+    """The health of a host at one moment.
 
-    :ivar alarms: the worst first
+    :ivar alarms: the most severe first
     """
 
     host: str
     at: datetime.datetime
-    status: Status
+    status: HealthStatus
     parts: tuple[PartHealth, ...]
-    alarms: tuple[alarms.Alarm, ...]
+    alarms: tuple[alarm_mod.Alarm, ...]

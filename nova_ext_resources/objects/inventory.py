@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """How much of one resource class a provider has."""
 
@@ -94,26 +84,26 @@ class Inventory:
         return int((self.total - self.reserved) * self.allocation_ratio)
 
     def find_unit_error(self, amount: int) -> str | None:
-        """Say why ``amount`` breaks the granularity, or None.
+        """Explain why ``amount`` breaks the granularity, or None.
 
         Placement's rule: ``min_unit <= amount <= max_unit`` and a multiple
         of ``step_size``.
         """
         if amount < self.min_unit:
-            return f'at least {self.min_unit} must be asked for'
+            return f'at least {self.min_unit} must be requested'
         if amount > self.max_unit:
-            return f'at most {self.max_unit} can be asked for by one server'
+            return f'one server can request at most {self.max_unit}'
         if amount % self.step_size:
             return f'the amount must be a multiple of {self.step_size}'
         return None
 
     def to_dict(self) -> dict[str, int | float]:
-        """Give exactly the JSON that placement takes."""
+        """Return exactly the JSON that placement takes."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> 'Inventory':
-        """Read placement's JSON; its other keys are passed over.
+        """Read placement's JSON; other keys are ignored.
 
         :raises InvalidResource: the total is missing, or a number is
             outside of placement's bounds

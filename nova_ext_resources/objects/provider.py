@@ -1,16 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Resource providers: what a host finds, and how placement sees it."""
+"""Resource providers: as found on a host, and as placement sees them."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -19,13 +9,13 @@ import uuid
 
 from nova_ext_resources.objects import inventory as inventory_obj
 
-#: On every provider that this package writes, so that audits can tell
-#: owners apart, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
+#: On every provider that this package writes, so that audits can see who
+#: owns it, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
 OWNER_TRAIT = 'CUSTOM_OWNER_EXT_RESOURCES'
 
 
 def make_rp_uuid(compute_node_uuid: str, key: str) -> str:
-    """Give a provider the same uuid after every restart or reinstall."""
+    """Return the uuid of a provider, the same after every reinstallation."""
     return str(uuid.uuid5(uuid.UUID(compute_node_uuid), key))
 
 

@@ -1,16 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""What a resource is, for people and for programs."""
+"""The definition of a resource, for people and for programs."""
 
 import dataclasses
 import re
@@ -24,7 +14,7 @@ _CUSTOM_NAME = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 
 
 def is_resource_class(name: str) -> bool:
-    """Tell whether placement has, or would take, a class of that name."""
+    """Return whether placement has, or would take, a class of that name."""
     return name in os_resource_classes.STANDARDS or bool(
         _CUSTOM_NAME.fullmatch(name)
     )
@@ -39,9 +29,9 @@ class ResourceDefinition:
 
     :ivar name: the resource class, ``CUSTOM_*`` or a standard one
     :ivar type: the tracker that counts it, such as ``count``
-    :ivar units: of what one unit is, such as ``ways``
+    :ivar units: what is counted, such as ``ways``
     :ivar description: one sentence for people
-    :raises InvalidResource: the name is no resource class
+    :raises InvalidResource: the name is not a valid resource class
     """
 
     name: str
@@ -57,5 +47,5 @@ class ResourceDefinition:
             better = normal if is_resource_class(normal) else 'CUSTOM_NAME'
             raise exception.InvalidResource(
                 name=self.name,
-                reason=f'this is no resource class; {better} would be one',
+                reason=f'not a valid resource class; {better} would be valid',
             )

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The stats document: a host's view as one string in Nova's host state.
 
@@ -19,6 +9,7 @@ host. The document is JSON, too::
 
     {
         "f": {CLASS: [FREE, USED]},
+        "k": CONSTRAINTS,
         "p": {
             RP_UUID: {
                 CLASS: {
@@ -34,17 +25,22 @@ host. The document is JSON, too::
     }
 
 in this order. ``f`` sums up the host, so that who compares hosts need not
-read on. ``i`` is there when a server that holds the class also holds one
-unit of that other class, ``c`` when the units serve these CPUs only, ``f``
-when they follow the threads of a server whose CPUs float. Readers take a
-document of another version as absent.
+read on. ``k`` is what the host can never do, itself JSON in a string: most
+hosts have the same one, which is then read once. ``i`` is there when a server
+that holds the class also holds one unit of that other class, ``c`` when the
+units serve these CPUs only, ``f`` when they follow the threads of a server
+whose CPUs float. Readers take a document of another version as absent, and
+pass over keys that they do not know; hosts before ``k`` publish none.
 """
 
 from collections.abc import Iterable, Mapping
+import functools
 import json
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects import view as view_obj
 
 #: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
@@ -62,7 +58,20 @@ _TAIL = f',"v":{VERSION}}}'
 _DECODER = json.JSONDecoder()
 
 #: rp_uuid -> resource class -> what ``encode`` wrote of it.
-Document: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
+Providers: TypeAlias = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+#: What reading something raises that was written as something else.
+_UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+
+
+class Document(NamedTuple):
+    """A document as it was published, not checked any further.
+
+    :ivar constraints: ``k``
+    """
+
+    providers: Providers
+    constraints: str = ''
 
 
 def encode(view: view_obj.HostView) -> str:
@@ -84,7 +93,9 @@ def encode(view: view_obj.HostView) -> str:
         total = totals.setdefault(resource_class, [0, 0])
         total[0] += tracked.state.free
         total[1] += tracked.state.used
-    whole = _dump({'f': totals, 'p': providers, 'v': VERSION})
+    rules = view.constraints
+    constraints = {'k': _dump(rules.to_dict())} if rules else {}
+    whole = _dump({'f': totals, 'p': providers, 'v': VERSION, **constraints})
     if _fits(whole):
         return whole
     short = _dump({'f': totals, 'v': VERSION})
@@ -92,7 +103,7 @@ def encode(view: view_obj.HostView) -> str:
 
 
 def is_cut(text: str) -> bool:
-    """Tell whether ``encode`` had no room for all of it."""
+    """Return whether ``encode`` had no room for all of it."""
     return '"p":{' not in text
 
 
@@ -115,8 +126,12 @@ def decode(text: str | None) -> Document | None:
         return None
     if not isinstance(data, dict) or data.get('v') != VERSION:
         return None
-    providers = data.get('p')
-    return providers if isinstance(providers, dict) else None
+    providers, constraints = data.get('p'), data.get('k', '')
+    if not isinstance(providers, dict):
+        return None
+    return Document(
+        providers, constraints if isinstance(constraints, str) else ''
+    )
 
 
 def decode_totals(text: str | None) -> Mapping[str, Any] | None:
@@ -134,45 +149,74 @@ def decode_totals(text: str | None) -> Mapping[str, Any] | None:
     return totals if isinstance(totals, dict) else None
 
 
+def update(
+    document: Document,
+    view: view_obj.HostView,
+    taken: Iterable[assignment.Assignment],
+) -> Document:
+    """Return the document with the states of what was taken."""
+    providers = dict(document.providers)
+    for one in taken:
+        records = dict(providers[one.rp_uuid])
+        state = view.tracked[one.rp_uuid, one.resource_class].state
+        records[one.resource_class] = {
+            **records[one.resource_class],
+            's': state.to_dict(),
+        }
+        providers[one.rp_uuid] = records
+    return document._replace(providers=providers)
+
+
 def make_view(
     document: Document,
     trackers: Mapping[str, view_obj.StateReader],
-    rp_uuids: Iterable[str] | None = None,
+    unread: dict[tuple[str, str], str] | None = None,
 ) -> view_obj.HostView:
-    """Make the view of a document, or of some of its providers only.
+    """Make the view of a document.
 
     What a tracker does not understand, or is not installed here, is left
     out: the host alone decides on it.
+
+    :param unread: takes (resource class, tracker) -> why it was left out
     """
     tracked = {}
-    chosen = document if rp_uuids is None else rp_uuids
-    for rp_uuid in chosen:
-        records = document.get(rp_uuid)
+    for rp_uuid, records in document.providers.items():
         if not isinstance(records, dict):
             continue
         for resource_class, record in records.items():
-            one = _read(record, trackers)
-            if one is not None:
-                tracked[rp_uuid, resource_class] = one
-    return view_obj.HostView(tracked=tracked)
+            try:
+                tracked[rp_uuid, resource_class] = _read(record, trackers)
+            except _UNREADABLE as err:
+                if unread is not None:
+                    kind = record.get('t') if isinstance(record, dict) else ''
+                    unread[resource_class, str(kind)] = repr(err)
+    return view_obj.HostView(
+        tracked=tracked, constraints=_read_constraints(document.constraints)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _read_constraints(text: str) -> constraints_obj.Constraints:
+    """Read ``k``; what is none does not constrain."""
+    try:
+        return constraints_obj.Constraints.from_dict(json.loads(text))
+    except (*_UNREADABLE, RecursionError):
+        return constraints_obj.Constraints()
 
 
 def _read(
     record: Mapping[str, Any], trackers: Mapping[str, view_obj.StateReader]
-) -> view_obj.Tracked | None:
-    try:
-        name = record['t']
-        state = trackers[name].from_dict(record['s'])
-        implied = record.get('i')
-        cpus = record.get('c')
-        if cpus is not None:
-            bitmask.parse_list(cpus)
-        return view_obj.Tracked(
-            tracker=name,
-            state=state,
-            implied=(str(implied[0]), str(implied[1])) if implied else None,
-            cpus=cpus,
-            follows_tasks=bool(record.get('f')),
-        )
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return None
+) -> view_obj.Tracked:
+    name = record['t']
+    state = trackers[name].from_dict(record['s'])
+    implied = record.get('i')
+    cpus = record.get('c')
+    if cpus is not None:
+        bitmask.parse_list(cpus)
+    return view_obj.Tracked(
+        tracker=name,
+        state=state,
+        implied=(str(implied[0]), str(implied[1])) if implied else None,
+        cpus=cpus,
+        follows_tasks=bool(record.get('f')),
+    )

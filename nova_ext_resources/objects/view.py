@@ -1,22 +1,19 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A host's extended resources as one value: in the host, and published."""
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
+from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects import inventory as inventory_obj
+
+#: (rp_uuid, resource class)
+Place: TypeAlias = tuple[str, str]
+
+#: rp_uuid -> resource class -> amount
+Amounts: TypeAlias = Mapping[str, Mapping[str, int]]
 
 
 class State(Protocol):
@@ -38,7 +35,7 @@ class State(Protocol):
         """Units left in all, whether or not one server could get them."""
 
     def to_dict(self) -> Mapping[str, str | int]:
-        """Give what ``from_dict`` makes the same state of."""
+        """Return what ``from_dict`` makes the same state of."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -52,7 +49,7 @@ class StateReader(Protocol):
     """The part of a tracker that reads a published state."""
 
     def from_dict(self, data: Mapping[str, Any]) -> State:
-        """Give the state, or raise KeyError, TypeError or ValueError."""
+        """Return the state, or raise KeyError, TypeError or ValueError."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +68,7 @@ class Tracked:
     tracker: str
     state: State
     inventory: inventory_obj.Inventory | None = None
-    implied: tuple[str, str] | None = None
+    implied: Place | None = None
     cpus: str | None = None
     follows_tasks: bool = False
 
@@ -84,16 +81,28 @@ class HostView:
     :ivar keys: rp_uuid -> the provider's key on its host
     :ivar resource_classes: what this host's plugins define, whether or not
         it was discovered
+    :ivar constraints: what this host can never do
     """
 
-    tracked: Mapping[tuple[str, str], Tracked] = dataclasses.field(
-        default_factory=dict
-    )
+    tracked: Mapping[Place, Tracked] = dataclasses.field(default_factory=dict)
     keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     resource_classes: frozenset[str] = frozenset()
+    constraints: constraints_obj.Constraints = constraints_obj.NONE
 
-    def with_state(self, place: tuple[str, str], state: State) -> 'HostView':
-        """Give the same view with one state exchanged."""
+    def list_places(self, allocations: Amounts) -> dict[Place, int]:
+        """Return place -> amount of what is tracked, sorted.
+
+        Providers of others, such as Nova's own root, are left out.
+        """
+        return {
+            (rp_uuid, resource_class): amount
+            for rp_uuid, resources in sorted(allocations.items())
+            for resource_class, amount in sorted(resources.items())
+            if (rp_uuid, resource_class) in self.tracked
+        }
+
+    def with_state(self, place: Place, state: State) -> 'HostView':
+        """Return the same view with one state exchanged."""
         changed = dataclasses.replace(self.tracked[place], state=state)
         return dataclasses.replace(
             self, tracked={**self.tracked, place: changed}

@@ -1,12 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Talks to placement and keeps the provider tree there current.
+
+* ``allocations``: changes what a server holds in placement
+* ``changes``: what can happen to one provider; pure
+* ``client``: one method per endpoint of the Placement API
+* ``endpoint``: one request and its response
+* ``errors``: from a failed request to an error of ours
+* ``publisher``: the thread that keeps a host's tree current
+* ``responses``: placement's JSON as values
+* ``retry``: how a call to placement is repeated
+* ``sync``: compares the wanted tree with the one in placement; pure
+* ``tree``: reads the tree and writes what differs
+"""

@@ -1,24 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Change the allocations of a server."""
 
-"""Change what a server holds."""
+import dataclasses
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement import answers
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
 from nova_ext_resources.placement import retry
 
 LOG = logging.getLogger(__name__)
@@ -34,14 +25,13 @@ def move_allocation(
 ) -> None:
     """Move all units of a class from one provider to another.
 
-    For a claim that goes to another cache domain of the same host. It is
-    one write with the consumer's generation, so that at no time the server
-    holds both or neither, and everything else that it holds stays. Done
-    twice it is done once.
+    For a claim that goes to another cache domain of the same host. It is one
+    write with the consumer's generation, so that the server never holds both
+    or neither, and keeps everything else. To call it again changes nothing.
 
     :raises NotFound: the server holds none of it on either provider
     :raises AllocationRejected: it does not fit on the other provider
-    :raises ConcurrentUpdate: others kept on changing what the server holds
+    :raises ConcurrentUpdate: its allocations kept changing meanwhile
     :raises PlacementUnavailable: placement does not answer
     """
 
@@ -73,33 +63,28 @@ def move_allocation(
 
 
 def _with_moved(
-    held: answers.Allocations,
+    held: responses.Allocations,
     from_rp_uuid: str,
     to_rp_uuid: str,
     resource_class: str,
-) -> answers.Allocations:
+) -> responses.Allocations:
     resources = {
         rp_uuid: dict(amounts) for rp_uuid, amounts in held.resources.items()
     }
     amount = resources[from_rp_uuid].pop(resource_class)
     there = resources.setdefault(to_rp_uuid, {})
     there[resource_class] = there.get(resource_class, 0) + amount
-    return answers.Allocations(
-        consumer_uuid=held.consumer_uuid,
-        resources={k: v for k, v in resources.items() if v},
-        project_id=held.project_id,
-        user_id=held.user_id,
-        consumer_type=held.consumer_type,
-        generation=held.generation,
+    return dataclasses.replace(
+        held, resources={k: v for k, v in resources.items() if v}
     )
 
 
 def list_moved(
     request: assignment.ClaimRequest, entry: assignment.Entry
 ) -> list[tuple[str, str, str]]:
-    """Give (resource class, from, to) where entry and request differ.
+    """Return (resource class, from, to) where entry and request differ.
 
-    The same amount goes from one to the other.
+    The same amount goes from one provider to the other.
     """
     asked = {
         (resource_class, amount, rp_uuid)

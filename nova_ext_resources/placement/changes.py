@@ -1,21 +1,12 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-
-"""What can happen to one provider, and what cannot. Pure: no I/O."""
+"""Changes of one provider, and what prevents them. Pure: no I/O."""
 
 from collections.abc import Mapping
 import dataclasses
 import math
+import operator
+from typing import Any
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
@@ -37,24 +28,21 @@ class CreateProvider(Change):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProvider(Change):
-    """Rename it, or hang it below another provider."""
+    """Rename a provider, or move it below another one."""
 
     parent_uuid: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SetTraits(Change):
-    traits: frozenset[str]
+class Replace(Change):
+    """Replace all traits, all aggregates or all inventories of a provider.
 
+    :ivar field: ``traits``, ``aggregates`` or ``inventories``
+    :ivar content: the wanted value of that field of the provider
+    """
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SetAggregates(Change):
-    aggregates: frozenset[str]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class SetInventories(Change):
-    inventories: Mapping[str, inventory_obj.Inventory]
+    field: str
+    content: Any
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +52,11 @@ class DeleteProvider(Change):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Held:
-    """Something that should go, and cannot, because it is in use.
+    """Something that should be deleted, but is in use.
 
     :ivar resource_class: '' when it is the provider itself
     :ivar consumers: the servers that hold it, sorted
-    :ivar children: names of providers of others below it, sorted
+    :ivar children: names of other software's providers below it, sorted
     """
 
     name: str
@@ -80,24 +68,25 @@ class Held:
     def __str__(self) -> str:
         if self.resource_class:
             return (
-                f'{self.resource_class} of provider {self.name} is no longer '
-                f'there or no longer configured, but held by '
-                f'{", ".join(self.consumers)}: it stays, closed to others, '
-                'until these are deleted or moved away'
+                f'{self.resource_class} of provider {self.name} no longer '
+                'exists or is no longer configured, but is held by '
+                f'{", ".join(self.consumers)}: it is kept, closed to other '
+                'servers, until these are deleted or moved away'
             )
         return (
-            f'provider {self.name} is no longer there or no longer '
-            f'configured, but others have put {", ".join(self.children)} '
-            'below it: it stays until their owner deletes these'
+            f'provider {self.name} no longer exists or is no longer '
+            'configured, but other software has created '
+            f'{", ".join(self.children)} below it: it is kept until these '
+            'are deleted'
         )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """All that happens to one provider.
+    """All changes of one provider.
 
-    :ivar target: how it shall be; None to delete it
-    :ivar seen: how it is; None where it is not there
+    :ivar target: the wanted state; None to delete it
+    :ivar seen: the state in placement; None where it does not exist
     :ivar after: uuids of the providers whose steps come before
     """
 
@@ -114,10 +103,10 @@ class Step:
 def diff(
     target: provider_obj.Provider | None, seen: provider_obj.Provider | None
 ) -> tuple[Change, ...]:
-    """Find the writes that make one provider another, in their order.
+    """Return the writes from the seen state to the target, in their order.
 
-    Traits come before inventories: from its first unit on a provider can
-    be told to be ours.
+    Traits come before inventories, so that a provider carries the owner trait
+    before it has units.
 
     :raises InvalidResource: the target has no parent
     """
@@ -128,8 +117,8 @@ def diff(
     if target.parent_uuid is None:
         raise exception.InvalidResource(
             name=target.name,
-            reason='has no parent; every provider of ours is below the '
-            "compute node's own one, which only Nova writes",
+            reason='has no parent; all providers of this package are below '
+            "the compute node's own provider, which only Nova writes",
         )
     rp_uuid, name = target.rp_uuid, target.name
     changes: list[Change] = []
@@ -146,22 +135,18 @@ def diff(
                 rp_uuid=rp_uuid, name=name, parent_uuid=target.parent_uuid
             )
         )
-    if target.traits != seen.traits:
-        changes.append(
-            SetTraits(rp_uuid=rp_uuid, name=name, traits=target.traits)
-        )
-    if target.aggregates != seen.aggregates:
-        changes.append(
-            SetAggregates(
-                rp_uuid=rp_uuid, name=name, aggregates=target.aggregates
+    for field, is_same in (
+        ('traits', operator.eq),
+        ('aggregates', operator.eq),
+        ('inventories', are_same),
+    ):
+        content = getattr(target, field)
+        if not is_same(content, getattr(seen, field)):
+            changes.append(
+                Replace(
+                    rp_uuid=rp_uuid, name=name, field=field, content=content
+                )
             )
-        )
-    if not are_same(target.inventories, seen.inventories):
-        changes.append(
-            SetInventories(
-                rp_uuid=rp_uuid, name=name, inventories=target.inventories
-            )
-        )
     return tuple(changes)
 
 
@@ -169,7 +154,7 @@ def are_same(
     one: Mapping[str, inventory_obj.Inventory],
     other: Mapping[str, inventory_obj.Inventory],
 ) -> bool:
-    """Tell whether placement would see no difference.
+    """Return whether placement would see no difference.
 
     Placement's database may keep allocation ratios in single precision: an
     exact comparison would write them again and again.

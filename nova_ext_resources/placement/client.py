@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 
 """A thin client of the Placement API: one method per endpoint.
 
@@ -17,7 +6,7 @@ Nothing here repeats a call, remembers an answer or decides anything; see
 ``retry``, ``tree`` and ``sync``. Nothing else in the package builds a URL.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 from typing import Any
 
@@ -27,12 +16,12 @@ from keystoneauth1 import loading as ks_loading
 from oslo_config import cfg
 
 from nova_ext_resources.conf import placement as placement_conf
+from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
-from nova_ext_resources import option_values
-from nova_ext_resources.placement import answers
 from nova_ext_resources.placement import endpoint
+from nova_ext_resources.placement import responses
 
 #: The newest that does not ask for a consumer type, see put_allocations.
 _WITHOUT_CONSUMER_TYPE = '1.37'
@@ -55,7 +44,7 @@ class Client:
     def list_providers(
         self, *, in_tree: str, required: str | None = None
     ) -> tuple[provider_obj.Provider, ...]:
-        """List a tree in one request: who is there, at which generation.
+        """List the providers of a tree, with their generations.
 
         Inventories, traits and aggregates are left empty, see
         :meth:`read_provider`. A tree that does not exist is empty.
@@ -71,17 +60,9 @@ class Client:
             '/resource_providers',
             f'list the provider tree of {in_tree}',
             lambda body: tuple(
-                map(answers.parse_provider, body['resource_providers'])
+                map(responses.parse_provider, body['resource_providers'])
             ),
             params=params,
-        )
-
-    def get_provider_tree(
-        self, root_uuid: str
-    ) -> tuple[provider_obj.Provider, ...]:
-        """Read a whole tree: one request, and three for each provider."""
-        return tuple(
-            map(self.read_provider, self.list_providers(in_tree=root_uuid))
         )
 
     def get_provider(self, rp_uuid: str) -> provider_obj.Provider:
@@ -94,7 +75,7 @@ class Client:
                 'GET',
                 endpoint.path('resource_providers', rp_uuid),
                 f'show provider {rp_uuid}',
-                answers.parse_provider,
+                responses.parse_provider,
             )
         )
 
@@ -103,39 +84,32 @@ class Client:
     ) -> provider_obj.Provider:
         """Read inventories, traits and aggregates of a listed provider.
 
-        It keeps the generation of the listing. When somebody writes in
-        between, that one is too old, so that a later write conflicts and
-        nothing is decided on halves of two states.
+        It keeps the generation of the listing. If the provider is written in
+        between, that generation is too old, so that a later write conflicts
+        and nothing is decided from a mixture of two states.
 
         :raises NotFound: it has gone meanwhile
         """
-        rp_uuid = listed.rp_uuid
+
+        def read(noun: str, parse: Callable[[Any], Any]) -> Any:
+            return self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', listed.rp_uuid, noun),
+                f'show {noun} of provider {listed.name}',
+                lambda body: parse(body[noun]),
+            )
+
         return dataclasses.replace(
             listed,
-            inventories=self._endpoint.ask(
-                'GET',
-                endpoint.path('resource_providers', rp_uuid, 'inventories'),
-                f'show inventories of provider {listed.name}',
-                lambda body: answers.parse_inventories(body['inventories']),
-            ),
-            traits=self._endpoint.ask(
-                'GET',
-                endpoint.path('resource_providers', rp_uuid, 'traits'),
-                f'show traits of provider {listed.name}',
-                lambda body: frozenset(body['traits']),
-            ),
-            aggregates=self._endpoint.ask(
-                'GET',
-                endpoint.path('resource_providers', rp_uuid, 'aggregates'),
-                f'show aggregates of provider {listed.name}',
-                lambda body: frozenset(body['aggregates']),
-            ),
+            inventories=read('inventories', responses.parse_inventories),
+            traits=read('traits', frozenset),
+            aggregates=read('aggregates', frozenset),
         )
 
     def ensure_provider(
         self, rp_uuid: str, name: str, parent_uuid: str
     ) -> provider_obj.Provider:
-        """Create a provider, or give the one that is there, as it is.
+        """Create a provider, or return the existing one as it is.
 
         :raises DuplicateName: another provider has that name
         """
@@ -150,7 +124,7 @@ class Client:
                 'POST',
                 '/resource_providers',
                 action,
-                answers.parse_provider,
+                responses.parse_provider,
                 json=body,
             )
         except exception.DuplicateName as err:
@@ -162,7 +136,7 @@ class Client:
     def update_provider(
         self, rp_uuid: str, name: str, parent_uuid: str
     ) -> provider_obj.Provider:
-        """Rename a provider, or hang it below another one.
+        """Rename a provider, or move it below another one.
 
         The answer has no inventories, traits and aggregates.
 
@@ -173,12 +147,12 @@ class Client:
             'PUT',
             endpoint.path('resource_providers', rp_uuid),
             f'rename or move provider {name} ({rp_uuid})',
-            answers.parse_provider,
+            responses.parse_provider,
             json={'name': name, 'parent_provider_uuid': parent_uuid},
         )
 
     def delete_provider(self, rp_uuid: str) -> None:
-        """Delete a provider; one that is not there is a success.
+        """Delete a provider; succeed if it does not exist.
 
         :raises ProviderInUse: allocations or children hold it
         """
@@ -197,7 +171,7 @@ class Client:
         inventories: Mapping[str, inventory_obj.Inventory],
         generation: int,
     ) -> int:
-        """Replace all inventories; give the provider's new generation.
+        """Replace all inventories; return the provider's new generation.
 
         :raises NotFound: the provider is not there
         :raises ConcurrentUpdate: ``generation`` has passed
@@ -213,7 +187,7 @@ class Client:
     def set_traits(
         self, rp_uuid: str, traits: Iterable[str], generation: int
     ) -> int:
-        """Replace all traits; give the provider's new generation.
+        """Replace all traits; return the provider's new generation.
 
         :raises NotFound: the provider is not there
         :raises ConcurrentUpdate: ``generation`` has passed
@@ -223,7 +197,7 @@ class Client:
     def set_aggregates(
         self, rp_uuid: str, aggregates: Iterable[str], generation: int
     ) -> int:
-        """Replace all aggregates; give the provider's new generation.
+        """Replace all aggregates; return the provider's new generation.
 
         :raises NotFound: the provider is not there
         :raises ConcurrentUpdate: ``generation`` has passed
@@ -239,7 +213,7 @@ class Client:
             'PUT',
             endpoint.path('resource_providers', rp_uuid, noun),
             f'set {noun} {", ".join(content) or "none"} of provider {rp_uuid}',
-            answers.parse_generation,
+            responses.parse_generation,
             json={'resource_provider_generation': generation, noun: content},
         )
 
@@ -260,7 +234,7 @@ class Client:
         )
 
     def has_trait(self, name: str) -> bool:
-        """Tell whether placement knows a trait."""
+        """Return whether placement knows a trait."""
         try:
             self._endpoint.request(
                 'GET', endpoint.path('traits', name), f'show trait {name}'
@@ -272,7 +246,7 @@ class Client:
     # Allocations
 
     def list_holders(self, rp_uuid: str) -> Mapping[str, tuple[str, ...]]:
-        """Tell who holds what of a provider.
+        """Return the consumers that hold units of a provider.
 
         :returns: resource class -> consumer uuids, sorted
         :raises NotFound: there is no such provider
@@ -281,19 +255,19 @@ class Client:
             'GET',
             endpoint.path('resource_providers', rp_uuid, 'allocations'),
             f'show allocations of provider {rp_uuid}',
-            lambda body: answers.parse_holders(body['allocations']),
+            lambda body: responses.parse_holders(body['allocations']),
         )
 
-    def get_allocations(self, consumer_uuid: str) -> answers.Allocations:
-        """Show what a consumer holds; nothing where it is not known."""
+    def get_allocations(self, consumer_uuid: str) -> responses.Allocations:
+        """Return all that a consumer holds: nothing if it is not known."""
         return self._endpoint.ask(
             'GET',
             endpoint.path('allocations', consumer_uuid),
             f'show allocations of consumer {consumer_uuid}',
-            lambda body: answers.parse_allocations(consumer_uuid, body),
+            lambda body: responses.parse_allocations(consumer_uuid, body),
         )
 
-    def put_allocations(self, allocations: answers.Allocations) -> None:
+    def put_allocations(self, allocations: responses.Allocations) -> None:
         """Replace all that a consumer holds.
 
         A consumer of unknown type, as Nova's are, keeps it so.
@@ -313,7 +287,7 @@ class Client:
             'consumer_generation': allocations.generation,
         }
         version = _WITHOUT_CONSUMER_TYPE
-        if allocations.consumer_type != answers.UNKNOWN_CONSUMER_TYPE:
+        if allocations.consumer_type != responses.UNKNOWN_CONSUMER_TYPE:
             body['consumer_type'] = allocations.consumer_type
             version = endpoint.MICROVERSION
         self._endpoint.request(
@@ -323,24 +297,6 @@ class Client:
             json=body,
             version=version,
             rejected=exception.AllocationRejected,
-        )
-
-    def get_allocation_candidates(
-        self, params: Iterable[tuple[str, str]]
-    ) -> Mapping[str, Any]:
-        """Ask where something would fit; the answer is placement's JSON.
-
-        :param params: query parameters of ``GET /allocation_candidates``
-        """
-        return self._endpoint.ask(
-            'GET',
-            '/allocation_candidates',
-            'list allocation candidates',
-            lambda body: {
-                'allocation_requests': body['allocation_requests'],
-                'provider_summaries': body['provider_summaries'],
-            },
-            params=list(params),
         )
 
 
@@ -357,9 +313,10 @@ def from_conf(conf: cfg.ConfigOpts) -> Client:
     group = placement_conf.GROUP.name
     placement_conf.register_opts(conf)
     if not (conf[group].auth_section or conf[group].auth_type):
+        # Never in Nova's own global configuration: Nova has registered that
+        # group there with other defaults.
         group = 'placement'
-        placement_conf.register_opts(conf, group)
-    option_values.check(conf, group, placement_conf.make_opts())
+    values.load(conf, cfg.OptGroup(group), placement_conf.OPTS)
     # Again, now that the group is known: auth_type is an option of the
     # section that auth_section names.
     ks_loading.register_auth_conf_options(conf, group)
@@ -392,6 +349,6 @@ def _load_adapter(conf: cfg.ConfigOpts, group: str) -> ks_adapter.Adapter:
     raise exception.InvalidConfiguration(
         option=f'[{placement_conf.GROUP.name}] auth_type',
         value=None,
-        reason='nothing says how to log in to placement. Put the '
-        'credentials there, or into [placement] as Nova wants them',
+        reason='there are no credentials for placement. Set them there, or '
+        'in [placement] as Nova needs them',
     )

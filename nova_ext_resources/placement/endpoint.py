@@ -1,17 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-
-"""One request to placement and its answer, in our words."""
+"""One request to placement and its answer, in terms of this package."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -31,7 +20,7 @@ _T = TypeVar('_T')
 
 
 class Endpoint:
-    """Sends a request, bounded in time; only our exceptions come out."""
+    """Sends requests, bounded in time; raises only errors of ours."""
 
     def __init__(self, adapter: ks_adapter.Adapter) -> None:
         self._adapter = adapter
@@ -75,14 +64,14 @@ class Endpoint:
         return response
 
     def _timeout(self) -> dict[str, float]:
-        """Bound the wait also where a session came without a timeout."""
+        """Bound the wait even if the session has no timeout."""
         if self._adapter.session.timeout is not None:
             return {}
         return {'timeout': placement_conf.DEFAULT_TIMEOUT}
 
 
 def path(*parts: str) -> str:
-    """Build a path; a part can be anything and stays one part.
+    """Build a path, in which each part stays one part.
 
     :raises InvalidResource: a part is empty or would climb in the path
     """

@@ -1,17 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-
-"""What a failure of placement means: an answer or none -> our exception."""
+"""From a failed request to an error of ours."""
 
 from collections.abc import Iterator
 import contextlib
@@ -54,9 +43,9 @@ _CHECK_ENDPOINT = (
     '[ext_resources_placement] or [placement]'
 )
 
-#: What to do about it, for what has one usual cause.
+#: Advice for errors that have one usual cause.
 _ADVICE: dict[int | str, str] = {
-    'placement.duplicate_name': 'when it is left over from a compute node '
+    'placement.duplicate_name': 'if it is left over from a compute node '
     'that no longer exists, delete it: "openstack resource provider list '
     '--name NAME", then "openstack resource provider delete UUID"',
     401: _CHECK_CREDENTIALS,
@@ -72,7 +61,7 @@ def raise_for_response(
     action: str,
     rejected: type[exception.PlacementError] = exception.ConcurrentUpdate,
 ) -> None:
-    """Raise what an answer means; return when it is a success.
+    """Raise the error that an answer stands for; return on success.
 
     :param action: what was asked, in words that follow "did not"
     :param rejected: what a 409 without a known code means. On providers
@@ -104,7 +93,7 @@ def raise_for_response(
 
 
 def _read_error(response: requests.Response) -> tuple[str, str, str]:
-    """Give code, detail and request id, '' where there is none."""
+    """Return code, detail and request id, '' where there is none."""
     request_id = response.headers.get('x-openstack-request-id', '')
     try:
         error: Any = response.json()['errors'][0]
@@ -117,7 +106,7 @@ def _read_error(response: requests.Response) -> tuple[str, str, str]:
 
 @contextlib.contextmanager
 def translated(action: str) -> Iterator[None]:
-    """Let no exception of keystoneauth or requests out.
+    """Translate the exceptions of keystoneauth and requests.
 
     :raises PlacementUnavailable: there was no answer of placement
     """
@@ -159,6 +148,6 @@ def understood(action: str, response: requests.Response) -> Iterator[None]:
         raise exception.PlacementUnavailable(
             action=action,
             status=response.status_code,
-            detail=f'the answer is not what placement says: '
+            detail='this is not an answer of placement: '
             f'{" ".join(response.text[:200].split())!r}; {_CHECK_ENDPOINT}',
         ) from err

@@ -1,17 +1,9 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""The thread that keeps a compute node's tree in placement up to date.
 
-"""The thread that keeps a compute node's tree in placement up to date."""
+It only publishes. Whatever placement does, no other thread waits for it.
+"""
 
 from collections.abc import Callable, Iterable
 import dataclasses
@@ -61,17 +53,27 @@ class Status:
     held: tuple[changes.Held, ...] = ()
 
 
+def find_delay(failures: int, interval: float) -> float:
+    """Return the seconds until the next round, a little at random.
+
+    :param failures: rounds that failed since the last success
+    :param interval: seconds where none did
+    """
+    if not failures:
+        return interval * _RANDOM.uniform(0.9, 1.1)
+    # Bounded before it is raised to a power, too.
+    back_off = FIRST_BACK_OFF * 2.0 ** min(failures - 1, 16)
+    return min(back_off, interval) * _RANDOM.uniform(0.5, 1.0)
+
+
 class Publisher:
-    """Discovers and publishes, again and again, until stopped.
+    """Publishes the latest wanted tree, again and again, until stopped.
 
     Nothing that fails ends it. It holds no lock while it talks.
 
-    :param refresh: looks at the host; called before ``wanted``
-    :param wanted: gives the tree as it shall be
-    :param is_complete: whether ``wanted`` is all there is to say; while it
-        is not, nothing is deleted
-    :param is_settled: whether nothing on the host waits to be mended; while
-        something does, the next round comes as soon as after a failure
+    :param wanted: returns the tree as it shall be
+    :param is_complete: whether ``wanted`` has everything; while it has not,
+        nothing is deleted
     :param on_deleted: called after providers were deleted
     :param interval: seconds from one round to the next
     """
@@ -81,19 +83,14 @@ class Publisher:
         client: placement_client.Client,
         node: provider_obj.Node,
         *,
-        refresh: Callable[[], None],
         wanted: Callable[[], Iterable[provider_obj.Provider]],
         is_complete: Callable[[], bool] = lambda: True,
-        is_settled: Callable[[], bool] = lambda: True,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
         self._node = node
-        self._refresh = refresh
         self._wanted = wanted
         self._is_complete = is_complete
-        self._is_settled = is_settled
-        self._unsettled = 0
         self._on_deleted = on_deleted
         self._interval = interval
         self._status = Status()
@@ -125,7 +122,7 @@ class Publisher:
             self._thread.join(timeout)
 
     def wake(self) -> None:
-        """Begin the next round now: something has changed on the host."""
+        """Publish now: the wanted tree may have changed."""
         self._is_awake.set()
 
     def publish_once(
@@ -143,9 +140,8 @@ class Publisher:
         )
 
     def run_round(self) -> None:
-        """Discover, publish, and note how it went; raises nothing."""
+        """Publish, and note how it went; raises nothing."""
         try:
-            self._refresh()
             published = self.publish_once(self._node, self._wanted())
             if published.deleted:
                 self._on_deleted()
@@ -168,16 +164,9 @@ class Publisher:
             self._is_awake.clear()
             self.run_round()
             if not self._is_stopping.is_set():
-                self._is_awake.wait(self._find_delay())
-
-    def _find_delay(self) -> float:
-        self._unsettled = 0 if self._is_settled() else self._unsettled + 1
-        failures = max(self._status.failures, self._unsettled)
-        if not failures:
-            return self._interval * _RANDOM.uniform(0.9, 1.1)
-        # Bounded before it is raised to a power, too.
-        back_off = FIRST_BACK_OFF * 2.0 ** min(failures - 1, 16)
-        return min(back_off, self._interval) * _RANDOM.uniform(0.5, 1.0)
+                self._is_awake.wait(
+                    find_delay(self._status.failures, self._interval)
+                )
 
     def _sleep(self, seconds: float) -> None:
         self._is_stopping.wait(seconds)

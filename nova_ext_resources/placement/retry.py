@@ -1,17 +1,6 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-
-"""The one way in which a call to placement is tried again."""
+"""How a call to placement is repeated; the only place."""
 
 from collections.abc import Callable
 import time
@@ -36,8 +25,8 @@ def call(
 ) -> _T:
     """Call until it does not raise ``Retriable``, a few times at most.
 
-    ``function`` has to read every generation that it writes with: who
-    passes one in from outside means that very state, and has to be told.
+    ``function`` has to read every generation that it writes with. A caller
+    that passes one in means that very state, and must see the conflict.
 
     :raises Exception: what the last attempt raised
     """

@@ -1,21 +1,10 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 
 """Compare the wanted provider tree with the seen one. Pure: no I/O.
 
 Only providers of ours are changed: those that carry the owner trait, and
-those whose uuid is wanted. Everything else in the tree is Nova's, or
-somebody else's, and appears in no change.
+those whose uuid is wanted. Everything else in the tree belongs to Nova or to
+other software, and appears in no change.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -32,7 +21,7 @@ Holders = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What has to be written, and what cannot be.
+    """The changes to write, and those that are prevented.
 
     :ivar waves: the steps of a wave do not depend on each other, only on
         those of earlier waves
@@ -58,25 +47,24 @@ def plan(
     *,
     holders: Holders | None = None,
     may_delete: bool = True,
-    owner_trait: str = provider_obj.OWNER_TRAIT,
 ) -> Plan:
     """Find the changes that make the seen tree the wanted one.
 
     :param wanted: with or without the owner trait, which all of them get
     :param seen: the whole tree; of providers of others only uuid, name and
         parent matter
-    :param holders: who holds what of the providers that
-        :func:`find_shrinking` names. What is held stays: an inventory
-        closed, with everything reserved, and its provider with it.
-    :param may_delete: whether what is not wanted goes; not while some of the
-        host has never been looked at since its start. Then providers,
+    :param holders: the consumers of the providers that :func:`find_shrinking`
+        names. What they hold is kept: the inventory closed, with everything
+        reserved, and its provider with it.
+    :param may_delete: whether what is not wanted is deleted. Not while a part
+        of the host has not been read since the start: then providers,
         inventories and traits that are not wanted stay as they are.
     :raises InvalidResource: a wanted provider has no parent, as only the
         compute node's own one may, or parents form a circle
     """
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
     seen_by_uuid = {p.rp_uuid: p for p in seen}
-    ours = _find_ours(wanted_by_uuid, seen_by_uuid.values(), owner_trait)
+    ours = _find_ours(wanted_by_uuid, seen_by_uuid.values())
     if not may_delete:
         wanted_by_uuid = {
             rp_uuid: _add(one, ours.get(rp_uuid))
@@ -86,10 +74,7 @@ def plan(
 
     targets = {
         rp_uuid: _make_target(
-            provider,
-            ours.get(rp_uuid),
-            held_by.get(rp_uuid, {}),
-            owner_trait,
+            provider, ours.get(rp_uuid), held_by.get(rp_uuid, {})
         )
         for rp_uuid, provider in wanted_by_uuid.items()
     }
@@ -98,7 +83,7 @@ def plan(
     for rp_uuid in staying:
         emptied = dataclasses.replace(ours[rp_uuid], inventories={})
         targets[rp_uuid] = _make_target(
-            emptied, ours[rp_uuid], held_by.get(rp_uuid, {}), owner_trait
+            emptied, ours[rp_uuid], held_by.get(rp_uuid, {})
         )
     return Plan(
         waves=_make_waves(targets, ours, leaving - staying),
@@ -116,12 +101,10 @@ def plan(
 def find_shrinking(
     wanted: Iterable[provider_obj.Provider],
     seen: Iterable[provider_obj.Provider],
-    *,
-    owner_trait: str = provider_obj.OWNER_TRAIT,
 ) -> tuple[str, ...]:
-    """Name the providers of ours that have something that should go."""
+    """Return the providers of ours from which something vanishes."""
     wanted_by_uuid = {p.rp_uuid: p for p in wanted}
-    ours = _find_ours(wanted_by_uuid, seen, owner_trait)
+    ours = _find_ours(wanted_by_uuid, seen)
     return tuple(
         sorted(
             rp_uuid
@@ -134,7 +117,6 @@ def find_shrinking(
 def _find_ours(
     wanted_uuids: Collection[str],
     seen: Iterable[provider_obj.Provider],
-    owner_trait: str,
 ) -> dict[str, provider_obj.Provider]:
     # Whatever traits it has: the root is Nova's.
     return {
@@ -142,7 +124,8 @@ def _find_ours(
         for provider in seen
         if provider.parent_uuid is not None
         and (
-            owner_trait in provider.traits or provider.rp_uuid in wanted_uuids
+            provider_obj.OWNER_TRAIT in provider.traits
+            or provider.rp_uuid in wanted_uuids
         )
     }
 
@@ -157,7 +140,7 @@ def _list_vanished(
 def _add(
     wanted: provider_obj.Provider, seen: provider_obj.Provider | None
 ) -> provider_obj.Provider:
-    """Let what is seen of a provider stay beside what is wanted."""
+    """Add what is seen of a provider to what is wanted."""
     if seen is None:
         return wanted
     return dataclasses.replace(
@@ -171,9 +154,8 @@ def _make_target(
     wanted: provider_obj.Provider,
     seen: provider_obj.Provider | None,
     held: Mapping[str, tuple[str, ...]],
-    owner_trait: str,
 ) -> provider_obj.Provider:
-    """Add the owner trait, and what cannot be removed, closed."""
+    """Add the owner trait, and what is still held, closed."""
     closed = {}
     if seen is not None:
         for name in _list_vanished(wanted, seen):
@@ -182,7 +164,7 @@ def _make_target(
                 closed[name] = dataclasses.replace(left, reserved=left.total)
     return dataclasses.replace(
         wanted,
-        traits=wanted.traits | {owner_trait},
+        traits=wanted.traits | {provider_obj.OWNER_TRAIT},
         inventories={**wanted.inventories, **closed},
         generation=None,
     )
@@ -194,7 +176,10 @@ def _find_staying(
     seen: Mapping[str, provider_obj.Provider],
     holders: Holders,
 ) -> set[str]:
-    """Find those that have to stay: held, or above something that stays."""
+    """Return the leaving providers that must stay.
+
+    They are held, or above a provider that stays.
+    """
     parents = {
         **{p.rp_uuid: p.parent_uuid for p in seen.values()},
         **{p.rp_uuid: p.parent_uuid for p in targets.values()},
@@ -254,7 +239,7 @@ def _make_waves(
     ours: Mapping[str, provider_obj.Provider],
     going: Collection[str],
 ) -> tuple[tuple[changes.Step, ...], ...]:
-    """Order parents before children, and the other way to delete."""
+    """Order parents before children; for deletion, the other way round."""
     after: dict[str, set[str]] = {}
     for rp_uuid, target in targets.items():
         parent_uuid = target.parent_uuid
@@ -262,7 +247,7 @@ def _make_waves(
             {parent_uuid} & targets.keys() if parent_uuid else set()
         )
     for rp_uuid in going:
-        # Those that move away from it are among its children, too.
+        # Children that move away from it count too.
         after[rp_uuid] = {
             child.rp_uuid
             for child in ours.values()
@@ -274,7 +259,7 @@ def _make_waves(
     except graphlib.CycleError as err:
         raise exception.InvalidResource(
             name=', '.join(sorted(set(err.args[1]))),
-            reason='these providers are wanted as parents of each other',
+            reason='the parents of these providers form a circle',
         ) from err
     waves = []
     while sorter.is_active():

@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 
 """One compute node's provider tree: read what changed, write what differs."""
 
@@ -17,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 import dataclasses
 import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
@@ -40,11 +29,11 @@ WORKERS = 4
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What came of one publication.
+    """The result of one publication.
 
     :ivar written: providers that were written
-    :ivar deleted: providers among them that are gone now
-    :ivar held: what should go and cannot, see :class:`changes.Held`
+    :ivar deleted: providers among them that were deleted
+    :ivar held: what could not be deleted, see :class:`changes.Held`
     :ivar errors: one for each provider that could not be written; the
         others were
     """
@@ -58,10 +47,10 @@ class Published:
 class TreeWriter:
     """Publishes; used by one thread at a time.
 
-    It remembers our providers as it last saw them. A generation that did not
-    move says that nothing changed, so that a publication without news is one
-    request. One that moved may say nothing, every allocation moves it: then
-    that provider is read again.
+    It remembers our providers as it last saw them. The same generation means
+    that nothing has changed, so that a publication without changes is one
+    request. Another generation may mean nothing, because every allocation
+    changes it: then that provider is read again.
 
     :param sleep: waits between attempts; may be cut short
     """
@@ -73,6 +62,11 @@ class TreeWriter:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
+        self._setters: dict[str, Callable[[str, Any, int], int]] = {
+            'traits': client.set_traits,
+            'aggregates': client.set_aggregates,
+            'inventories': client.set_inventories,
+        }
         self._call = retry.make_strategy(sleep)
         self._seen: dict[str, provider_obj.Provider] = {}
         self._foreign: set[str] = set()
@@ -118,7 +112,7 @@ class TreeWriter:
                 f'{node.hypervisor_hostname} ({node.uuid})',
                 detail='it does not exist yet. nova-compute creates it '
                 'shortly after its first start; extended resources are '
-                'published as soon as it is there',
+                'published as soon as it exists',
             )
         self._foreign &= uuids
         self._seen = {k: v for k, v in self._seen.items() if k in uuids}
@@ -129,7 +123,7 @@ class TreeWriter:
                 self._seen[provider.rp_uuid] = provider
         for provider in listed:
             if provider.rp_uuid in self._seen:
-                # These two change without a new generation.
+                # Name and parent change without a new generation.
                 self._seen[provider.rp_uuid] = dataclasses.replace(
                     self._seen[provider.rp_uuid],
                     name=provider.name,
@@ -143,7 +137,7 @@ class TreeWriter:
         listed: Sequence[provider_obj.Provider],
         wanted_uuids: set[str],
     ) -> None:
-        """Find out which unknown providers are those of others."""
+        """Find out which unknown providers belong to other software."""
         known = self._foreign | self._seen.keys() | wanted_uuids
         unknown = {p.rp_uuid for p in listed} - known
         if unknown - {node.uuid}:
@@ -188,22 +182,24 @@ class TreeWriter:
         failed: set[str] = set()
         failures: list[exception.PlacementError] = []
         for wave in plan.waves:
-            # What hangs on something that failed would only fail, too.
+            # Steps that depend on a failed one would fail too.
             steps = [step for step in wave if not step.after & failed]
             failed |= {step.rp_uuid for step in wave if step not in steps}
             for step, result in zip(
                 steps, self._map(self._settle_safely, steps), strict=True
             ):
+                # When it failed, what is remembered of it may be wrong.
+                self._seen.pop(step.rp_uuid, None)
                 if isinstance(result, exception.PlacementError):
                     failed.add(step.rp_uuid)
                     failures.append(result)
-                    # Whatever was believed of it may be what is wrong.
-                    self._seen.pop(step.rp_uuid, None)
                     self._names.clear()
                     continue
                 written += 1
-                deleted += result is None
-                self._remember(step.rp_uuid, result)
+                if result is None:
+                    deleted += 1
+                else:
+                    self._seen[step.rp_uuid] = result
             for error in failures:
                 if isinstance(error, exception.PlacementUnavailable):
                     raise error
@@ -214,14 +210,6 @@ class TreeWriter:
             errors=tuple(failures),
         )
 
-    def _remember(
-        self, rp_uuid: str, provider: provider_obj.Provider | None
-    ) -> None:
-        if provider is None:
-            self._seen.pop(rp_uuid, None)
-        else:
-            self._seen[rp_uuid] = provider
-
     def _settle_safely(
         self, step: changes.Step
     ) -> provider_obj.Provider | exception.PlacementError | None:
@@ -231,10 +219,10 @@ class TreeWriter:
             return err
 
     def _settle(self, step: changes.Step) -> provider_obj.Provider | None:
-        """Make one provider as it shall be.
+        """Bring one provider to its target.
 
-        When somebody else writes to it meanwhile, only it is read again,
-        and what remains to be done is found anew.
+        If other software writes to it meanwhile, only this provider is read
+        again, and the remaining changes are computed again.
         """
         is_first = True
 
@@ -257,24 +245,23 @@ class TreeWriter:
     def _write(
         self, change: changes.Change, seen: provider_obj.Provider | None
     ) -> provider_obj.Provider | None:
-        """Do one change; give the provider as it is then.
+        """Write one change; return the provider as it is then.
 
-        :raises ConcurrentUpdate: somebody else was faster
+        :raises ConcurrentUpdate: other software was faster
         """
         LOG.debug('Placement: %(change)s', {'change': change})
-        match change:
-            case changes.CreateProvider(parent_uuid=parent_uuid):
-                return self._client.ensure_provider(
-                    change.rp_uuid, change.name, parent_uuid
-                )
-            case changes.DeleteProvider():
-                self._client.delete_provider(change.rp_uuid)
-                return None
+        if isinstance(change, changes.CreateProvider):
+            return self._client.ensure_provider(
+                change.rp_uuid, change.name, change.parent_uuid
+            )
+        if isinstance(change, changes.DeleteProvider):
+            self._client.delete_provider(change.rp_uuid)
+            return None
         assert seen is not None
         try:
             return self._write_to(change, seen)
         except exception.NotFound as err:
-            # Deleted by somebody else: the same as any other change.
+            # Deleted by other software: the same as any other change.
             raise exception.ConcurrentUpdate(
                 action=f'write provider {seen.name}',
                 status=err.status,
@@ -286,44 +273,26 @@ class TreeWriter:
     def _write_to(
         self, change: changes.Change, seen: provider_obj.Provider
     ) -> provider_obj.Provider:
-        generation = seen.generation or 0
-        match change:
-            case changes.UpdateProvider(parent_uuid=parent_uuid):
-                self._client.update_provider(
-                    seen.rp_uuid, change.name, parent_uuid
-                )
-                return dataclasses.replace(
-                    seen, name=change.name, parent_uuid=parent_uuid
-                )
-            case changes.SetTraits(traits=traits):
-                self._ensure_names(traits, self._client.ensure_trait)
-                return dataclasses.replace(
-                    seen,
-                    traits=traits,
-                    generation=self._client.set_traits(
-                        seen.rp_uuid, traits, generation
-                    ),
-                )
-            case changes.SetAggregates(aggregates=aggregates):
-                return dataclasses.replace(
-                    seen,
-                    aggregates=aggregates,
-                    generation=self._client.set_aggregates(
-                        seen.rp_uuid, aggregates, generation
-                    ),
-                )
-            case changes.SetInventories(inventories=inventories):
-                self._ensure_names(
-                    inventories, self._client.ensure_resource_class
-                )
-                return dataclasses.replace(
-                    seen,
-                    inventories=inventories,
-                    generation=self._client.set_inventories(
-                        seen.rp_uuid, inventories, generation
-                    ),
-                )
-        raise AssertionError(change)
+        if isinstance(change, changes.UpdateProvider):
+            self._client.update_provider(
+                seen.rp_uuid, change.name, change.parent_uuid
+            )
+            return dataclasses.replace(
+                seen, name=change.name, parent_uuid=change.parent_uuid
+            )
+        assert isinstance(change, changes.Replace)
+        if change.field == 'traits':
+            self._ensure_names(change.content, self._client.ensure_trait)
+        elif change.field == 'inventories':
+            self._ensure_names(
+                change.content, self._client.ensure_resource_class
+            )
+        generation = self._setters[change.field](
+            seen.rp_uuid, change.content, seen.generation or 0
+        )
+        return dataclasses.replace(
+            seen, generation=generation, **{change.field: change.content}
+        )
 
     def _ensure_names(
         self, names: Iterable[str], ensure: Callable[[str], None]
@@ -342,7 +311,4 @@ class TreeWriter:
         if len(items) < 2:
             return [function(item) for item in items]
         with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-            return [
-                future.result()
-                for future in [pool.submit(function, i) for i in items]
-            ]
+            return list(pool.map(function, items))

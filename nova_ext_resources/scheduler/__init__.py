@@ -1,12 +1,10 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
+"""Adapters for Nova's scheduler and API. The decisions are in ``claims``.
+
+* ``filters``: the filter that Nova's scheduler loads
+* ``request``: reads what is needed from Nova's request and host state
+* ``scores``: how good a host is for a request, as one number
+* ``validators``: checks of extra specs for Nova's API
+* ``weighers``: the weigher that Nova's scheduler loads
+"""

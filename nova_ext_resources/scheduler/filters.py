@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Filters that Nova's scheduler loads.
 
@@ -28,11 +18,11 @@ from nova.scheduler import filters
 from nova.scheduler import utils
 from oslo_log import log as logging
 
+from nova_ext_resources.claims.schedule import candidates
+from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
-from nova_ext_resources.plugins import loader
-from nova_ext_resources.scheduler import candidates
-from nova_ext_resources.scheduler import consumption
+from nova_ext_resources import plugins
 from nova_ext_resources.scheduler import request
 
 LOG = logging.getLogger(__name__)
@@ -42,18 +32,18 @@ MAX_EXPLAINED = 20
 
 
 def all_filters() -> list[type[filters.BaseHostFilter]]:
-    """Give every filter that is installed under our entry points.
+    """Return every filter that is installed under our entry points.
 
     Nova instantiates those that ``enabled_filters`` names.
 
     :raises PluginLoadFailed: one cannot be imported, or is no filter
     """
-    classes = loader.load_classes(loader.SCHEDULER_FILTERS)
+    classes = plugins.load_classes(plugins.SCHEDULER_FILTERS)
     for name, cls in classes.items():
         if not issubclass(cls, filters.BaseHostFilter):
             raise exception.PluginLoadFailed(
                 plugin=name,
-                namespace=loader.SCHEDULER_FILTERS,
+                namespace=plugins.SCHEDULER_FILTERS,
                 reason=f'{cls!r} is no BaseHostFilter',
             )
     return list(classes.values())
@@ -78,9 +68,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._trackers = loader.load_trackers()
-        self._grammar = loader.load_grammar()
-        self._consumption = consumption.Consumption(self._trackers)
+        self._trackers = plugins.load_trackers()
+        self._grammar = plugins.load_grammar()
+        self._consumption = consumption.Consumption()
+        self._unread: set[tuple[str, str]] = set()
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""
@@ -89,7 +80,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> list[Any]:
-        """Give the hosts that pass, their candidates narrowed."""
+        """Return the hosts that pass, their candidates narrowed."""
         hosts = list(filter_obj_list)
         if utils.request_is_rebuild(spec_obj):
             return hosts
@@ -100,7 +91,9 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             return []
         if requirement is None:
             return hosts
-        judge = candidates.Judge(self._trackers, request.find_sizes(spec_obj))
+        judge = candidates.Judge(
+            self._trackers, request.find_sizes(spec_obj), requirement
+        )
         is_multiple = request.is_multiple(spec_obj)
         report = _Report(judge, spec_obj)
         passed = [
@@ -122,7 +115,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         text = request.find_text(host_state)
         options = host_state.allocation_candidates
         if is_multiple:
-            document, is_used = self._consumption.read(host_state, text)
+            document, is_used = self._consumption.read(host_state, text, judge)
             if is_used:
                 # Should nothing be known of the host, another candidate is
                 # still a better guess than the one that was just claimed.
@@ -135,6 +128,8 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         else:
             kept = options
         host_state.allocation_candidates = kept
+        if judge.unread:
+            self._log_unread(host_state, judge)
         if options and not kept:
             assert document is not None, 'nothing else narrows'
             report.add(host_state, document, options)
@@ -142,6 +137,27 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         if is_multiple:
             self._consumption.remember(host_state, text, document)
         return True
+
+    def _log_unread(self, host_state: Any, judge: candidates.Judge) -> None:
+        """Log once of each kind of record: thousands of hosts have it."""
+        for kind, reason in judge.unread.items():
+            if kind not in self._unread:
+                self._unread.add(kind)
+                LOG.warning(
+                    'What host %(host)s publishes of %(class)s (tracker '
+                    '%(tracker)s) cannot be read here: %(reason)s. It is not '
+                    'considered, here and for other hosts: the hosts alone '
+                    'decide on it, and may refuse. Have the same version of '
+                    'nova-ext-resources, and the same plugins, for '
+                    'nova-scheduler and nova-compute.',
+                    {
+                        'host': host_state.host,
+                        'class': kind[0],
+                        'tracker': kind[1],
+                        'reason': reason,
+                    },
+                )
+        judge.unread.clear()
 
 
 class _Report:

@@ -1,24 +1,14 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What a request asks of extended resources, read from Nova's objects."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from nova_ext_resources import extra_specs
+from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
-from nova_ext_resources.scheduler import affinity
 
 #: Nova's own classes, always on its root provider: none of ours.
 NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
@@ -27,7 +17,7 @@ NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
 def find_requirement(
     spec_obj: Any, grammar: extra_specs.Grammar
 ) -> requirement_obj.Requirement | None:
-    """Give what the flavor asks for; None when that is nothing of ours.
+    """Return what the flavor asks for; None when that is nothing of ours.
 
     :raises InvalidExtraSpec: it asks in a way that nobody understands
     """
@@ -39,7 +29,7 @@ def find_requirement(
 
 
 def find_classes(requirement: requirement_obj.Requirement) -> frozenset[str]:
-    """Give the resource classes that are not Nova's own."""
+    """Return the resource classes that are not Nova's own."""
     return frozenset(requirement.resources) - NOVA_CLASSES
 
 
@@ -51,28 +41,31 @@ def get_extra_specs(spec_obj: Any) -> Mapping[str, str]:
     return specs
 
 
-def find_sizes(spec_obj: Any) -> affinity.Sizes | None:
-    """Give the dedicated CPUs of each guest NUMA cell.
+def find_sizes(spec_obj: Any) -> candidates.Sizes:
+    """Return the dedicated CPUs of each guest NUMA cell.
 
-    :returns: None when the request does not say, as an older conductor's
-        may not
+    :returns: () when any of the vCPUs floats, as with ``hw:cpu_policy=mixed``
+        (the host takes it like that, too); None when the request does not
+        say, as an older conductor's may not
     """
     if 'numa_topology' not in spec_obj:
         return None
     topology = spec_obj.numa_topology
-    sizes = (len(cell.pcpuset) for cell in topology.cells) if topology else ()
-    return tuple(filter(None, sizes))
+    cells = topology.cells if topology else ()
+    if any(cell.cpuset or not cell.pcpuset for cell in cells):
+        return ()
+    return tuple(len(cell.pcpuset) for cell in cells)
 
 
 def find_text(host_state: Any) -> str | None:
-    """Give the stats document, as text, if the host has published one."""
+    """Return the stats document, as text, if the host has published one."""
     # NOTE: a host that has not reported its usage yet has no such attribute.
     published = getattr(host_state, 'stats', None)
     return published.get(stats.KEY) if published else None
 
 
-def find_free(host_state: Any) -> affinity.FreeCpus | None:
-    """Give the free dedicated CPUs of each of the host's NUMA cells."""
+def find_free(host_state: Any) -> list[set[int]] | None:
+    """Return the free dedicated CPUs of each of the host's NUMA cells."""
     topology = host_state.numa_topology
     if not topology:
         return None
@@ -84,7 +77,7 @@ def find_free(host_state: Any) -> affinity.FreeCpus | None:
 
 
 def is_multiple(spec_obj: Any) -> bool:
-    """Tell whether the request may create several servers."""
+    """Return whether the request may create several servers."""
     return 'num_instances' in spec_obj and spec_obj.num_instances > 1
 
 

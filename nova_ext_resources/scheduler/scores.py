@@ -1,25 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """How good a host is for a request, as one number.
 
-Pure. Of every resource class that a host publishes the share that is free
-counts: for the server that asks, so that servers spread or pack; against
-the server that does not ask, so that hosts with something scarce are kept
-for those that do.
+Pure. For every resource class that a host publishes, the free share counts:
+in favor of the host when the server asks for the class, so that servers spread
+or pack; against the host when it does not, so that hosts with something scarce
+are kept for servers that ask.
 
-A server that asks for something is held off from other resources only where
-they are named as scarce. Otherwise the classes of service that come with its
-cache ways, free where ways are free, would outweigh them.
+A server that asks for something is kept away from other resources only where
+these are named as scarce. Otherwise the classes of service that come with its
+cache ways, which are free where ways are free, would outweigh the ways.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,11 +21,11 @@ from nova_ext_resources.conf import scheduler as options
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """What one request prefers.
+    """Which hosts one request prefers.
 
     :ivar asked: the resource classes that it asks for
     :ivar policies: resource class -> spread or pack
-    :ivar scarce: classes whose hosts are kept for those who ask
+    :ivar scarce: classes whose hosts are kept for servers that ask
     """
 
     asked: frozenset[str]
@@ -51,7 +41,7 @@ class Preference:
         """Score a host.
 
         :param totals: see ``objects.stats.decode_totals``
-        :returns: None when the host says nothing of what is asked for
+        :returns: None when the host publishes nothing that is asked for
         """
         asked = []
         wasted = 0.0
@@ -75,7 +65,7 @@ class Preference:
 
 
 def fill_gaps(scores: Iterable[float | None]) -> list[float]:
-    """Put hosts that say nothing in the middle of those that do."""
+    """Give hosts without a score the mean of the others."""
     given = list(scores)
     known = [score for score in given if score is not None]
     middle = sum(known) / len(known) if known else 0.0
@@ -83,12 +73,12 @@ def fill_gaps(scores: Iterable[float | None]) -> list[float]:
 
 
 def _find_share(total: Any) -> float | None:
-    """Give free to all, 0 to 1; None when that makes no sense."""
+    """Return the free share, 0 to 1; None when that makes no sense."""
     try:
         free, used = total
         share: float = free / (free + used)
     except (TypeError, ValueError, ZeroDivisionError, OverflowError):
         return None
-    # What comes from a host must not upset the comparison of the others;
-    # this is false of NaN too.
+    # A value of one host must not spoil the comparison of the others. This
+    # is false for NaN too.
     return share if 0 <= share <= 1 else None

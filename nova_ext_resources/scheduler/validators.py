@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Checks of our extra specs in Nova's API, before a flavor has them.
 
@@ -29,9 +19,9 @@ from nova.api.validation.extra_specs import base
 from nova.api.validation.extra_specs import resources
 from nova import exception as nova_exception
 
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
-from nova_ext_resources import extra_specs
-from nova_ext_resources.plugins import loader
+from nova_ext_resources import plugins
 
 #: Everything that ``extra_specs.is_ours`` says yes to. The colon is written
 #: \x3a where Nova, which cuts this in two at the first one, shall not see it.
@@ -59,8 +49,8 @@ class GrammarValidator(base.ExtraSpecValidator):
 
 
 def register() -> list[base.ExtraSpecValidator]:
-    """Give the validators, for Nova."""
-    grammar = loader.load_grammar()
+    """Return the validators, for Nova."""
+    grammar = plugins.load_grammar()
     ours = [
         _replace(theirs, grammar) for theirs in resources.EXTRA_SPEC_VALIDATORS
     ]

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Weighers that Nova's scheduler loads.
 
@@ -29,7 +19,7 @@ from nova.scheduler import weights
 from nova_ext_resources.conf import scheduler as options
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
-from nova_ext_resources.plugins import loader
+from nova_ext_resources import plugins
 from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import scores
 
@@ -38,28 +28,28 @@ MULTIPLIER = 'ext_resources_weight_multiplier'
 
 
 def all_weighers() -> list[type[weights.BaseHostWeigher]]:
-    """Give every weigher that is installed under our entry points.
+    """Return every weigher that is installed under our entry points.
 
-    Nova uses all that it is given.
+    Nova uses all of them.
 
-    :raises PluginLoadFailed: one cannot be imported, or is no weigher
+    :raises PluginLoadFailed: one cannot be imported, or is not a weigher
     """
-    classes = loader.load_classes(loader.SCHEDULER_WEIGHERS)
+    classes = plugins.load_classes(plugins.SCHEDULER_WEIGHERS)
     for name, cls in classes.items():
         if not issubclass(cls, weights.BaseHostWeigher):
             raise exception.PluginLoadFailed(
                 plugin=name,
-                namespace=loader.SCHEDULER_WEIGHERS,
-                reason=f'{cls!r} is no BaseHostWeigher',
+                namespace=plugins.SCHEDULER_WEIGHERS,
+                reason=f'{cls!r} is not a BaseHostWeigher',
             )
     return list(classes.values())
 
 
 class ExtendedResourcesWeigher(weights.BaseHostWeigher):
-    """Spreads or packs those who ask; keeps scarce hosts from the others.
+    """Spreads or packs servers; keeps scarce hosts for those that ask.
 
-    A host that has not published anything, or in words that are not
-    understood here, is neither better nor worse than the others.
+    A host that has published nothing, or nothing that can be decoded, is
+    neither better nor worse than the others.
 
     Nova constructs it without arguments, so it reads the options itself.
     """
@@ -68,10 +58,10 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
         super().__init__()
         options.register_opts(nova.conf.CONF)
         self._options = nova.conf.CONF[options.GROUP.name]
-        self._grammar = loader.load_grammar()
+        self._grammar = plugins.load_grammar()
 
     def weight_multiplier(self, host_state: Any) -> float:
-        """Give the option, or what the host's aggregates say instead."""
+        """Return the option, or the value in the host's aggregates."""
         multiplier: float = self._options[MULTIPLIER]
         if host_state.aggregates:
             multiplier = utils.get_weight_multiplier(
@@ -92,7 +82,7 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
         )
 
     def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
-        """Weigh one host; Nova itself asks for all of them at once."""
+        """Weigh one host; Nova itself weighs all of them at once."""
         preference = self._make_preference(weight_properties)
         return self._score(host_state, preference) or 0.0
 
@@ -118,8 +108,8 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
     ) -> float | None:
         text = request.find_text(host_state)
         if not text:
-            # It has nothing of ours, as far as anybody knows: the best host
-            # for those who do not ask.
+            # As far as is known, it has nothing of ours: the best host for
+            # servers that do not ask.
             return None if preference.asked else 0.0
         totals = stats.decode_totals(text)
         return None if totals is None else preference.score(totals)

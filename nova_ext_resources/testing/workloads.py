@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Servers that are not there, and how fast they would be.
 
@@ -26,13 +16,13 @@ import dataclasses
 import math
 import random
 
-from nova_ext_resources.objects import share as share_obj
-from nova_ext_resources import rdt
-from nova_ext_resources import shares
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rdt import fair_share
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import loop
-from nova_ext_resources.tuning import moves
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps
 
 #: Bytes of a cache line.
 LINE = 64
@@ -126,7 +116,7 @@ class Mix:
     def domain(self) -> pressure.Domain:
         return pressure.Domain(
             capacities=self.capacities,
-            steps={rdt.PERCENT: 10},
+            steps={classes.PERCENT: 10},
             way_bytes=WAY_BYTES,
             bandwidth_bytes=BANDWIDTH,
         )
@@ -223,11 +213,11 @@ class Machine:
 
     def _list_held(self) -> Iterator[tuple[Server, float, float]]:
         for one in self.mix.servers:
-            ways = self._shares[one.consumer_uuid, rdt.BURST].amount
+            ways = self._shares[one.consumer_uuid, classes.BURST].amount
             yield one, ways, self._find_limit(one, 'amount')
 
     def _find_limit(self, server: Server, what: str) -> float:
-        share = self._shares.get((server.consumer_uuid, rdt.PERCENT))
+        share = self._shares.get((server.consumer_uuid, classes.PERCENT))
         if share is None:
             return BANDWIDTH
         return float(getattr(share, what)) * BANDWIDTH / 100
@@ -236,7 +226,7 @@ class Machine:
         """Let everybody work, and time go on."""
         for one, ways, limit in self._list_held():
             seconds, _bytes = one.find_time(self.round, ways, limit)
-            most = self._shares[one.consumer_uuid, rdt.BURST].maximum
+            most = self._shares[one.consumer_uuid, classes.BURST].maximum
             alone, _bytes = one.find_time(
                 self.round, most, self._find_limit(one, 'maximum')
             )
@@ -257,7 +247,7 @@ def divide_evenly(mix: Mix) -> tuple[share_obj.Share, ...]:
     """Give what the servers have where nothing is tuned."""
     return mix.list_shares(
         {
-            name: shares.divide(
+            name: fair_share.divide(
                 mix.capacities[name], sold, mix.domain.steps.get(name, 1)
             )
             for name, sold in mix.sold.items()
@@ -267,9 +257,9 @@ def divide_evenly(mix: Mix) -> tuple[share_obj.Share, ...]:
 
 def play(
     machine: Machine, rounds: int, tuner: loop.Tuner | None = None
-) -> list[moves.Move]:
+) -> list[steps.Move]:
     """Let so many rounds go by; give the steps that were made."""
-    made: list[moves.Move] = []
+    made: list[steps.Move] = []
     for _round in range(rounds):
         if tuner is not None:
             made.extend(tuner.run_once(machine.list_readings()))
@@ -313,8 +303,8 @@ def make_mix(seed: int, *, is_steady: bool = False) -> Mix:
     )
     return Mix(
         servers=servers,
-        sold={rdt.BURST: sold, rdt.PERCENT: limits},
-        capacities={rdt.BURST: ways, rdt.PERCENT: 100},
+        sold={classes.BURST: sold, classes.PERCENT: limits},
+        capacities={classes.BURST: ways, classes.PERCENT: 100},
     )
 
 

@@ -1,11 +1,14 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
+
+"""Moves units between running servers by what is measured.
+
+* ``audit``: the audit trail: one JSON object per change
+* ``controller``: decides which server gets units of which other; pure
+* ``history``: what the controller remembers from round to round; pure
+* ``loop``: measure, decide, act, record
+* ``pressure``: how much a server suffers, from what is measured; pure
+* ``readings``: from samples of monitoring to readings of the tuner; pure
+* ``steps``: what is moved, from which server to which; values
+* ``target``: what the tuner needs of a host
+* ``trials``: whether a step was worth it; pure
+"""

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Decides what goes from one server to another.
 
@@ -29,10 +19,10 @@ All of this is pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import dataclasses
 
-from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.tuning import history
-from nova_ext_resources.tuning import moves as moves_mod
 from nova_ext_resources.tuning import pressure as pressure_mod
+from nova_ext_resources.tuning import steps as moves_mod
 from nova_ext_resources.tuning import trials
 
 #: Why a server gets more.

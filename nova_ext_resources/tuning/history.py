@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What the controller remembers from one round to the next.
 
@@ -21,7 +11,7 @@ import dataclasses
 import math
 from typing import TypeAlias
 
-from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.tuning import pressure as pressure_mod
 
 #: (server, provider's key, resource class)

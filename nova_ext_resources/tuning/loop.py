@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Runs the controller on a host: measure, decide, act, write down.
 
@@ -24,16 +14,16 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.conf import values
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import share as share_obj
-from nova_ext_resources import option_values
-from nova_ext_resources.plugins import loader
-from nova_ext_resources import rdt
+from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources import plugins
 from nova_ext_resources.tuning import audit as audit_mod
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
-from nova_ext_resources.tuning import moves as moves_mod
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps as moves_mod
 from nova_ext_resources.tuning import trials
 
 LOG = logging.getLogger(__name__)
@@ -89,7 +79,7 @@ class Settings:
         :raises InvalidConfiguration: an option cannot be used
         """
         group = tuning_conf.GROUP.name
-        option_values.check(conf, group, tuning_conf.OPTS)
+        values.check(conf, group, tuning_conf.OPTS)
         options = conf[group]
         if options.give_below >= options.want_above:
             raise exception.InvalidConfiguration(
@@ -315,7 +305,7 @@ class Tuner:
             self._target.set_shares(after)
         except Exception as err:
             # Also what is not ours: one enforcer must not stop the others.
-            self._note_failure(move.pool, loader.describe(err), now)
+            self._note_failure(move.pool, plugins.describe(err), now)
             LOG.warning(
                 'Host %(host)s: %(problem)s',
                 {
@@ -324,7 +314,7 @@ class Tuner:
                 },
                 exc_info=not isinstance(err, exception.ExtResourcesError),
             )
-            return loader.describe(err)
+            return plugins.describe(err)
         self._failures.pop(move.pool, None)
         return ''
 
@@ -361,7 +351,7 @@ def make_pool(
     step = max(
         domain.steps.get(resource_class, 1), *(one.step for one in shares), 1
     )
-    if resource_class not in rdt.BANDWIDTHS:
+    if resource_class not in classes.BANDWIDTHS:
         return moves_mod.Pool(
             capacity=capacity, step=step, max_step=settings.max_ways
         )

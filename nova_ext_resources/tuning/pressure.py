@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """How much a server suffers from what it has, told from what is measured.
 
@@ -27,8 +17,8 @@ import dataclasses
 import math
 from typing import TypeAlias
 
-from nova_ext_resources.objects import share as share_obj
-from nova_ext_resources import rdt
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import tunable as share_obj
 
 #: (provider's key, resource class)
 PoolKey: TypeAlias = tuple[str, str]
@@ -91,7 +81,7 @@ class Domain:
 
     def find_unit_bytes(self, resource_class: str) -> float | None:
         """Give what one unit of bandwidth is in bytes per second."""
-        if resource_class == rdt.MBPS:
+        if resource_class == classes.MBPS:
             return MEGABYTE
         return self.bandwidth_bytes and self.bandwidth_bytes / 100
 
@@ -143,7 +133,7 @@ def list_pressures(
 
 
 def _is_cache(share: share_obj.Share) -> bool:
-    return share.resource_class not in rdt.BANDWIDTHS
+    return share.resource_class not in classes.BANDWIDTHS
 
 
 def _press_on_ways(

@@ -1,21 +1,11 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What monitoring saw, in the words of the tuner. Pure."""
 
 from collections.abc import Iterator, Mapping
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources import rdt
 from nova_ext_resources.tuning import pressure
 
 
@@ -40,7 +30,7 @@ def _read(
     for one in server.caches:
         yield pressure.Reading(
             consumer_uuid=server.consumer_uuid,
-            rp_key=f'{rdt.L3_PREFIX}{one.domain.cache}',
+            rp_key=f'{classes.L3_PREFIX}{one.domain.cache}',
             llc_bytes=one.counters.occupancy,
             memory_bytes=one.total_rate,
             taken_at=taken_at,

@@ -1,27 +1,17 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What the tuner needs of a host, from where the host has it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from nova_ext_resources.objects import share as share_obj
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources import rdt
 from nova_ext_resources.tuning import pressure
 
 #: What may be moved.
-_TUNABLE = frozenset({rdt.BURST, *rdt.BANDWIDTHS})
+_TUNABLE = frozenset({classes.BURST, *classes.BANDWIDTHS})
 
 
 class Enforcement(Protocol):
@@ -87,7 +77,7 @@ def make_domains(
     keys = {
         rp_uuid: key
         for rp_uuid, key in view.keys.items()
-        if key.startswith(rdt.L3_PREFIX)
+        if key.startswith(classes.L3_PREFIX)
     }
     return {
         key: pressure.Domain(
@@ -101,7 +91,7 @@ def make_domains(
 
 
 def _number(key: str) -> int:
-    return int(key.removeprefix(rdt.L3_PREFIX))
+    return int(key.removeprefix(classes.L3_PREFIX))
 
 
 def _list_capacities(
@@ -126,7 +116,7 @@ def _find_way(
     view: view_obj.HostView, rp_uuid: str, size: int | None
 ) -> float | None:
     """Give the size of a way; None where it is not known."""
-    tracked = view.tracked.get((rp_uuid, rdt.WAYS))
+    tracked = view.tracked.get((rp_uuid, classes.WAYS))
     if size is None or tracked is None or tracked.inventory is None:
         return None
     return size / tracked.inventory.total

@@ -1,19 +1,18 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Virt drivers of Nova with extended resources.
+"""Adapters for Nova's virt drivers.
 
-The drivers are imported when they are asked for: each needs libraries that
-the other does not.
+* ``errors``: from errors of this package to those that Nova acts on
+* ``events``: reports refusals to the owner of a server
+* ``fake``: Nova's fake driver with extended resources
+* ``gate``: which releases of Nova this package was tested with
+* ``libvirt``: Nova's libvirt driver with extended resources
+* ``mixin``: what a driver does for extended resources
+* ``operations``: from the call of a method to what Nova does with a server
+* ``request``: what one of Nova's instances requests
+
+The drivers are imported on first use: each needs libraries that the other
+does not.
 """
 
 import importlib

@@ -1,25 +1,14 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Our errors as those by which Nova decides what becomes of a build."""
+"""Errors of this package as those that Nova acts on during a build."""
 
 from collections.abc import Iterator
 import contextlib
-from typing import Any
 
-from nova.compute import task_states
 from nova import exception as nova_exc
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import operation as operation_obj
 
 
 class HostRefused(nova_exc.GroupAffinityViolation):
@@ -35,12 +24,12 @@ class HostRefused(nova_exc.GroupAffinityViolation):
 
 @contextlib.contextmanager
 def translated(instance_uuid: str) -> Iterator[None]:
-    """Turn our errors into Nova's.
+    """Turn errors of this package into Nova's.
 
-    A refused claim goes to another host, and so does one whose allocation
-    placement cannot move to the domain of its CPUs. A failure of this host
-    goes to another one, too, and counts against this one. A malformed flavor
-    fails everywhere, so it is not tried elsewhere.
+    Nova tries another host after a refused claim, and where placement cannot
+    move an allocation to the domain of the server's CPUs. It also tries
+    another host after a failure of this host, and counts a failed build
+    here. A malformed flavor fails on every host, so none is tried.
     """
     try:
         yield
@@ -56,32 +45,22 @@ def translated(instance_uuid: str) -> Iterator[None]:
         raise nova_exc.ComputeResourcesUnavailable(reason=reason) from err
 
 
-def is_in_place(instance: Any, host: str) -> bool:
-    """Tell a rebuild on the server's own host from anything else.
-
-    An evacuation has the same task states on another host.
-    """
-    return instance.host == host and instance.task_state in (
-        task_states.REBUILDING,
-        task_states.REBUILD_BLOCK_DEVICE_MAPPING,
-        task_states.REBUILD_SPAWNING,
-    )
-
-
 @contextlib.contextmanager
-def rebuild_shown(instance: Any, host: str) -> Iterator[None]:
-    """Have a rebuild in place that fails leave the server in ERROR.
+def rebuild_shown(
+    operation: operation_obj.Operation, instance_uuid: str
+) -> Iterator[None]:
+    """Leave the server in ERROR when a rebuild on its own host fails.
 
     Nova takes ``ComputeResourcesUnavailable`` for a claim that failed before
     anything was touched, and sets the server back to ACTIVE (ComputeManager
-    ``rebuild_instance``). By now its guest and its disk are gone. It does
-    hold for an evacuation.
+    ``rebuild_instance``). That is true for an evacuation. Here its guest and
+    its disk are gone by now.
     """
     try:
         yield
     except nova_exc.ComputeResourcesUnavailable as err:
-        if not is_in_place(instance, host):
+        if operation is not operation_obj.Operation.REBUILD:
             raise
         raise nova_exc.BuildAbortException(
-            instance_uuid=instance.uuid, reason=err.format_message()
+            instance_uuid=instance_uuid, reason=err.format_message()
         ) from err

@@ -1,20 +1,12 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Nova's fake driver with extended resources and CPUs that can be pinned.
 
 For demonstrations and tests: everything but the guest is real.
 """
 
+from collections.abc import Iterator
+import contextlib
 from typing import Any
 import uuid
 
@@ -59,11 +51,9 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
         return data
 
     def update_provider_tree(
-        self, provider_tree: Any, nodename: str, allocations: Any = None
+        self, provider_tree: Any, nodename: str, *args: Any, **kwargs: Any
     ) -> None:
-        super().update_provider_tree(
-            provider_tree, nodename, allocations=allocations
-        )
+        super().update_provider_tree(provider_tree, nodename, *args, **kwargs)
         topology = self._make_topology()
         inventory = dict(provider_tree.data(nodename).inventory)
         shared = sum(len(cell.cpuset) for cell in topology.cells)
@@ -81,11 +71,10 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
             }
         provider_tree.update_inventory(nodename, inventory)
 
-    def _spawn_claimed(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
+    @contextlib.contextmanager
+    def _building(self, context: Any, instance: Any) -> Iterator[None]:
         self._apply(context, instance)
-        super()._spawn_claimed(context, instance, *args, **kwargs)
+        yield
 
     def _make_topology(self) -> Any:
         domains = fake_conf.list_domains(self._ext.conf.ext_resources_fake)

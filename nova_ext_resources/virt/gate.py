@@ -1,19 +1,9 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Which Novas this package was tested with; asked before anything else.
+"""The releases of Nova that this package was tested with.
 
-Everything here and in ``scheduler/`` leans on Nova's internals, which come
-without a promise (Nova's contributor policies, "Out Of Tree Support").
+Everything here and in ``scheduler/`` uses internals of Nova, which may change
+at any time (Nova's contributor policies, "Out Of Tree Support").
 """
 
 from nova import version
@@ -28,9 +18,9 @@ TESTED = (34,)
 
 
 def check_nova() -> None:
-    """Refuse a Nova that lacks what is needed; warn of an untested one.
+    """Refuse a Nova that is too old, and warn of one that was not tested.
 
-    :raises InvalidConfiguration: it is older than all that were tested
+    :raises InvalidConfiguration: it is older than all tested releases
     """
     found = version.version_string()
     major = int(found.split('.', 1)[0])

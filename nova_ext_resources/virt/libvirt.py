@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Nova's libvirt driver with extended resources.
 
@@ -25,36 +15,37 @@ from nova.virt.libvirt import driver
 from oslo_log import log as logging
 from oslo_utils import excutils
 
-from nova_ext_resources.resctrl import errors
-from nova_ext_resources.resctrl import topology
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt import operations
 
 LOG = logging.getLogger(__name__)
 
 
 class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
-    """Guests start paused, get what they were promised, and then run.
+    """Starts guests paused, applies their resources, and resumes them.
 
-    A guest that cannot have it is not left running. Before a running guest
-    is taken down to be started anew, the host is asked whether the new one
-    will get its own: when not, the old one goes on. (Not so for a rescue,
-    for which Nova powers it off before the driver is asked.)
+    A guest without its resources is not left running. Before a guest is
+    stopped in order to be started again, its resources are applied; when
+    that fails, it runs on. (Not for a rescue: Nova powers the server off
+    before it calls the driver.)
 
-    Servers that ask for nothing are left to Nova's driver alone.
+    Servers that request nothing of ours are left to Nova's driver.
     """
 
     def _init_host_topology(self) -> None:
-        """Learn the caches of all CPUs while Nova has them switched on.
+        """Read the caches of all CPUs while they are online.
 
-        With ``[libvirt] cpu_power_management`` it switches off those that no
-        server uses at the end of ``init_host``, and the kernel tells nothing
-        of these.
+        With ``[libvirt] cpu_power_management`` Nova switches off the CPUs
+        that no server uses at the end of ``init_host``, and then the kernel
+        does not show their caches.
         """
         super()._init_host_topology()
         try:
             topology.read_known(topology.PATH, topology.LEVELS)
         except errors.ResctrlError as err:
-            LOG.debug('What can be given out is told without: %s', err)
+            LOG.debug('The caches of all CPUs cannot be read: %s', err)
 
     # -- every start but those of the next section goes through here ----
 
@@ -70,11 +61,11 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         starts = power_on or pause
         if starts:
             self._restore_claim(context, instance)
-        if not starts or not self._holds(instance):
+        if not starts or not self._has_claim(instance):
             return super()._create_guest(
                 context, xml, instance, power_on, pause, post_xml_callback
             )
-        with self._off_on_failure(instance):
+        with self._powered_off_on_failure(instance):
             guest = super()._create_guest(
                 context,
                 xml,
@@ -88,37 +79,32 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
                 guest.resume()
         return guest
 
-    def _spawn_claimed(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        # What fails after the start would leave the guest running, and its
-        # claim is given back.
-        with self._off_on_failure(instance):
-            super()._spawn_claimed(context, instance, *args, **kwargs)
+    @contextlib.contextmanager
+    def _building(self, context: Any, instance: Any) -> Iterator[None]:
+        # A failure after the start would leave the guest running while its
+        # claim is released.
+        with self._powered_off_on_failure(instance):
+            yield
 
     def _hard_reboot(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        """Serve hard reboot, power on and the boot of the host.
-
-        Nova calls ``destroy`` in it.
-        """
-        self._put_into_force(context, instance)
-        with self._keeping(instance):
-            super()._hard_reboot(context, instance, *args, **kwargs)
+        """Serve hard reboot, power on and the boot of the host."""
+        self._restore_and_apply(context, instance)
+        super()._hard_reboot(context, instance, *args, **kwargs)
 
     def resume(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         try:
-            self._put_into_force(context, instance)
+            self._restore_and_apply(context, instance)
         except nova_exc.NovaException as err:
             # Starting it would use up the memory that was saved.
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
         super().resume(context, instance, *args, **kwargs)
 
     def unrescue(self, context: Any, instance: Any) -> None:
-        self._put_into_force(context, instance)
+        self._restore_and_apply(context, instance)
         super().unrescue(context, instance)
 
     # -- starts of a new process past ``_create_guest`` ----------------
@@ -134,43 +120,28 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     ) -> None:
         is_soft = reboot_type == 'SOFT'
         if is_soft:
-            self._put_into_force(context, instance)
+            self._restore_and_apply(context, instance)
         super().reboot(
             context, instance, network_info, reboot_type, *args, **kwargs
         )
         if is_soft:
-            with self._off_on_failure(instance):
+            with self._powered_off_on_failure(instance):
                 self._apply(context, instance)
 
     def _suspend_guest_for_snapshot(
-        self,
-        context: Any,
-        live_snapshot: Any,
-        current_power_state: Any,
-        instance: Any,
+        self, context: Any, is_live: Any, state: Any, instance: Any
     ) -> None:
-        if self._needs_suspend_resume_for_snapshot(
-            live_snapshot, current_power_state
-        ):
-            self._put_into_force(context, instance)
-        super()._suspend_guest_for_snapshot(
-            context, live_snapshot, current_power_state, instance
-        )
+        if self._needs_suspend_resume_for_snapshot(is_live, state):
+            self._restore_and_apply(context, instance)
+        super()._suspend_guest_for_snapshot(context, is_live, state, instance)
 
     def _resume_guest_after_snapshot(
-        self,
-        context: Any,
-        live_snapshot: Any,
-        original_power_state: Any,
-        instance: Any,
-        guest: Any,
+        self, context: Any, is_live: Any, state: Any, instance: Any, guest: Any
     ) -> None:
         super()._resume_guest_after_snapshot(
-            context, live_snapshot, original_power_state, instance, guest
+            context, is_live, state, instance, guest
         )
-        if not self._needs_suspend_resume_for_snapshot(
-            live_snapshot, original_power_state
-        ):
+        if not self._needs_suspend_resume_for_snapshot(is_live, state):
             return
         try:
             self._apply(context, instance)
@@ -181,30 +152,31 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     # -- claims --------------------------------------------------------
 
-    def _holds(self, instance: Any) -> bool:
-        return self._ext.host.holds(instance.uuid)
-
-    def _put_into_force(self, context: Any, instance: Any) -> None:
+    def _restore_and_apply(self, context: Any, instance: Any) -> None:
         self._restore_claim(context, instance)
         self._apply(context, instance)
 
     def _restore_claim(self, context: Any, instance: Any) -> None:
-        """Claim again for a server that should hold something, and does not.
+        """Claim for a server whose entry is missing.
 
-        The ledger was lost, or giving back was under way when Nova started
-        the server again.
+        The ledger was lost, or the entry was being released when Nova
+        started the server again.
 
-        :raises HostRefused: not to be had any more
+        :raises HostRefused: the resources are no longer available
         """
-        if self._holds(instance) or not self._asks(instance, instance.flavor):
+        if self._has_claim(instance) or not self._requests_resources(
+            instance, instance.flavor
+        ):
             return
         allocations = self.virtapi.reportclient.get_allocations_for_consumer(
             context, instance.uuid
         )
-        self._claim(context, instance, allocations)
+        self._claim(
+            context, instance, allocations, operations.Operation.RESTART
+        )
 
     @contextlib.contextmanager
-    def _off_on_failure(self, instance: Any) -> Iterator[None]:
+    def _powered_off_on_failure(self, instance: Any) -> Iterator[None]:
         """Do not leave a guest running without its resources."""
         try:
             yield

@@ -1,26 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What a virt driver does for extended resources; the base of ours.
 
 Composition root: the one place where Nova's global options are read. The
 package's own options come from the same files, through a private parser,
-because Nova has already registered some of the names in its own way.
+because Nova has already registered some of the names with other types.
 """
 
 from collections.abc import Iterator, Mapping
 import contextlib
 import os
-import threading
 from typing import Any
 
 from nova.compute import resource_tracker
@@ -32,15 +21,17 @@ from nova import utils
 from nova.virt import driver
 from oslo_log import log as logging
 
+from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
-from nova_ext_resources import extra_specs
+from nova_ext_resources.host import service
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
-from nova_ext_resources import service
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
+from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import request
 
 CONF = nova.conf.CONF
@@ -56,20 +47,21 @@ class ExtResourcesMixin(driver.ComputeDriver):
     def init_host(self, host: str) -> None:
         gate.check_nova()
         super().init_host(host)
-        self._ext_kept = threading.local()
         self._ext = self._make_service(host)
         self._ext_grammar = self._ext.grammar
-        self._ext.start(live=_list_servers(host))
+        servers = _describe_servers(host)
+        self._ext.describe(servers)
+        self._ext.start()
 
     def cleanup_host(self, host: str) -> None:
-        # A host that could not even start has nothing to stop.
+        # Nova also cleans up a host that failed to start.
         if hasattr(self, '_ext'):
             self._ext.stop()
         super().cleanup_host(host)
 
     def _make_service(self, host: str) -> service.HostService:
         node_uuid, name = next(iter(self.get_nodenames_by_uuid().items()))
-        conf = service.read_conf(
+        conf = reader.read_conf(
             CONF.config_file or (), CONF.config_dir or (), host
         )
         return service.HostService(
@@ -78,14 +70,18 @@ class ExtResourcesMixin(driver.ComputeDriver):
             node=provider.Node(uuid=node_uuid, hypervisor_hostname=name),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             on_deleted=self._forget_providers,
+            list_live=lambda: {
+                *_describe_servers(host),
+                *self.list_instance_uuids(),
+            },
             list_servers=lambda: _describe_servers(host),
         )
 
     def _forget_providers(self) -> None:
-        """Have Nova read its provider tree anew.
+        """Clear Nova's cache of the provider tree.
 
-        Until its cache expires, up to five minutes later, every update of
-        the node and every build would fail over a provider that is gone.
+        Until it expires, up to five minutes later, every update of the node
+        and every build would fail because of a provider that is gone.
         """
         tracker = self._find_tracker()
         if tracker is None:
@@ -96,31 +92,29 @@ class ExtResourcesMixin(driver.ComputeDriver):
         lock(tracker.reportclient.clear_provider_cache)()
 
     def _find_tracker(self) -> Any:
-        """Give Nova's resource tracker; None where there is none (yet)."""
+        """Return Nova's resource tracker; None where there is none (yet)."""
         return getattr(getattr(self.virtapi, '_compute', None), 'rt', None)
 
     # -- what the host reports; called under Nova's semaphore ----------
 
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
+        # Nova calls it first after its checks of host name and cell.
+        self._ext.accept_host()
         data: dict[str, Any] = super().get_available_resource(nodename)
         if data:
             own = {stats.KEY: self._ext.host.stats()}
             data['stats'] = {**(data.get('stats') or {}), **own}
         return data
 
-    def update_provider_tree(
-        self,
-        provider_tree: Any,
-        nodename: str,
-        allocations: Any = None,
-    ) -> None:
-        super().update_provider_tree(
-            provider_tree, nodename, allocations=allocations
-        )
+    def update_provider_tree(self, *args: Any, **kwargs: Any) -> None:
+        super().update_provider_tree(*args, **kwargs)
         # Nova is about to create its node if this is the first time.
         self._ext.notice_node()
 
     # -- the life of a server ------------------------------------------
+
+    def _has_claim(self, instance: Any) -> bool:
+        return self._ext.host.holds(instance.uuid)
 
     def spawn(
         self,
@@ -133,56 +127,54 @@ class ExtResourcesMixin(driver.ComputeDriver):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        with errors.rebuild_shown(instance, self._ext.host.host):
-            self._claim(context, instance, allocations)
+        operation = operations.find_operation(
+            'spawn', instance, self._ext.host.host
+        )
+        with errors.rebuild_shown(operation, instance.uuid):
+            self._claim(context, instance, allocations, operation)
             try:
-                self._spawn_claimed(
-                    context,
-                    instance,
-                    image_meta,
-                    injected_files,
-                    admin_password,
-                    allocations,
-                    *args,
-                    **kwargs,
-                )
-            # Whatever it was: the server does not run, so it holds nothing.
-            # One that was rebuilt in place belongs to this host all the
-            # same, and may be rebuilt again.
+                with self._building(context, instance):
+                    super().spawn(
+                        context,
+                        instance,
+                        image_meta,
+                        injected_files,
+                        admin_password,
+                        allocations,
+                        *args,
+                        **kwargs,
+                    )
+            # Whatever it was: the server does not run.
             except BaseException:
-                if not self._is_rebuilt_here(instance):
-                    self._release(instance)
+                self._release(instance, operation)
                 raise
 
-    def _spawn_claimed(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        super().spawn(context, instance, *args, **kwargs)
+    @contextlib.contextmanager
+    def _building(self, context: Any, instance: Any) -> Iterator[None]:
+        """Surround Nova's own ``spawn`` of a server that has its claim."""
+        yield
 
     def destroy(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
+        # Before the state of the server changes.
+        operation = operations.find_operation(
+            'destroy',
+            instance,
+            self._ext.host.host,
+            destroy_secrets=kwargs.get('destroy_secrets', True),
+        )
         super().destroy(context, instance, *args, **kwargs)
-        if not (
-            instance.uuid in self._kept_uuids()
-            or self._is_rebuilt_here(instance)
-        ):
-            self._release(instance)
-
-    def _is_rebuilt_here(self, instance: Any) -> bool:
-        return errors.is_in_place(instance, self._ext.host.host)
+        self._release(instance, operation)
 
     def _claim(
         self,
         context: Any,
         instance: Any,
         allocations: Mapping[str, Any] | None,
+        operation: operations.Operation,
     ) -> None:
-        if self._ext.host.holds(instance.uuid) and (
-            allocations is None or self._is_rebuilt_here(instance)
-        ):
-            # Started again. Nova may not say what it holds, and has lost
-            # its allocation when a former rebuild in place had failed.
+        if operation.keeps_claim and self._has_claim(instance):
             return
         with errors.translated(instance.uuid):
             asked = request.make_request(
@@ -197,7 +189,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             errors.translated(instance.uuid),
         ):
             self._ext.claim(asked)
-        self._tell_scheduler()
+        self._update_stats()
 
     def _apply(
         self, context: Any, instance: Any, *, must_hold: bool = False
@@ -208,12 +200,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             errors.translated(instance.uuid),
         ):
             self._ext.host.apply(instance.uuid, must_hold=must_hold)
-        self._tell_scheduler()
+        self._update_stats()
 
-    def _tell_scheduler(self) -> None:
-        """Put the view where Nova's next write of the node takes it along.
+    def _update_stats(self) -> None:
+        """Update the view in what Nova writes next to its compute node.
 
-        ``get_available_resource`` is asked once in a periodic only. Without
+        Nova calls ``get_available_resource`` in a periodic only. Without
         this, a boot right after a delete on a full host would be refused.
         """
         tracker = self._find_tracker()
@@ -224,90 +216,69 @@ class ExtResourcesMixin(driver.ComputeDriver):
     def _reported(
         self, context: Any, name: str, subject: object, instance: Any
     ) -> contextlib.AbstractContextManager[None]:
-        """Report an event, if there is something to report about."""
+        """Report an event, unless the server has nothing of ours."""
         if not subject:
             return contextlib.nullcontext()
         return events.reported(
             context, name, self._ext.host.host, instance.uuid
         )
 
-    def _release(self, instance: Any) -> None:
-        """Give back what a server holds; never stands in Nova's way.
+    def _release(self, instance: Any, operation: operations.Operation) -> None:
+        """Release what a server holds; never stop Nova's operation.
 
-        What fails stays in the ledger and is tried again.
+        An entry that cannot be released stays, and is tried again.
         """
         try:
-            self._ext.release(instance.uuid)
+            self._ext.release(instance.uuid, operation)
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: giving back what server %(uuid)s holds '
-                'failed and is tried again: %(err)s',
+                'Host %(host)s: the resources of server %(uuid)s could not be '
+                'released (%(operation)s) and this will be retried: %(err)s',
                 {
                     'host': self._ext.host.host,
                     'uuid': instance.uuid,
+                    'operation': operation,
                     'err': err,
                 },
             )
-        self._tell_scheduler()
+        self._update_stats()
 
-    @contextlib.contextmanager
-    def _keeping(self, instance: Any) -> Iterator[None]:
-        """Let ``destroy`` keep the claim: the server comes up again."""
-        kept = self._kept_uuids()
-        kept.append(instance.uuid)
-        try:
-            yield
-        finally:
-            kept.remove(instance.uuid)
-
-    def _kept_uuids(self) -> list[str]:
-        if not hasattr(self._ext_kept, 'uuids'):
-            self._ext_kept.uuids = []
-        uuids: list[str] = self._ext_kept.uuids
-        return uuids
-
-    # -- moves: refused until they carry the claim along ----------------
+    # -- moves: refused, they would leave the claim behind --------------
 
     def migrate_disk_and_power_off(
-        self,
-        context: Any,
-        instance: Any,
-        dest: Any,
-        flavor: Any,
-        *args: Any,
-        **kwargs: Any,
+        self, context: Any, instance: Any, dest: Any, flavor: Any, *args: Any
     ) -> Any:
         self._refuse_move(instance, flavor)
         return super().migrate_disk_and_power_off(
-            context, instance, dest, flavor, *args, **kwargs
+            context, instance, dest, flavor, *args
         )
 
     def check_can_live_migrate_destination(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        if self._asks(instance, instance.flavor):
+        if self._requests_resources(instance, instance.flavor):
             raise nova_exc.MigrationPreCheckError(reason=_explain(instance))
         return super().check_can_live_migrate_destination(
             context, instance, *args, **kwargs
         )
 
     def _refuse_move(self, instance: Any, flavor: Any) -> None:
-        if self._asks(instance, flavor):
+        if self._requests_resources(instance, flavor):
             raise nova_exc.InstanceFaultRollback(
                 inner_exception=nova_exc.MigrationError(
                     reason=_explain(instance)
                 )
             )
 
-    def _asks(self, instance: Any, flavor: Any) -> bool:
-        """Tell whether extended resources of this host are involved."""
-        if self._ext.host.holds(instance.uuid):
+    def _requests_resources(self, instance: Any, flavor: Any) -> bool:
+        """Return whether a server holds or requests resources of ours."""
+        if self._has_claim(instance):
             return True
         try:
             asked = request.make_requirement(flavor, self._ext_grammar)
         except exception.InvalidExtraSpec:
-            # Refused where servers are built. One that runs already was
-            # built without it, and holds what the ledger says.
+            # Refused when a server is built. One that runs was built before
+            # this was enabled, and holds what the ledger says.
             return False
         return bool(
             self._ext.host.view.resource_classes & asked.resources.keys()
@@ -316,27 +287,19 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
 def _explain(instance: Any) -> str:
     return (
-        f'server {instance.uuid} holds or asks for extended resources, and '
+        f'server {instance.uuid} holds or requests extended resources, and '
         'this version moves such servers by shelving and unshelving only'
     )
 
 
-def _list_servers(host: str) -> list[str]:
-    """Give the servers that Nova has on this host."""
-    return [instance.uuid for instance in _read_servers(host, [])]
-
-
-def _describe_servers(host: str) -> dict[str, server.ServerInfo]:
-    """Give what labels of metrics say of each of them."""
-    return {
-        instance.uuid: server.ServerInfo(
-            flavor=instance.flavor.name, project_id=instance.project_id or ''
-        )
-        for instance in _read_servers(host, ['flavor'])
-    }
-
-
-def _read_servers(host: str, attributes: list[str]) -> Any:
-    return objects.InstanceList.get_by_host(
-        nova_context.get_admin_context(), host, expected_attrs=attributes
+def _describe_servers(host: str) -> dict[str, server.NovaServer]:
+    """Return what Nova knows of its servers on this host, by uuid."""
+    servers = objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(), host, expected_attrs=['flavor']
     )
+    return {
+        one.uuid: server.NovaServer(
+            flavor=one.flavor.name, project_id=one.project_id or ''
+        )
+        for one in servers
+    }

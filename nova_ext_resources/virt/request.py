@@ -1,21 +1,11 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""What one of Nova's instances asks for."""
+"""What one of Nova's instances requests."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from nova_ext_resources import extra_specs
+from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import requirement
 
@@ -37,16 +27,19 @@ def make_request(
 ) -> assignment.ClaimRequest:
     """Read a ``nova.objects.Instance`` as ``spawn`` gets it.
 
-    The flavor is the one that the instance carries: what was asked at boot
-    stays in force after the flavor was changed or deleted.
+    The flavor is the instance's own copy: the request of the boot stays
+    valid after the flavor was changed or deleted.
 
-    :param allocations: ``{rp_uuid: {'resources': {class: amount}}}``
-    :param grammar: None where nothing is enabled: extra specs that look like
-        ours then mean nothing, as without this package
+    :param allocations: ``{rp_uuid: {'resources': {class: amount}}}``; None
+        where Nova passes none
+    :param grammar: None where nothing is enabled: then extra specs that look
+        like ours are ignored, as without this package
     :raises InvalidExtraSpec: an extra spec of ours is malformed
     """
     return assignment.ClaimRequest(
         consumer_uuid=instance.uuid,
+        project_id=instance.project_id,
+        flavor=instance.flavor.name,
         allocations={
             rp_uuid: dict(held['resources'])
             for rp_uuid, held in (allocations or {}).items()
@@ -61,16 +54,16 @@ def make_request(
 
 
 def find_keys(instance: Any) -> list[str]:
-    """Give the extra specs of its flavor that look like ours."""
+    """Return the extra specs of its flavor that look like ours."""
     specs = instance.flavor.get('extra_specs') or {}
     return [key for key in specs if extra_specs.is_ours(key)]
 
 
 def find_cpus(instance: Any) -> frozenset[int] | None:
-    """Give the host CPUs that Nova has pinned the instance to.
+    """Return the host CPUs that Nova has pinned the instance to.
 
-    They come from ``numa_topology``, which Nova fills in its claim: a look
-    at the process would see what the host shows, not what was decided.
+    They are in ``numa_topology``, which Nova sets in its claim, before there
+    is a process.
 
     :return: None when any of its vCPUs floats
     """

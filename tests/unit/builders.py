@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Makes values for tests: everything has a default that works."""
 
@@ -18,18 +8,18 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims.trackers import bandwidth
+from nova_ext_resources.claims.trackers import burst_ways
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.claims.trackers import shared_ways
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import view
-from nova_ext_resources.plugins import base
-from nova_ext_resources.trackers import bandwidth
-from nova_ext_resources.trackers import burst_ways
-from nova_ext_resources.trackers import cache_ways
-from nova_ext_resources.trackers import count
-from nova_ext_resources.trackers import shared_ways
 
 WAYS = 'CUSTOM_LLC_WAYS'
 CLOS = 'CUSTOM_RDT_CLOS'

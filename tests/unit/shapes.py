@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Everything that each machine can give out, at once."""
 
@@ -17,12 +7,12 @@ import dataclasses
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.rdt import classes as rdt_classes
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
-from nova_ext_resources.plugins import loader
-from nova_ext_resources import rdt
+from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
-from tests.unit import with_resctrl
+from tests.unit.host import with_resctrl
 
 OPTIONS = {
     'burst_ways': 3,
@@ -32,16 +22,16 @@ OPTIONS = {
 
 #: What each kind of server asks for, where the machine has it.
 KINDS = (
-    {rdt.WAYS: 2, rdt.PERCENT: 20, rdt.MBPS: 2000},
-    {rdt.BURST: 2, rdt.PERCENT: 20, rdt.MBPS: 2000},
-    {rdt.SHARED: 1},
-    {rdt.L2_WAYS: 2},
+    {rdt_classes.WAYS: 2, rdt_classes.PERCENT: 20, rdt_classes.MBPS: 2000},
+    {rdt_classes.BURST: 2, rdt_classes.PERCENT: 20, rdt_classes.MBPS: 2000},
+    {rdt_classes.SHARED: 1},
+    {rdt_classes.L2_WAYS: 2},
 )
 
 ATTRIBUTES = {
-    rdt.BURST: {'max': '3'},
-    rdt.PERCENT: {'max': '60'},
-    rdt.MBPS: {'max': '9000'},
+    rdt_classes.BURST: {'max': '3'},
+    rdt_classes.PERCENT: {'max': '60'},
+    rdt_classes.MBPS: {'max': '9000'},
 }
 
 
@@ -53,7 +43,7 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
         self.kernel = self.machine.kernel
 
     def list_wishes(self) -> Iterator[dict[str, dict[str, int]]]:
-        """Give what can be asked for, all of the first caches."""
+        """Return what can be asked for, all of the first caches."""
         found = self.discover()
         for kind in KINDS:
             asked: dict[str, dict[str, int]] = {}
@@ -70,7 +60,7 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
                 yield asked
 
     def discover(self) -> dict[str, provider.HostProvider]:
-        plugin = self.load_resctrl(loader.INVENTORY_PROVIDERS, **OPTIONS)
+        plugin = self.load_resctrl(plugins.INVENTORY_PROVIDERS, **OPTIONS)
         return {one.key: one for one in plugin['resctrl'].discover()}
 
     def list_cpus(self) -> list[int]:

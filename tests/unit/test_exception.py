@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of the error tree and of what errors say."""
 
@@ -115,7 +105,7 @@ class TestMessage(base.TestCase):
     def test_a_reason_that_is_a_sentence_has_one_full_stop(self) -> None:
         error = exception.DiscoveryFailed(plugin='rmd', reason='Start it.')
 
-        self.assertIn('host: Start it. What it', str(error))
+        self.assertIn('host: Start it. Its last', str(error))
         self.assertEqual('Start it.', error.reason)  # type: ignore[attr-defined]
 
     def test_an_argument_that_is_missing_is_a_bug(self) -> None:

@@ -1,96 +1,95 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Imports point one way, and Nova is imported in three places only."""
+"""The rooms of the package: what may import what, and what stays pure."""
 
 import ast
 from collections.abc import Iterator
 import pathlib
+import sys
 
 import nova_ext_resources
 from tests import base
 
-#: From the top: a part may import the parts of its own row and of the rows
-#: below it. What every row may use stands in the last one.
-LAYERS: tuple[frozenset[str], ...] = (
-    frozenset({'cmd', 'agent', 'virt', 'scheduler', 'cli', 'testing'}),
-    frozenset(
-        {
-            'books',
-            'host',
-            'healing',
-            'discovery',
-            'enforcement',
-            'handover',
-            'hostview',
-            'placement',
-            'reservation',
-            'server_locks',
-            'serving',
-            'service',
-            'measuring',
-            'server_list',
-            'monitoring',
-            'metrics',
-            'health',
-            'tuning',
-        }
-    ),
-    frozenset(
-        {
-            'trackers',
-            'claims',
-            'placing',
-            'claim_tests',
-            'inventory',
-            'enforcers',
-        }
-    ),
-    frozenset({'ledger', 'rmd', 'resctrl', 'plugins'}),
-    frozenset(
-        {
-            'objects',
-            'definitions',
-            'extra_specs',
-            'conf',
-            'option_values',
-            'exception',
-            'shares',
-            'alarms',
-            'rdt',
-        }
-    ),
+#: The rooms from the ground to the roof. A room imports from rooms below it.
+ROOMS = (
+    'exception',
+    'objects',
+    'conf',
+    'claims',
+    'placement',
+    'plugins',
+    'reservation',
+    'drivers',
+    'scheduler',
+    'monitoring',
+    'tuning',
+    'host',
+    'virt',
+    'cmd',
+    'testing',
+    'opts',
 )
+
+#: Rooms that import nothing of some room below them.
+NEVER: dict[str, frozenset[str]] = {
+    'placement': frozenset({'claims'}),
+    'drivers': frozenset({'placement'}),
+    'scheduler': frozenset({'drivers', 'placement', 'reservation'}),
+    'monitoring': frozenset({'placement', 'scheduler'}),
+    'tuning': frozenset({'placement', 'scheduler'}),
+    'host': frozenset({'scheduler'}),
+    'virt': frozenset({'scheduler', 'monitoring', 'tuning'}),
+    'testing': frozenset({'host', 'virt', 'cmd', 'scheduler', 'placement'}),
+}
+
+#: Below ``drivers/``: folder -> folders beside it that it may import. What
+#: several kinds of resources mean by the same words is in ``rdt``.
+DRIVERS: dict[str, frozenset[str]] = {
+    'base': frozenset(),
+    'rdt': frozenset(),
+    'fake': frozenset({'base', 'rdt', 'rmd'}),
+    'noop': frozenset({'base'}),
+    'resctrl': frozenset({'base', 'rdt'}),
+    'rmd': frozenset({'base', 'rdt'}),
+    'static': frozenset({'base'}),
+}
+
+#: Rooms that decide: they read no clock and no file, and do not log.
+PURE = (
+    'objects.',
+    'claims.',
+    'drivers.rdt.',
+    'drivers.resctrl.policy.',
+    'host.audit',
+    'host.view',
+    'placement.changes',
+    'placement.sync',
+    'tuning.controller',
+    'tuning.history',
+    'tuning.pressure',
+    'tuning.steps',
+    'tuning.trials',
+)
+IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})
 
 #: Only these may import Nova (its internals may change any day).
 USES_NOVA = ('virt.', 'scheduler.', 'cmd.compute')
-
-#: Collects the options of all plugins; nothing imports it.
-ABOVE_ALL = ('conf.opts',)
 
 ROOT = pathlib.Path(nova_ext_resources.__path__[0])
 PACKAGE = nova_ext_resources.__name__
 
 
 def list_modules() -> Iterator[tuple[str, ast.Module]]:
-    """Give each module's name below the package, and its tree."""
+    """Return each module's name below the package, and its tree."""
     for path in sorted(ROOT.rglob('*.py')):
         parts = path.relative_to(ROOT).with_suffix('').parts
         name = '.'.join(part for part in parts if part != '__init__')
-        yield name, ast.parse(path.read_text(encoding='utf-8'))
+        if name:
+            yield name, ast.parse(path.read_text(encoding='utf-8'))
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
-    """Give the full dotted names that a module imports, at any depth."""
+    """Return the full dotted names that a module imports, at any depth."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -99,29 +98,50 @@ def list_imports(tree: ast.Module) -> Iterator[str]:
             yield from (f'{node.module}.{alias.name}' for alias in node.names)
 
 
-def find_layer(part: str) -> int:
-    for number, layer in enumerate(LAYERS):
-        if part in layer:
-            return number
-    raise AssertionError(f'{part} has no place in LAYERS: give it one')
+def list_own(tree: ast.Module) -> Iterator[str]:
+    """Return what a module imports of this package, without its name."""
+    for imported in list_imports(tree):
+        package, _dot, rest = imported.partition('.')
+        if package == PACKAGE and rest:
+            yield rest
+
+
+def find_floor(room: str) -> int:
+    if room not in ROOMS:
+        raise AssertionError(f'{room} has no place in ROOMS: give it one')
+    return ROOMS.index(room)
 
 
 def find_wrong_imports(name: str, tree: ast.Module) -> list[str]:
-    """Give what a module imports from a layer above its own."""
-    if not name or name in ABOVE_ALL:
-        return []
-    own = find_layer(name.partition('.')[0])
+    """Return what a module imports that its room must not import."""
+    room = name.partition('.')[0]
     wrong = []
-    for imported in list_imports(tree):
-        package, _dot, rest = imported.partition('.')
-        part = rest.partition('.')[0]
-        if package == PACKAGE and part and find_layer(part) < own:
+    for imported in list_own(tree):
+        other = imported.partition('.')[0]
+        if find_floor(other) > find_floor(room) or (
+            other in NEVER.get(room, frozenset())
+        ):
             wrong.append(f'{name} imports {imported}')
     return wrong
 
 
+def find_sideways(name: str, tree: ast.Module) -> list[str]:
+    """Return what a kind of resource imports of another kind."""
+    room, _dot, rest = name.partition('.')
+    own = rest.partition('.')[0]
+    if room != 'drivers' or not own:
+        return []
+    allowed = DRIVERS[own] | {own}
+    return [
+        f'{name} imports {imported}'
+        for imported in list_own(tree)
+        if imported.startswith('drivers.')
+        and imported.split('.')[1] not in allowed
+    ]
+
+
 def find_imports_of_nova(name: str, tree: ast.Module) -> list[str]:
-    """Give what a module imports of Nova, where it must not."""
+    """Return what a module imports of Nova where it must not."""
     if f'{name}.'.startswith(USES_NOVA):
         return []
     return [
@@ -131,12 +151,75 @@ def find_imports_of_nova(name: str, tree: ast.Module) -> list[str]:
     ]
 
 
-class ImportDirectionTest(base.TestCase):
-    def test_imports_point_from_the_upper_layers_to_the_lower(self) -> None:
+def find_impure(name: str, tree: ast.Module) -> list[str]:
+    """Return the imports of a pure module that let it act or look."""
+    if not f'{name}.'.startswith(PURE):
+        return []
+    return [
+        f'{name} imports {imported}'
+        for imported in list_imports(tree)
+        if imported.partition('.')[0] in IMPURE
+    ]
+
+
+def make_plan() -> dict[str, set[str]]:
+    """Return room -> rooms that it imports."""
+    plan: dict[str, set[str]] = {}
+    for name, tree in list_modules():
+        room = name.partition('.')[0]
+        own = plan.setdefault(room, set())
+        own.update(one.partition('.')[0] for one in list_own(tree))
+        own.discard(room)
+    return plan
+
+
+def count_floors(plan: dict[str, set[str]]) -> int:
+    """Return the length of the longest chain of rooms."""
+
+    def height(room: str) -> int:
+        return 1 + max(map(height, plan[room]), default=0)
+
+    return max(map(height, plan))
+
+
+def make_graph() -> dict[str, set[str]]:
+    """Return module -> modules that it imports."""
+    names = {name for name, _tree in list_modules()}
+    graph: dict[str, set[str]] = {}
+    for name, tree in list_modules():
+        found = graph.setdefault(name, set())
+        for one in list_own(tree):
+            found.add(one if one in names else one.rpartition('.')[0])
+        found &= names - {name}
+    return graph
+
+
+def find_circles(graph: dict[str, set[str]]) -> list[str]:
+    """Return modules that import themselves by way of others."""
+    left = dict(graph)
+    while ready := [
+        one for one, others in left.items() if not others & left.keys()
+    ]:
+        for one in ready:
+            del left[one]
+    return sorted(left)
+
+
+class RoomsTest(base.TestCase):
+    def test_rooms_import_from_lower_rooms_only(self) -> None:
         wrong = [
             one
             for name, tree in list_modules()
             for one in find_wrong_imports(name, tree)
+        ]
+
+        self.assertEqual([], wrong)
+
+    def test_kinds_of_resources_stay_apart(self) -> None:
+        wrong = [
+            one
+            for name, tree in list_modules()
+            for one in find_sideways(name, tree)
         ]
 
         self.assertEqual([], wrong)
@@ -150,21 +233,27 @@ class ImportDirectionTest(base.TestCase):
 
         self.assertEqual([], wrong)
 
-    def test_an_import_of_an_upper_layer_is_noticed(self) -> None:
-        tree = ast.parse('def f():\n    from nova_ext_resources import host')
+    def test_rooms_that_decide_are_pure(self) -> None:
+        wrong = [
+            one
+            for name, tree in list_modules()
+            for one in find_impure(name, tree)
+        ]
 
-        wrong = find_wrong_imports('objects.view', tree)
+        self.assertEqual([], wrong)
 
-        self.assertEqual(
-            ['objects.view imports nova_ext_resources.host'], wrong
+    def test_there_is_no_circle(self) -> None:
+        plan = make_plan()
+        arrows = sum(map(len, plan.values()))
+        print(
+            f'{len(plan)} rooms, {arrows} arrows, {count_floors(plan)} floors',
+            file=sys.stderr,
         )
 
-    def test_an_import_of_nova_is_noticed(self) -> None:
-        tree = ast.parse('import nova.conf')
+        self.assertEqual([], find_circles(plan))
 
-        wrong = find_imports_of_nova('claims', tree)
-
-        self.assertEqual(['claims imports nova.conf'], wrong)
+    def test_there_is_no_circle_of_modules(self) -> None:
+        self.assertEqual([], find_circles(make_graph()))
 
     def test_eventlet_and_asyncio_are_imported_nowhere(self) -> None:
         wrong = [
@@ -175,3 +264,49 @@ class ImportDirectionTest(base.TestCase):
         ]
 
         self.assertEqual([], wrong)
+
+
+class NoticedTest(base.TestCase):
+    """What is wrong is found."""
+
+    def test_an_import_of_a_higher_room(self) -> None:
+        tree = ast.parse('def f():\n    from nova_ext_resources import host')
+
+        wrong = find_wrong_imports('objects.view', tree)
+
+        self.assertEqual(['objects.view imports host'], wrong)
+
+    def test_an_import_of_a_room_that_is_forbidden(self) -> None:
+        tree = ast.parse('import nova_ext_resources.drivers.base')
+
+        wrong = find_wrong_imports('scheduler.filters', tree)
+
+        self.assertEqual(['scheduler.filters imports drivers.base'], wrong)
+
+    def test_an_import_of_another_kind_of_resource(self) -> None:
+        tree = ast.parse('from nova_ext_resources.drivers.rmd import api')
+
+        wrong = find_sideways('drivers.resctrl.writer', tree)
+
+        self.assertEqual(
+            ['drivers.resctrl.writer imports drivers.rmd.api'], wrong
+        )
+
+    def test_an_import_of_nova(self) -> None:
+        tree = ast.parse('import nova.conf')
+
+        wrong = find_imports_of_nova('claims', tree)
+
+        self.assertEqual(['claims imports nova.conf'], wrong)
+
+    def test_a_clock_in_a_pure_room(self) -> None:
+        tree = ast.parse('import time')
+
+        wrong = find_impure('claims.decide', tree)
+
+        self.assertEqual(['claims.decide imports time'], wrong)
+
+    def test_a_circle(self) -> None:
+        graph = {'a': {'b'}, 'b': {'c'}, 'c': {'b'}, 'd': set[str]()}
+
+        self.assertEqual(['a', 'b', 'c'], find_circles(graph))

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What an installation brings: entry points, their modules, their names."""
 
@@ -17,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 
-from nova_ext_resources.plugins import loader
+from nova_ext_resources import plugins
 from tests import base
 
 DISTRIBUTION = 'nova-ext-resources'
@@ -26,20 +16,19 @@ DISTRIBUTION = 'nova-ext-resources'
 NEEDS_NOVA = frozenset(
     {
         'nova.api.extra_spec_validators',
-        loader.SCHEDULER_FILTERS,
-        loader.SCHEDULER_WEIGHERS,
+        plugins.SCHEDULER_FILTERS,
+        plugins.SCHEDULER_WEIGHERS,
     }
 )
 
-#: Groups in which the name of an entry point is the name of its module.
-NAMED_LIKE_THEIR_MODULE = frozenset(
-    {
-        loader.CLAIM_TESTS,
-        loader.ENFORCERS,
-        loader.INVENTORY_PROVIDERS,
-        loader.TRACKERS,
-    }
-)
+#: Group -> which part of the module's dotted name is the name of the entry
+#: point: trackers and claim tests are a module each, drivers a folder.
+PLACES = {
+    plugins.CLAIM_TESTS: -1,
+    plugins.ENFORCERS: -2,
+    plugins.INVENTORY_PROVIDERS: -2,
+    plugins.TRACKERS: -1,
+}
 
 WITHOUT_NOVA = (
     'Nova is not installed here; the functional tests load this with it'
@@ -81,11 +70,13 @@ class EntryPointsTest(base.TestCase):
 
         self.assertNotIn(None, loaded)
 
-    def test_a_plugin_is_named_like_its_module(self) -> None:
+    def test_a_plugin_is_named_like_its_module_or_folder(self) -> None:
         for one in list_entry_points():
-            if one.group in NAMED_LIKE_THEIR_MODULE:
+            if one.group in PLACES:
                 with self.subTest(group=one.group, name=one.name):
-                    self.assertEqual(one.module.split('.')[-1], one.name)
+                    self.assertEqual(
+                        one.name, one.module.split('.')[PLACES[one.group]]
+                    )
 
     def test_every_plugin_has_a_page(self) -> None:
         root = pathlib.Path(__file__).parents[2]
@@ -94,7 +85,7 @@ class EntryPointsTest(base.TestCase):
         names = {
             one.name
             for one in list_entry_points()
-            if one.group.startswith(loader.PREFIX)
+            if one.group.startswith(plugins.PREFIX)
         }
 
         self.assertEqual(set(), names - pages)

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Seats of the floating licences that are bound to this host.
 
@@ -19,11 +9,11 @@ The licence daemon writes one file for each product, such as
 import json
 import pathlib
 
+from nova_ext_resources.drivers import base
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
-from nova_ext_resources.plugins import base
 import os_traits
 from oslo_config import cfg
 

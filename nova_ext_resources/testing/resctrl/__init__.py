@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A kernel's resctrl that answers back, without the hardware.
 
@@ -21,6 +11,31 @@ refuses, with the same error numbers and the same words in
 mounts one; :class:`ResctrlFixture` makes one for a test. Not modelled:
 pseudo-locking's effect, counters that must be assigned (ABMC), what
 ``mbm_*_config`` changes, and time: counters say what a test sets.
+
+The files:
+
+* ``afterwards``: unmounts what a killed process leaves mounted
+* ``capture``: reads the captured tree of a real machine
+* ``cli``: the command line
+* ``controls``: the lines of a schemata file, one control each
+* ``faults``: faults on demand
+* ``files``: which files exist, what they show and take
+* ``fixture``: a machine with resctrl for the time of a test
+* ``fuse``: the model as a FUSE file system
+* ``groups``: control groups and monitoring groups
+* ``interference``: reads and changes the model from behind
+* ``kernel``: what the file operations on a mount do
+* ``monitoring``: monitoring ids and their counters
+* ``mount``: one mount of resctrl and its groups
+* ``mounted``: a model that another process has mounted
+* ``numbers``: numbers as the kernel reads and writes them
+* ``remote``: interference with a model in another process
+* ``schemata``: all controls of a mount
+* ``shape``: a kind of machine and kernel, as plain data
+* ``shapes``: machines that exist, by name
+* ``sysfs``: ``/sys/devices/system/cpu`` of a machine
+* ``tasks``: threads, and which cloned which
+* ``tree``: the model inside this process
 """
 
 from nova_ext_resources.testing.resctrl import fixture

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Reads the captured tree of a real machine into plain values."""
 
@@ -98,7 +88,7 @@ def _parse_lines(text: str) -> dict[str, dict[int, str]]:
 
 
 def _read_cpus(root: str) -> list[int]:
-    """Give the CPUs of all groups: together they are those online."""
+    """Return the CPUs of all groups: together they are those online."""
     cpus: set[int] = set()
     for group in ('', *_list_groups(root)):
         cpus |= numbers.parse_cpu_list(
@@ -108,7 +98,7 @@ def _read_cpus(root: str) -> list[int]:
 
 
 def _read_topology(folder: str) -> dict[int, Domains]:
-    """Give the CPUs of each cache, by level, where they were captured."""
+    """Return the CPUs of each cache, by level, where they were captured."""
     root = os.path.join(folder, 'sys/devices/system/cpu')
     levels: dict[int, Domains] = {}
     if not os.path.isdir(root):
@@ -267,7 +257,7 @@ def _read_monitored(
 def _guess_kernel(
     root: str, lines: dict[str, dict[int, str]]
 ) -> tuple[int, int]:
-    """Give the oldest kernel that shows what was captured."""
+    """Return the oldest kernel that shows what was captured."""
     info = os.path.join(root, 'info')
     has: Callable[[str], bool] = lambda name: any(  # noqa: E731
         os.path.exists(os.path.join(info, one, name)) for one in _listdir(info)

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The lines of a schemata file: one control each."""
 
@@ -54,7 +44,7 @@ class Control:
         self.values: dict[int, list[int]] = {}
 
     def reset(self, domain: int) -> None:
-        """Give all classes all of it, as when a domain comes online."""
+        """Return all classes all of it, as when a domain comes online."""
         self.values[domain] = [self.default] * self.num_closids
 
     def follow(self, online: Iterable[int]) -> None:
@@ -74,7 +64,7 @@ class Control:
         raise NotImplementedError
 
     def measure(self, value: int) -> int:
-        """Give what the ``size`` file shows."""
+        """Return what the ``size`` file shows."""
         raise NotImplementedError
 
     @property
@@ -131,7 +121,7 @@ class CacheControl(Control):
         return (self.cache.ways + 3) // 4
 
     def get_used(self, domain: int, closid: int) -> int:
-        """Give the ways of a class, whatever they hold."""
+        """Return the ways of a class, whatever they hold."""
         value = self.values[domain][closid]
         if self.peer:
             value |= self.peer.values[domain][closid]
@@ -197,6 +187,6 @@ class BandwidthControl(Control):
 
 
 def first_run(mask: int) -> int:
-    """Give the lowest contiguous ones of a mask."""
+    """Return the lowest contiguous ones of a mask."""
     low = mask & -mask
     return mask & ~(mask + low) if low else 0

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What goes wrong on demand."""
 
@@ -73,7 +63,7 @@ class Faults:
             self._faults.clear()
 
     def take(self, operation: str, path: str) -> Fault | None:
-        """Give the fault that hits this operation, and count it."""
+        """Return the fault that hits this operation, and count it."""
         with self._lock:
             for fault in self._faults:
                 if not fault.matches(operation, path):
@@ -90,7 +80,7 @@ class Faults:
 
 
 def halve(text: str) -> str:
-    """Give the first half of the settings in a text for schemata."""
+    """Return the first half of the settings in a text for schemata."""
     settings = [
         f'{line.partition(":")[0]}:{part}'
         for line in text.splitlines()

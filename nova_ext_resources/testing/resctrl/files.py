@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Which files there are, what they show, and what they take."""
 
@@ -49,7 +39,7 @@ Folder = dict[str, 'File | Callable[[], Folder]']
 
 
 def find(mount: mount_mod.Mount, path: str) -> File | Folder:
-    """Give what is at a path.
+    """Return what is at a path.
 
     :raises OSError: ENOENT or ENOTDIR
     """
@@ -152,6 +142,8 @@ def _control_group(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
     if 'debug' in mount.shape.options:
         folder['ctrl_hw_id'] = File(lambda: f'{group.closid}\n')
     if mount.monitor and group.rmid is not None:
+        if mount.shape.kernel >= shape_mod.ASSIGNED_COUNTERS:
+            folder['mbm_L3_assignments'] = File(lambda: '')
         folder['mon_groups'] = lambda: {
             name: functools.partial(_base, mount, child)
             for name, child in group.children.items()
@@ -247,7 +239,19 @@ def _cache_info(
     }
     if mount.shape.kernel >= shape_mod.SPARSE_MASKS_FILE:
         folder['sparse_masks'] = _constant(int(cache.has_sparse_masks))
+    if cache.io_ways is not None:
+        folder['io_alloc'] = _constant(
+            'enabled' if cache.io_ways else 'disabled'
+        )
+        folder['io_alloc_cbm'] = File(lambda: _show_io_ways(control))
     return folder
+
+
+def _show_io_ways(control: controls_mod.CacheControl) -> str:
+    ways = control.cache.io_ways
+    if not ways:
+        raise Refused('io_alloc is not enabled', errno.ENODEV)
+    return ';'.join(f'{one}={ways:x}' for one in control.values) + '\n'
 
 
 def _bandwidth_info(

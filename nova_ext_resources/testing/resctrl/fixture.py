@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A machine with resctrl for the time of a test."""
 
@@ -71,7 +61,7 @@ class ResctrlFixture(fixtures.Fixture):
 
     def _mount(self) -> None:
         # It brings oslo.privsep, which tests without a mount can do without.
-        from nova_ext_resources.resctrl import files
+        from nova_ext_resources.drivers.resctrl.kernel import files
 
         self.path = os.path.join(self._folder, 'resctrl')
         os.mkdir(self.path)
@@ -86,7 +76,7 @@ class ResctrlFixture(fixtures.Fixture):
 
     @property
     def cpu_path(self) -> str:
-        """Give the folder; it is hundreds of files, made when asked for."""
+        """Return the folder; it is hundreds of files, made when asked for."""
         if self._cpu_path is None:
             self._cpu_path = sysfs.write(
                 self.shape, self._folder, self._online

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The front that other programs see: a FUSE file system.
 
@@ -104,7 +94,7 @@ class Front:
         }
 
     def _find_inode(self, path: str) -> int:
-        """Give a number: a group made anew has another one."""
+        """Return a number: a group made anew has another one."""
         try:
             return self._kernel.get_inode(path)
         except OSError:

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Looks behind the scenes of the model, and interferes with it.
 
@@ -74,7 +64,7 @@ class Interference:
     # Groups
 
     def list_groups(self) -> dict[str, dict[str, Any]]:
-        """Give each group: class, mode, CPUs, tasks, values."""
+        """Return each group: class, mode, CPUs, tasks, values."""
         with self._kernel.mutex:
             return {
                 group.path: self._describe(group)
@@ -100,7 +90,7 @@ class Interference:
         }
 
     def get_values(self, group: str, resource: str = 'L3') -> dict[str, int]:
-        """Give mask or limit by domain; domains are text, as in JSON."""
+        """Return mask or limit by domain; domains are text, as in JSON."""
         values: dict[str, int] = self.list_groups()[group]['values'][resource]
         return values
 
@@ -176,7 +166,7 @@ class Interference:
             return self._tasks.clone(parent, tid)
 
     def list_threads(self, pid: int) -> list[int]:
-        """Give the threads of a process that was started."""
+        """Return the threads of a process that was started."""
         return self._tasks.list_threads(pid)
 
     def exit_task(self, tid: int) -> None:
@@ -218,7 +208,7 @@ class Interference:
         self._monitor.set_reading(self._rmid(group), domain, event, text)
 
     def count_ids(self) -> dict[str, int]:
-        """Give how many monitoring ids are free, and how many in limbo."""
+        """Return how many monitoring ids are free, and how many in limbo."""
         return {
             'free': self._monitor.num_free,
             'limbo': len(self._monitor.limbo),
@@ -244,7 +234,7 @@ class Interference:
         self._kernel.faults.clear()
 
     def list_operations(self) -> list[list[str]]:
-        """Give (operation, path) of each file operation so far."""
+        """Return (operation, path) of each file operation so far."""
         return [list(one) for one in tuple(self._kernel.operations)]
 
     def forget_operations(self) -> None:

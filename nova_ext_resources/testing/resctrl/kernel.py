@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The model: what the file operations on a resctrl mount do."""
 
@@ -72,7 +62,7 @@ class Kernel:
 
     @property
     def mounted(self) -> mount_mod.Mount:
-        """Give the mount.
+        """Return the mount.
 
         :raises OSError: ENOENT, there is none: an empty folder
         """
@@ -178,7 +168,7 @@ class Kernel:
             return sorted(node)
 
     def get_mode(self, path: str) -> int | None:
-        """Give the permissions of a file, None for a folder.
+        """Return the permissions of a file, None for a folder.
 
         Not counted as an operation, and no fault hits it.
         """
@@ -189,7 +179,7 @@ class Kernel:
         return node.mode if isinstance(node, files.File) else None
 
     def get_inode(self, path: str) -> int:
-        """Give the number of a group's folder.
+        """Return the number of a group's folder.
 
         Not counted as an operation, and no fault hits it.
 
@@ -225,7 +215,7 @@ class Kernel:
             raise FileExistsError(errno.EEXIST, 'it is there', name)
 
     def _find_parent(self, above: str, name: str) -> groups_mod.Group:
-        """Give the control group whose ``mon_groups`` a path is."""
+        """Return the control group whose ``mon_groups`` a path is."""
         if self.mounted.monitor is None:
             raise PermissionError(errno.EPERM, 'nothing is monitored', above)
         if above.split('/')[0] == 'info':
@@ -271,7 +261,7 @@ class Kernel:
             self.mounted.move_monitor_group(group, parent, name)
 
     def find_group(self, path: str) -> groups_mod.Group | None:
-        """Give the group whose folder a path is."""
+        """Return the group whose folder a path is."""
         groups = self.mounted.groups
         if path in groups:
             return groups[path]

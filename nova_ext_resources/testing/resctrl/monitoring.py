@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Monitoring ids, and what is counted under them."""
 
@@ -61,7 +51,7 @@ class Monitor:
 
     @property
     def online(self) -> tuple[shape_mod.MonitorDomain, ...]:
-        """Give the domains with a CPU that is online."""
+        """Return the domains with a CPU that is online."""
         return tuple(
             d for d in self.monitoring.domains if d.id in self._online
         )
@@ -146,7 +136,7 @@ class Monitor:
     def show(
         self, rmids: Iterable[int], domains: Iterable[int], event: str
     ) -> str:
-        """Give the text of a counter's file, summed up."""
+        """Return the text of a counter's file, summed up."""
         total = 0
         for domain in domains:
             for rmid in rmids:

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """One mount of resctrl: its groups, and what can be done to them."""
 
@@ -54,7 +44,10 @@ class Mount:
         self.schemata = schemata_mod.Schemata(shape)
         self.monitor = _make_monitor(shape, clock)
         self.status = ''
-        self._free_closids = list(range(1, self.schemata.num_closids))
+        has_io_class = any(cache.io_ways for cache in shape.caches)
+        self._free_closids = list(
+            range(1, self.schemata.num_closids - has_io_class)
+        )
         self._group_of: dict[int, Group] = {}
         self.root = Group(
             name='',
@@ -287,7 +280,7 @@ class Mount:
                 self._group_of[tid] = self._group_of[parent]
 
     def list_tasks(self, group: Group) -> list[int]:
-        """Give the threads of a class, or of a monitoring group."""
+        """Return the threads of a class, or of a monitoring group."""
         self.poll_tasks()
         if group is self.root:
             return [

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """All controls of a mount, and what may be set in them."""
 
@@ -65,13 +55,13 @@ class Schemata:
             yield CacheControl(cache)
 
     def has_cdp(self, cache: shape_mod.Cache) -> bool:
-        """Tell whether code and data have ways of their own."""
+        """Return whether code and data have ways of their own."""
         option = {3: 'cdp', 2: 'cdpl2'}.get(cache.level)
         return option in self._shape.options
 
     @property
     def num_closids(self) -> int:
-        """Give the classes that can be used: the fewest of any control."""
+        """Return the classes that can be used: the fewest of any control."""
         return min((c.num_closids for c in self.controls.values()), default=1)
 
     @property
@@ -83,7 +73,7 @@ class Schemata:
     # Reading
 
     def show(self, group: groups_mod.Group) -> str:
-        """Give the text of a group's schemata file."""
+        """Return the text of a group's schemata file."""
         if group.mode == groups_mod.LOCKSETUP:
             return ''.join(f'{name}:uninitialized\n' for name in self.controls)
         if group.locked:
@@ -102,7 +92,7 @@ class Schemata:
         )
 
     def show_size(self, group: groups_mod.Group) -> str:
-        """Give the text of a group's size file: bytes for ways."""
+        """Return the text of a group's size file: bytes for ways."""
         if group.locked:
             name, domain, mask = group.locked
             size = self.controls[name].measure(mask)
@@ -127,7 +117,7 @@ class Schemata:
 
     @property
     def _name_width(self) -> int:
-        """Give a width that a mount with CDP would need as well."""
+        """Return a width that a mount with CDP would need as well."""
         widths = [len(name) for name in self.controls]
         widths += [6 for cache in self._shape.caches if cache.is_cdp_capable]
         return max(widths, default=0)
@@ -139,7 +129,7 @@ class Schemata:
         return max((c.width for c in self.controls.values()), default=0)
 
     def show_usage(self, control: CacheControl) -> str:
-        """Give the text of a ``bit_usage`` file."""
+        """Return the text of a ``bit_usage`` file."""
         return (
             ';'.join(
                 f'{domain}={self._usage_of(control, domain)}'
@@ -252,7 +242,7 @@ class Schemata:
         closid: int,
         only_exclusive: bool = False,
     ) -> bool:
-        """Tell whether others use some of these ways."""
+        """Return whether others use some of these ways."""
         if not only_exclusive and mask & control.cache.shareable_bits:
             return True
         for other, mode in self.modes.items():
@@ -282,7 +272,7 @@ class Schemata:
                     raise Refused('Schemata overlaps')
 
     def open_class(self, closid: int) -> None:
-        """Give a new class all that is not exclusive to another.
+        """Return a new class all that is not exclusive to another.
 
         :raises Refused: ENOSPC, there is nothing
         """

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What kind of machine and kernel the tree shows: plain data."""
 
@@ -25,6 +15,7 @@ SPARSE_MASKS_FILE = TASK_LISTS = (6, 7)
 MBPS_ANY_VALUE = (6, 12)
 MBPS_EVENT_FILE = (6, 14)
 NO_PADDING = (6, 15)
+ASSIGNED_COUNTERS = (6, 18)
 THROTTLE_MODE_FILE = (5, 12)
 
 #: Mount options of resctrl.
@@ -49,6 +40,9 @@ class Cache:
     :ivar ways: length of the capacity bitmask
     :ivar num_closids: without CDP, which halves it
     :ivar shareable_bits: mask of the ways that hardware uses too
+    :ivar io_ways: mask of the ways that I/O devices fill by the highest
+        class of service (``io_alloc``); 0: it is disabled; None: the kernel
+        has no such file
     :ivar size: of one instance, in bytes
     """
 
@@ -59,6 +53,7 @@ class Cache:
     shareable_bits: int = 0
     has_sparse_masks: bool = False
     is_cdp_capable: bool = False
+    io_ways: int | None = None
     size: int
     domains: tuple[Domain, ...]
 
@@ -68,7 +63,7 @@ class Cache:
 
     @property
     def mask(self) -> int:
-        """Give the mask of all ways."""
+        """Return the mask of all ways."""
         return (1 << self.ways) - 1
 
 
@@ -124,7 +119,7 @@ class Monitoring:
 
     @property
     def has_clusters(self) -> bool:
-        """Tell whether sub-NUMA clusters are on."""
+        """Return whether sub-NUMA clusters are on."""
         caches = [domain.cache_id for domain in self.domains]
         return len(caches) != len(set(caches))
 
@@ -184,7 +179,7 @@ class Shape:
         return cls.from_dict(capture.read(os.fspath(folder)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what JSON can carry, for :meth:`from_dict`."""
+        """Return what JSON can carry, for :meth:`from_dict`."""
         plain: dict[str, Any] = json.loads(
             json.dumps(dataclasses.asdict(self), default=sorted)
         )

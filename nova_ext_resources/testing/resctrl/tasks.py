@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Which threads exist, and who cloned whom.
 
@@ -32,13 +22,13 @@ class Tasks(Protocol):
     def exists(self, tid: int) -> bool: ...
 
     def list_all(self) -> Iterable[int]:
-        """Give all threads, in the order of the kernel's list."""
+        """Return all threads, in the order of the kernel's list."""
 
     def watch(self, tid: int) -> None:
         """Tell that a thread is about to be put into a group."""
 
     def list_changes(self, watched: Collection[int]) -> list[Change]:
-        """Give what happened since the last call, in that order."""
+        """Return what happened since the last call, in that order."""
 
     def reset(self) -> None:
         """Forget what was made up, and what was seen."""
@@ -76,7 +66,7 @@ class MadeUpTasks:
         return tid
 
     def list_threads(self, pid: int) -> list[int]:
-        """Give the threads of a process."""
+        """Return the threads of a process."""
         return [tid for tid, p in self._processes.items() if p == pid]
 
     def exit(self, tid: int) -> None:
@@ -179,7 +169,7 @@ class ProcTasks:
         return {int(name) for name in self._list(f'{pid}/task')}
 
     def _find_birth(self, tid: int) -> str | None:
-        """Give the start time: a number that is used again has another."""
+        """Return the start time: a number that is used again has another."""
         text = self._read(f'{tid}/stat')
         # The name, in parentheses, may hold anything.
         return text.rpartition(')')[2].split()[19] if text else None

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Fills the fields of a request as Go fills a struct.
 
@@ -36,7 +26,7 @@ class Binder:
         self.complaint = ''
 
     def field(self, data: Any, key: str) -> Any:
-        """Give the value of ``key``; the last of several spellings wins."""
+        """Return the value of ``key``; the last of several spellings wins."""
         found = None
         if isinstance(data, Mapping):
             for name, value in data.items():

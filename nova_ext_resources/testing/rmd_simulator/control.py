@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The simulator's own paths, below ``/-/``, which RMD does not have.
 
@@ -33,23 +23,19 @@
 A mistake is answered 400 with a sentence.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from nova_ext_resources.testing.rmd_simulator import allocation
 from nova_ext_resources.testing.rmd_simulator import cores
+from nova_ext_resources.testing.rmd_simulator import daemon as daemon_mod
 from nova_ext_resources.testing.rmd_simulator import faults as faults_mod
 from nova_ext_resources.testing.rmd_simulator import gojson
 from nova_ext_resources.testing.rmd_simulator import masks
 from nova_ext_resources.testing.rmd_simulator import messages
 from nova_ext_resources.testing.rmd_simulator import validation
-
-if TYPE_CHECKING:
-    from nova_ext_resources.testing.rmd_simulator import simulator
 
 PREFIX = '/-/'
 
@@ -57,9 +43,31 @@ PREFIX = '/-/'
 RESTART_DELAY = 0.05
 
 
-def respond(
-    held: simulator.Simulator, request: messages.Request
-) -> messages.Response:
+class Controlled(Protocol):
+    """What a simulator lets its control do."""
+
+    daemon: daemon_mod.Daemon
+    faults: faults_mod.Faults
+    requests: list[tuple[str, str]]
+
+    def list_groups(self) -> list[dict[str, Any]]: ...
+
+    def add_foreign_group(
+        self, name: str, ways: Mapping[int, int], cpus: Iterable[int] = ()
+    ) -> None: ...
+
+    def remove_foreign_group(self, name: str) -> None: ...
+
+    def add_workload(self, body: Mapping[str, Any]) -> None: ...
+
+    def lie(self, is_lying: bool = True) -> None: ...
+
+    def restart_later(
+        self, *, keep_database: bool, delay: float, down_for: float
+    ) -> None: ...
+
+
+def respond(held: Controlled, request: messages.Request) -> messages.Response:
     """Carry out a request to the simulator itself."""
     what, _, name = request.path.removeprefix(PREFIX).partition('/')
     action = _ACTIONS.get((request.method, what))
@@ -82,14 +90,12 @@ def respond(
 
 
 def _list_groups(
-    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+    held: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
     return held.list_groups()
 
 
-def _add_group(
-    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
-) -> Any:
+def _add_group(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     ways = {
         int(cache_id): sum(1 << way for way in masks.parse_ranges(text))
         for cache_id, text in data['ways'].items()
@@ -100,43 +106,37 @@ def _add_group(
 
 
 def _remove_group(
-    held: simulator.Simulator, name: str, _data: Mapping[str, Any]
+    held: Controlled, name: str, _data: Mapping[str, Any]
 ) -> Any:
     held.remove_foreign_group(name)
     return held.list_groups()
 
 
 def _list_faults(
-    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+    held: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
     return [dataclasses.asdict(fault) for fault in held.faults.list_faults()]
 
 
-def _add_fault(
-    held: simulator.Simulator, name: str, data: Mapping[str, Any]
-) -> Any:
+def _add_fault(held: Controlled, name: str, data: Mapping[str, Any]) -> Any:
     held.faults.add(faults_mod.from_dict(data))
     return _list_faults(held, name, data)
 
 
 def _clear_faults(
-    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+    held: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
     held.faults.clear()
     held.lie(False)
     return []
 
 
-def _lie(
-    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
-) -> Any:
+def _lie(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     held.lie(bool(data.get('lie', True)))
     return {}
 
 
-def _restart(
-    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
-) -> Any:
+def _restart(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     # The thread that answers cannot stop the server that waits for it.
     held.restart_later(
         keep_database=bool(data.get('keep_database', True)),
@@ -147,7 +147,7 @@ def _restart(
 
 
 def _add_workload(
-    held: simulator.Simulator, _name: str, data: Mapping[str, Any]
+    held: Controlled, _name: str, data: Mapping[str, Any]
 ) -> Any:
     # Numbers must be as the daemon's own decoder gives them.
     held.add_workload(gojson.decode(json.dumps(data)))
@@ -155,14 +155,14 @@ def _add_workload(
 
 
 def _list_requests(
-    held: simulator.Simulator, _name: str, _data: Mapping[str, Any]
+    held: Controlled, _name: str, _data: Mapping[str, Any]
 ) -> Any:
     return [list(request) for request in held.requests]
 
 
 _ACTIONS: dict[
     tuple[str, str],
-    Callable[[simulator.Simulator, str, Mapping[str, Any]], Any],
+    Callable[[Controlled, str, Mapping[str, Any]], Any],
 ] = {
     ('GET', 'groups'): _list_groups,
     ('POST', 'groups'): _add_group,

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The daemon: its records, and what requests do to them."""
 
@@ -66,19 +56,19 @@ class Daemon:
         return self.enforcement.resctrl
 
     def list_records(self) -> list[workload.Record]:
-        """Give all records, sorted by id as text."""
+        """Return all records, sorted by id as text."""
         with self._state:
             return [self._records[key].copy() for key in sorted(self._records)]
 
     def get_record(self, record_id: str) -> workload.Record:
-        """Give one record."""
+        """Return one record."""
         with self._state:
             if record_id not in self._records:
                 raise NotFound(record_id)
             return self._records[record_id].copy()
 
     def free_ways(self, pool: str) -> dict[int, int] | None:
-        """Give a pool's free ways per cache, None without such a pool."""
+        """Return a pool's free ways per cache, None without such a pool."""
         with self._state:
             return self.enforcement.free_ways(pool)
 

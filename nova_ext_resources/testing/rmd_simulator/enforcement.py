@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Putting workloads into force: ways, cores, tasks and bandwidth."""
 
@@ -53,7 +43,7 @@ class Enforcement:
     def free_ways(
         self, pool: str, *, for_workload: bool = False
     ) -> dict[int, int] | None:
-        """Give a pool's free ways per cache, None without such a pool.
+        """Return a pool's free ways per cache, None without such a pool.
 
         :param for_workload: look as the enforcement does, not as the pages
         """
@@ -82,7 +72,7 @@ class Enforcement:
         record.status = 'Successful'
 
     def _limits(self, record: workload.Record) -> tuple[int, int] | None:
-        """Give (max, min) ways to enforce, None when there are none."""
+        """Return (max, min) ways to enforce, None when there are none."""
         if not record.policy:
             if not record.has_cache:
                 return None

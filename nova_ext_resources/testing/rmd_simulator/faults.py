@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Ways in which the simulator fails on purpose.
 
@@ -34,9 +24,10 @@ GARBAGE = {
     'binary': '\x00\x01\x02 \ufffd not even text',
 }
 
-#: Not HTTP at all, and a body that never ends.
+#: Not HTTP at all, a body that never ends, and one that breaks off half-way.
 NO_HTTP = 'no-http'
 ENDLESS = 'endless'
+BROKEN = 'broken'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +60,12 @@ class Fault:
             raise ValueError(f'when {self.when!r} is not before or after')
         if self.count is not None and self.count < 1:
             raise ValueError(f'count {self.count} is below 1')
-        known = (*GARBAGE, NO_HTTP, ENDLESS, '')
+        known = (*GARBAGE, NO_HTTP, ENDLESS, BROKEN, '')
         if self.kind == 'garbage' and self.body not in known:
             raise ValueError(f'garbage {self.body!r} is none of {known}')
 
     def fits(self, method: str, path: str) -> bool:
-        """Tell whether it spoils such a request."""
+        """Return whether it spoils such a request."""
         return path.startswith(self.path) and (
             not self.methods or method in self.methods
         )
@@ -109,12 +100,12 @@ class Faults:
             self._waiting.clear()
 
     def list_faults(self) -> list[Fault]:
-        """Give those that still wait."""
+        """Return those that still wait."""
         with self._lock:
             return [fault for fault, _left in self._waiting]
 
     def take(self, method: str, path: str) -> Fault | None:
-        """Give the first that fits, and count it."""
+        """Return the first that fits, and count it."""
         with self._lock:
             for index, (fault, left) in enumerate(self._waiting):
                 if not fault.fits(method, path):

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Way masks and lists of CPUs. Pure; bit n stands for way n."""
 
@@ -16,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 
 def full(ways: int) -> int:
-    """Give the mask of all ways."""
+    """Return the mask of all ways."""
     return (1 << ways) - 1
 
 
 def runs(mask: int, ways: int) -> Iterator[tuple[int, int, bool]]:
-    """Give (lowest bit, length, whether set) of each run, lowest first."""
+    """Return (lowest bit, length, whether set) of each run, lowest first."""
     start = 0
     for bit in range(1, ways + 1):
         if bit == ways or (mask >> bit & 1) != (mask >> start & 1):
@@ -30,7 +20,7 @@ def runs(mask: int, ways: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def longest_run(mask: int, ways: int) -> int:
-    """Give the length of the longest run of set bits."""
+    """Return the length of the longest run of set bits."""
     return max(
         (length for _bit, length, is_set in runs(mask, ways) if is_set),
         default=0,
@@ -56,7 +46,7 @@ def lowest_run(mask: int, wanted: int, ways: int) -> int:
 
 
 def os_mask(free: int, os_ways: int, ways: int) -> int:
-    """Give the ways of the default group: all up to the first taken one.
+    """Return the ways of the default group: all up to the first taken one.
 
     RMD looks at the first run only, whether it is free or not.
     """

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The control groups of the simulated kernel: what is really in force."""
 
@@ -129,13 +119,13 @@ class Resctrl:
             self.groups[name].tasks += moved
 
     def reset(self, name: str) -> None:
-        """Give a group every way and all bandwidth; its CPUs stay."""
+        """Return a group every way and all bandwidth; its CPUs stay."""
         fresh = self._make(name)
         self.groups[name].ways = fresh.ways
         self.groups[name].bandwidth = fresh.bandwidth
 
     def update_default(self, ignored: Collection[str]) -> None:
-        """Give the default group the ways below the first taken one."""
+        """Return the default group the ways below the first taken one."""
         ways = self._settings.ways
         free = self.free_ways(
             dict.fromkeys(self._settings.caches, masks.full(ways)),

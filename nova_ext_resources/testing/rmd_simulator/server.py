@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """HTTP as Go's server speaks it, on the standard library's.
 
@@ -189,6 +179,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _send_garbage(self, name: str) -> None:
         if name == faults_mod.NO_HTTP:
             self.wfile.write(b'220 mail.example.org ESMTP\r\n\r\n')
+        elif name == faults_mod.BROKEN:
+            self.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[{')
         elif name == faults_mod.ENDLESS:
             self.wfile.write(b'HTTP/1.1 200 OK\r\n\r\n')
             while not self.server.stopping.wait(0.02):

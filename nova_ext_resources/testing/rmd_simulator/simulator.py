@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A simulated RMD that listens on a port, to be held in the hand.
 
@@ -136,7 +126,7 @@ class Simulator:
     # Looking and interfering.
 
     def list_groups(self) -> list[dict[str, Any]]:
-        """Give all control groups as they are in force."""
+        """Return all control groups as they are in force."""
         owners: dict[str, list[str]] = {}
         with self.daemon.locked():
             for record in self.daemon.list_records():
@@ -155,7 +145,7 @@ class Simulator:
         return self.daemon.resctrl.groups
 
     def group_of(self, uuid: str) -> resctrl.Group:
-        """Give the control group of a server.
+        """Return the control group of a server.
 
         :raises KeyError: it has no workload
         """
@@ -165,7 +155,7 @@ class Simulator:
         raise KeyError(uuid)
 
     def ways_of(self, uuid: str) -> dict[int, int]:
-        """Give the masks in force for a server, per cache.
+        """Return the masks in force for a server, per cache.
 
         :raises KeyError: it has no workload
         """

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The record of a workload, as it comes in, is kept and goes out."""
 
@@ -61,7 +51,7 @@ class Record:
         return self.percentage if self.mbps is None else self.mbps
 
     def copy(self) -> 'Record':
-        """Give a copy that can be changed."""
+        """Return a copy that can be changed."""
         return copy.deepcopy(self)
 
     def as_stored(self) -> 'Record':
@@ -71,7 +61,7 @@ class Record:
         return stored
 
     def to_body(self) -> dict[str, Any]:
-        """Give the fields in RMD's order, empty ones left out."""
+        """Return the fields in RMD's order, empty ones left out."""
         body: dict[str, Any] = {
             'id': self.id,
             'core_ids': self.core_ids,

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The command on a mounted resctrl, as an operator runs it."""
 
@@ -17,12 +7,13 @@ import subprocess
 import sys
 from typing import Any
 
+from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
-from nova_ext_resources.handover import journal
-from nova_ext_resources import service
+from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host import service
 from tests.functional.resctrl import mounting
-from tests.unit.handover import with_both
-from tests.unit import with_host
+from tests.unit.host.handover import with_both
+from tests.unit.host import with_host
 
 #: Seconds for it to come to its end on a busy machine.
 PATIENCE = 120
@@ -90,7 +81,7 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         )
 
     def make_service(self, name: str) -> service.HostService:
-        conf = service.read_conf([self.write_conf(name)], [], 'host1')
+        conf = reader.read_conf([self.write_conf(name)], [], 'host1')
         return service.HostService(
             conf, host='host1', node=with_host.NODE, state_path='/nowhere'
         )

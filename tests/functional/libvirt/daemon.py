@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A libvirtd of the test's own, which sees the machine in its own way.
 
@@ -96,7 +86,7 @@ _SECONDS = 60.0
 
 
 def find_obstacle() -> str:
-    """Say why there cannot be a libvirtd here; empty when there can."""
+    """Explain why there cannot be a libvirtd here; empty when there can."""
     if os.geteuid() != 0:
         return 'needs root, for a libvirtd with mounts of its own'
     if platform.machine() != 'x86_64':
@@ -180,7 +170,7 @@ class Libvirtd:
         self._process = None
 
     def connect(self) -> Any:
-        """Give a ``libvirt.virConnect``."""
+        """Return a ``libvirt.virConnect``."""
         import libvirt
 
         return libvirt.open(self.uri)

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """One compute host with libvirt, QEMU and a simulated RMD, in a cloud."""
 
@@ -189,7 +179,7 @@ class Site:
     # -- what is -------------------------------------------------------
 
     def find_domain(self, uuid: str) -> Any:
-        """Give its ``virDomain``, or None."""
+        """Return its ``virDomain``, or None."""
         import libvirt
 
         with contextlib.suppress(libvirt.libvirtError):
@@ -197,7 +187,7 @@ class Site:
         return None
 
     def find_pid(self, uuid: str) -> int | None:
-        """Give the process of a guest."""
+        """Return the process of a guest."""
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 words = path.read_bytes().split(b'\0')
@@ -206,12 +196,12 @@ class Site:
         return None
 
     def console(self, uuid: str) -> bytes:
-        """Give what the guest wrote since it was started last."""
+        """Return what the guest wrote since it was started last."""
         path = self.folder.lib / 'nova' / 'instances' / uuid / 'console.log'
         return path.read_bytes() if path.exists() else b''
 
     def find_group(self, uuid: str) -> Mapping[str, Any]:
-        """Give the server's group in RMD; empty without one."""
+        """Return the server's group in RMD; empty without one."""
         for group in self.rmd.groups():
             if uuid in group['workloads']:
                 found: Mapping[str, Any] = group
@@ -219,7 +209,7 @@ class Site:
         return {}
 
     def list_held(self, uuid: str) -> dict[str, Any]:
-        """Give what the ledger says: resource class -> units."""
+        """Return what the ledger says: resource class -> units."""
         return {
             one.resource_class: one.units
             for one in holdings.read_ledger(self._ledger)
@@ -227,7 +217,7 @@ class Site:
         }
 
     def list_allocated(self, uuid: str) -> dict[str, int]:
-        """Give what placement says: resource class -> amount."""
+        """Return what placement says: resource class -> amount."""
         found = tree.list_allocations(self.cloud.placement, uuid)
         return {
             name: amount

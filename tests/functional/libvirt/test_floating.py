@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """All threads of a real QEMU, which libvirt has started, are in its group."""
 
@@ -21,7 +11,7 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 import testtools
 
-from nova_ext_resources.resctrl import processes
+from nova_ext_resources.drivers.resctrl.kernel import processes
 from tests.functional.libvirt import daemon
 from tests.functional.resctrl import mounting
 
@@ -90,7 +80,7 @@ class FloatingGuestTest(mounting.MountedTestCase):
             self.domain.destroy()
 
     def list_threads(self) -> dict[int, str]:
-        """Give each thread of QEMU and its name."""
+        """Return each thread of QEMU and its name."""
         (process,) = processes.Processes().scan().servers[SERVER]
         folder = f'/proc/{process.pid}/task'
         return {

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 """A host as it shall look in placement, and as others write to it."""
@@ -20,8 +10,8 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import answers
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import responses
 from tests.functional import base
 
 WAYS = 'CUSTOM_LLC_WAYS'
@@ -60,6 +50,13 @@ def make_host(ways: int = 11) -> tuple[provider.Provider, ...]:
 RDT, L3_0, L3_1 = (p.rp_uuid for p in make_host())
 
 
+def read_tree(
+    client: placement_client.Client, root_uuid: str
+) -> dict[str, provider.Provider]:
+    listed = client.list_providers(in_tree=root_uuid)
+    return {one.rp_uuid: client.read_provider(one) for one in listed}
+
+
 class HostTestCase(base.PlacementTestCase):
     """``NODE`` is in placement, with what Nova puts there."""
 
@@ -80,8 +77,7 @@ class HostTestCase(base.PlacementTestCase):
     def read_tree(
         self, client: placement_client.Client | None = None
     ) -> dict[str, provider.Provider]:
-        tree = (client or self.client).get_provider_tree(NODE.uuid)
-        return {p.rp_uuid: p for p in tree}
+        return read_tree(client or self.client, NODE.uuid)
 
     def read_ours(self) -> dict[str, provider.Provider]:
         """Read the tree without Nova's part, which has to be untouched."""
@@ -113,7 +109,7 @@ class HostTestCase(base.PlacementTestCase):
         """Claim, or give back with ``{}``, as Nova's scheduler does."""
         held = self.client.get_allocations(consumer)
         self.client.put_allocations(
-            answers.Allocations(
+            responses.Allocations(
                 consumer_uuid=consumer,
                 resources=resources,
                 project_id=uuids.project,

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 """The client against real placement."""
@@ -20,8 +10,9 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
-from nova_ext_resources.placement import answers
+from nova_ext_resources.placement import responses
 from tests.functional import base
+from tests.functional.placement import hosts
 
 WAYS = 'CUSTOM_LLC_WAYS'
 
@@ -43,8 +34,8 @@ class ClientTest(base.PlacementTestCase):
         )
         return dataclasses.replace(child, generation=generation)
 
-    def allocate(self, amount: int = 2) -> answers.Allocations:
-        allocations = answers.Allocations(
+    def allocate(self, amount: int = 2) -> responses.Allocations:
+        allocations = responses.Allocations(
             consumer_uuid=uuids.server,
             resources={uuids.l3_0: {WAYS: amount}},
             project_id=uuids.project,
@@ -63,9 +54,7 @@ class ClientTest(base.PlacementTestCase):
             uuids.l3_0, [uuids.agg], generation
         )
 
-        tree = {
-            p.rp_uuid: p for p in self.client.get_provider_tree(uuids.root)
-        }
+        tree = hosts.read_tree(self.client, uuids.root)
 
         self.assertEqual(
             provider.Provider(
@@ -204,7 +193,7 @@ class ClientTest(base.PlacementTestCase):
     def test_allocations_are_read_with_their_generation(self) -> None:
         self.make_child()
         self.assertEqual(
-            answers.Allocations(consumer_uuid=uuids.server, resources={}),
+            responses.Allocations(consumer_uuid=uuids.server, resources={}),
             self.client.get_allocations(uuids.server),
         )
 
@@ -245,24 +234,13 @@ class ClientTest(base.PlacementTestCase):
 
         self.assertEqual('placement.undefined_code', error.code)
 
-    def test_candidates_are_found_where_it_fits(self) -> None:
-        self.make_child(total=8)
-
-        fits = self.client.get_allocation_candidates(
-            [('resources', f'{WAYS}:8')]
-        )
-        too_much = self.client.get_allocation_candidates(
-            [('resources', f'{WAYS}:9')]
-        )
-
-        self.assertEqual(1, len(fits['allocation_requests']))
-        self.assertEqual([], too_much['allocation_requests'])
-
     def test_an_unknown_class_is_refused(self) -> None:
         error = self.assertRaises(
             exception.PlacementRefused,
-            self.client.get_allocation_candidates,
-            [('resources', 'CUSTOM_NONE:1')],
+            self.client.set_inventories,
+            uuids.root,
+            {'CUSTOM_NONE': inventory.Inventory(total=1)},
+            0,
         )
 
         self.assertIn('CUSTOM_NONE', str(error))

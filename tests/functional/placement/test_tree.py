@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 """Publishing to real placement, alone and against others."""
@@ -262,6 +252,29 @@ class RemovalTest(TreeTestCase):
         self.publish(*self.wanted)
 
         self.assert_published(*self.wanted)
+
+    def test_one_first_taken_for_that_of_others_is_read_when_wanted(
+        self,
+    ) -> None:
+        self.publish()
+        made = self.client.ensure_provider(
+            hosts.L3_0, 'host1_L3_0', hosts.NODE.uuid
+        )
+        self.client.ensure_resource_class('CUSTOM_OLD')
+        self.client.set_inventories(
+            hosts.L3_0,
+            {'CUSTOM_OLD': inventory.Inventory(total=3)},
+            made.generation or 0,
+        )
+        self.publish()
+        self.allocate({hosts.L3_0: {'CUSTOM_OLD': 1}})
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual((), published.errors)
+        (held,) = published.held
+        self.assertEqual('CUSTOM_OLD', held.resource_class)
+        self.assertIn('CUSTOM_OLD', self.read_ours()[hosts.L3_0].inventories)
 
     def test_a_total_below_its_use_is_published_as_it_is(self) -> None:
         self.allocate({hosts.L3_0: {hosts.WAYS: 8}})

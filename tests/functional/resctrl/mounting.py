@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Whether this machine lets these tests mount anything with FUSE."""
 
@@ -21,7 +11,7 @@ import unittest
 
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import fuse
-from tests.unit import with_resctrl
+from tests.unit.host import with_resctrl
 
 # None of our own code: where that is broken, the tests must fail, not skip.
 _MOUNT = """
@@ -42,7 +32,7 @@ _PATIENCE = 60
 
 @functools.cache
 def find_obstacle() -> str:
-    """Say why nothing can be mounted here; empty when it can."""
+    """Explain why nothing can be mounted here; empty when it can."""
     try:
         fuse.load()
     except fuse.Unavailable as err:

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A host on a mounted resctrl: real system calls, real locks, any machine."""
 
@@ -16,13 +6,13 @@ from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
-from nova_ext_resources import host as host_mod
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.resctrl import topology
 from nova_ext_resources.testing import resctrl
 from tests.functional.resctrl import mounting
-from tests.unit import with_resctrl
+from tests.unit.host import with_resctrl
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other

@@ -1,23 +1,13 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A host's process is killed at any step of what it tells the kernel."""
 
-from nova_ext_resources import host as host_mod
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from tests.functional.resctrl import mounting
-from tests.unit import dying
 from tests.unit import guests
-from tests.unit import killing
+from tests.unit.host import dying
+from tests.unit.host import killing
 
 
 class KilledPinnedHostTest(killing.KilledCases, mounting.MountedTestCase):

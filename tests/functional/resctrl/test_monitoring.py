@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Sweeps over a mounted resctrl: real system calls and inodes."""
 
@@ -56,22 +46,27 @@ class MountedSweepTest(with_sweeper.SweeperTestCase):
                 self.assertEqual(('', {}), (swept.problem, swept.problems))
                 self.assertEqual(
                     {SERVER: 64.0 * MIB, OTHER: 32.0 * MIB},
-                    {u: s.total_rate for u, s in swept.servers.items()},
+                    {
+                        u: with_sweeper.find_total_rate(s)
+                        for u, s in swept.servers.items()
+                    },
                 )
 
     def test_a_group_made_anew_is_another_one(self) -> None:
         name = self.add_control_group(SERVER)
         self.sweep()
-        self.assertEqual(0.0, self.sweep().servers[SERVER].total_rate)
+        self.assertEqual(
+            0.0, with_sweeper.find_total_rate(self.sweep().servers[SERVER])
+        )
         self.kernel.remove_group(name)
         self.kernel.add_group(name)
 
         swept = self.sweep()
 
-        self.assertIsNone(swept.servers[SERVER].total_rate)
+        self.assertIsNone(with_sweeper.find_total_rate(swept.servers[SERVER]))
 
     def test_ids_that_are_used_up_are_said(self) -> None:
-        self.servers[SERVER] = sample.Server()
+        self.servers[SERVER] = sample.MonitoredServer()
         self.start(SERVER)
         self.kernel.fail(operation='mkdir', error='ENOSPC')
 

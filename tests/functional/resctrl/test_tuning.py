@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of fine tuning, from counters of the kernel to masks in it."""
 
@@ -24,14 +14,15 @@ import uuid
 
 import fixtures
 
+from nova_ext_resources.conf import reader
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.host import service
 from nova_ext_resources.objects import provider
-from nova_ext_resources import rdt
-from nova_ext_resources import service
 from nova_ext_resources.testing import resctrl
 from tests import base
 from tests.functional.resctrl import mounting
 from tests.unit import builders
-from tests.unit import with_host
+from tests.unit.host import with_host
 
 HUNGRY = str(uuid.UUID(int=0xA))
 IDLE = str(uuid.UUID(int=0xB))
@@ -81,12 +72,12 @@ class TuningTest(base.TestCase):
             )
         )
         made = service.HostService(
-            service.read_conf([str(path)], [], 'host1'),
+            reader.read_conf([str(path)], [], 'host1'),
             host='host1',
             node=with_host.NODE,
             state_path=str(self.folder),
         )
-        made.start([])
+        made.start()
         self.addCleanup(made.stop)
         for number, server in enumerate((HUNGRY, IDLE)):
             self.claim(made, server, cpu=2 + number)
@@ -95,7 +86,7 @@ class TuningTest(base.TestCase):
     def claim(self, made: service.HostService, server: str, cpu: int) -> None:
         l3 = provider.make_rp_uuid(with_host.NODE.uuid, 'L3_0')
         asked = builders.make_request(
-            {l3: {rdt.BURST: 1}}, cpus=[cpu], asked={rdt.BURST: 1}
+            {l3: {classes.BURST: 1}}, cpus=[cpu], asked={classes.BURST: 1}
         )
         made.claim(dataclasses.replace(asked, consumer_uuid=server))
         made.host.apply(server, must_hold=True)
@@ -169,6 +160,7 @@ class TuningTest(base.TestCase):
         self.keep_working()
         self.wait_for(lambda: self.count_ways(HUNGRY) > before)
 
+        made.periodic.run_round()
         made.publisher.run_round()
 
         self.assertGreater(self.count_ways(HUNGRY), before)

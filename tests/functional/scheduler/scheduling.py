@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Nova's own scheduler objects, filled as from its database."""
 
@@ -108,10 +98,17 @@ def make_spec(
     extra_specs: Mapping[str, str] = ASKS_WAYS,
     *,
     pinned: int = 2,
+    shared: int = 0,
+    cells: int = 1,
     num_instances: int = 1,
     **fields: Any,
 ) -> Any:
-    """Make the request for servers; ``pinned=0`` lets them float."""
+    """Make the request for servers; ``pinned=0`` lets them float.
+
+    :param shared: vCPUs that float beside the pinned ones
+        (``hw:cpu_policy=mixed``)
+    :param cells: guest NUMA cells, of so many CPUs each
+    """
     return objects.RequestSpec(
         context.RequestContext(request_id='req-1'),
         flavor=objects.Flavor(
@@ -126,7 +123,7 @@ def make_spec(
         image=objects.ImageMeta(properties=objects.ImageMetaProps()),
         instance_uuid=uuidsentinel.server,
         num_instances=num_instances,
-        numa_topology=_make_guest(pinned) if pinned else None,
+        numa_topology=(_make_guest(pinned, shared, cells) if pinned else None),
         pci_requests=objects.InstancePCIRequests(requests=[]),
         requested_resources=[],
         **fields,
@@ -134,7 +131,7 @@ def make_spec(
 
 
 def list_domains(host_state: Any) -> list[str]:
-    """Give the domain of each candidate that is left, in order."""
+    """Return the domain of each candidate that is left, in order."""
     return [
         rp_uuid
         for candidate in host_state.allocation_candidates
@@ -143,16 +140,17 @@ def list_domains(host_state: Any) -> list[str]:
     ]
 
 
-def _make_guest(pinned: int) -> Any:
+def _make_guest(pinned: int, shared: int, cells: int) -> Any:
     return objects.InstanceNUMATopology(
         cells=[
             objects.InstanceNUMACell(
-                id=0,
-                cpuset=set(),
+                id=number,
+                cpuset=set(range(pinned, pinned + shared)),
                 pcpuset=set(range(pinned)),
                 memory=512,
-                cpu_policy='dedicated',
+                cpu_policy='mixed' if shared else 'dedicated',
             )
+            for number in range(cells)
         ]
     )
 

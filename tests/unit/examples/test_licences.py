@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of the example of a package that adds a resource."""
 
@@ -20,13 +10,13 @@ import shutil
 import tempfile
 from typing import Any
 
-from nova_ext_resources import discovery
+from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources import exception
-from nova_ext_resources.plugins import base as plugin_base
-from nova_ext_resources.plugins import loader
+from nova_ext_resources.host import discovery
+from nova_ext_resources import plugins as plugins_mod
 from tests.unit import builders
+from tests.unit.drivers import contract
 from tests.unit import installed
-from tests.unit.inventory import contract
 
 EXAMPLE = pathlib.Path(__file__).parents[3] / 'examples' / 'licences'
 
@@ -92,16 +82,16 @@ class TestLicences(contract.InventoryProviderContract):
 
     def test_a_host_runs_it_by_its_name_alone(self) -> None:
         self.make_options(folder=self.folder)
-        plugins = loader.load_with_options(
-            loader.INVENTORY_PROVIDERS,
+        plugins = plugins_mod.load_with_options(
+            plugins_mod.INVENTORY_PROVIDERS,
             ['acme_licences'],
             self.conf,
             'host-1',
         )
 
         found = discovery.Discovery(
-            plugins, 'host-1', trackers=loader.load_trackers()
-        ).look()
+            plugins, 'host-1', trackers=plugins_mod.load_trackers()
+        ).scan()
 
         self.assertTrue(found.is_complete)
         self.assertEqual(2, len(found.providers))

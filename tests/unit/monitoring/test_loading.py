@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 import os
 
@@ -94,7 +84,7 @@ class LoadingTest(base.TestCase):
 
         loading.clean(self.conf, 'host1')
 
-        self.assertIn('are left', self.logger.output)
+        self.assertIn('could not be removed', self.logger.output)
 
     def test_a_host_is_swept_as_the_options_say(self) -> None:
         self.make_tree()
@@ -106,7 +96,7 @@ class LoadingTest(base.TestCase):
         self.assertEqual(7, sweeps.interval)
 
         one = self.swept[0].servers[SERVER]
-        self.assertEqual(65536, one.occupancy)
+        self.assertEqual(65536, one.caches[0].counters.occupancy)
         self.assertEqual([], self.asked)
 
     def test_all_servers_are_asked_for_where_all_are_wanted(self) -> None:

@@ -1,25 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import rates
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources.resctrl import monitoring
 from tests import base
 from tests.unit import strategies  # noqa: F401  (the profile)
 
-DOMAIN = monitoring.Domain(cache=0)
+DOMAIN = counters.Domain(cache=0)
 
 _counts = st.one_of(
     st.none(), st.integers(min_value=0, max_value=(1 << 64) - 1)
@@ -32,10 +22,10 @@ def make_reading(
 ) -> rates.Reading:
     return rates.Reading(
         at=at,
-        group=monitoring.GroupCounters(
+        group=counters.GroupCounters(
             inode=inode,
             domains={
-                monitoring.Domain(cache=cache): monitoring.Counters(
+                counters.Domain(cache=cache): counters.Counters(
                     total=total, local=total, occupancy=7
                 )
             },
@@ -55,7 +45,7 @@ class RatesTest(base.TestCase):
 
         self.assertEqual((200.0, 200.0), (one.total_rate, one.local_rate))
         self.assertEqual(
-            monitoring.Counters(total=500, local=500, occupancy=7),
+            counters.Counters(total=500, local=500, occupancy=7),
             one.counters,
         )
 

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Sweeps over the servers of machines of all kinds."""
 
@@ -17,8 +7,8 @@ import os
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources.resctrl import monitoring
 from nova_ext_resources.testing.resctrl import shapes
 from tests.unit.monitoring import with_sweeper
 
@@ -44,7 +34,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         self.assertEqual(2.0 * MIB, second.local_rate)
         self.assertEqual({}, swept.problems)
         self.assertEqual('', swept.problem)
-        self.assertEqual(sample.Ids(total=192, used=2), swept.ids)
+        self.assertEqual(sample.RmidUsage(total=192, used=2), swept.ids)
 
     def test_every_machine_is_swept(self) -> None:
         for name, shape in shapes.SHAPES.items():
@@ -64,14 +54,17 @@ class SweepTest(with_sweeper.SweeperTestCase):
 
                 if shape.monitoring is None:
                     self.assertEqual({}, swept.servers)
-                    self.assertIn('counts nothing', swept.problem)
+                    self.assertIn('has no counters', swept.problem)
                     self.assertIsNone(swept.ids)
                 else:
                     self.assertEqual('', swept.problem)
                     self.assertEqual({}, swept.problems)
                     self.assertEqual(
                         {SERVER: 64.0 * MIB, OTHER: 6.4 * MIB},
-                        {u: s.total_rate for u, s in swept.servers.items()},
+                        {
+                            u: with_sweeper.find_total_rate(s)
+                            for u, s in swept.servers.items()
+                        },
                     )
 
     def test_machines_that_count_none_of_our_events_are_told(self) -> None:
@@ -86,7 +79,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
             )
         )
 
-        self.assertIn('counts nothing', self.sweep().problem)
+        self.assertIn('has no counters', self.sweep().problem)
 
     def test_clusters_are_seen_on_their_own(self) -> None:
         self.use('icelake_snc')
@@ -98,8 +91,8 @@ class SweepTest(with_sweeper.SweeperTestCase):
 
         self.assertEqual(
             {
-                monitoring.Domain(cache=1): 8.0 * MIB,
-                monitoring.Domain(cache=1, node=3): 8.0 * MIB,
+                counters.Domain(cache=1): 8.0 * MIB,
+                counters.Domain(cache=1, node=3): 8.0 * MIB,
             },
             {one.domain: one.total_rate for one in domains if one.total_rate},
         )
@@ -111,7 +104,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         one = self.sweep().servers[SERVER]
 
         self.assertEqual(MIB, one.domains[0].counters.total)
-        self.assertIsNone(one.total_rate)
+        self.assertIsNone(with_sweeper.find_total_rate(one))
 
     def test_a_group_made_anew_begins_anew(self) -> None:
         name = self.add_control_group(SERVER)
@@ -121,8 +114,12 @@ class SweepTest(with_sweeper.SweeperTestCase):
         # More than before, so that nothing but the group tells.
         self.kernel.add_traffic(name, 0, 50 * MIB)
 
-        self.assertIsNone(self.sweep().servers[SERVER].total_rate)
-        self.assertEqual(0.0, self.sweep().servers[SERVER].total_rate)
+        self.assertIsNone(
+            with_sweeper.find_total_rate(self.sweep().servers[SERVER])
+        )
+        self.assertEqual(
+            0.0, with_sweeper.find_total_rate(self.sweep().servers[SERVER])
+        )
 
     def test_a_counter_that_goes_back_has_no_rate(self) -> None:
         name = self.add_control_group(SERVER)
@@ -163,7 +160,9 @@ class SweepTest(with_sweeper.SweeperTestCase):
         self.assertEqual(0, len(self.sweeper._before))
 
         self.add_control_group(SERVER)
-        self.assertIsNone(self.sweep().servers[SERVER].total_rate)
+        self.assertIsNone(
+            with_sweeper.find_total_rate(self.sweep().servers[SERVER])
+        )
 
     def test_a_group_removed_while_it_is_read_hides_no_other(self) -> None:
         name = self.add_control_group(SERVER)
@@ -223,7 +222,7 @@ class SweepTest(with_sweeper.SweeperTestCase):
         self.add_control_group(SERVER)
         swept = self.sweep()
         self.assertEqual('', swept.problem)
-        self.assertIsNone(swept.servers[SERVER].total_rate)
+        self.assertIsNone(with_sweeper.find_total_rate(swept.servers[SERVER]))
 
     def test_a_cache_that_goes_offline_is_left_out(self) -> None:
         self.add_control_group(SERVER)
@@ -302,7 +301,7 @@ class FrequencyTest(with_sweeper.SweeperTestCase):
         self.write(2, 3_000_000)
         self.write(3, 900_000)
         self.add_control_group(SERVER)
-        self.servers[SERVER] = sample.Server(
+        self.servers[SERVER] = sample.MonitoredServer(
             cpus=frozenset({1, 2}), holds=True
         )
 

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """A base for tests that sweep over a kernel that answers back."""
 
@@ -16,10 +6,10 @@ from collections.abc import Collection, Mapping
 import dataclasses
 from typing import Any
 
+from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
-from nova_ext_resources.resctrl import errors
 from nova_ext_resources.testing import resctrl
 from tests import base
 
@@ -36,6 +26,13 @@ class Clock:
         return self.now
 
 
+def find_total_rate(one: sample.ServerSample) -> float | None:
+    """Return the sum over all caches; None where there is no rate."""
+    rates = [each.total_rate for each in one.caches]
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
 class SweeperTestCase(base.TestCase):
     """Has a machine, servers that run, and a sweeper over them.
 
@@ -50,7 +47,7 @@ class SweeperTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.clock = Clock()
-        self.servers: dict[str, sample.Server] = {}
+        self.servers: dict[str, sample.MonitoredServer] = {}
         self.threads: dict[str, list[int]] = {}
         self.scans = 0
         self.is_ledger_locked = False
@@ -72,7 +69,7 @@ class SweeperTestCase(base.TestCase):
             clock=self.clock,
         )
 
-    def list_servers(self) -> Mapping[str, sample.Server]:
+    def list_servers(self) -> Mapping[str, sample.MonitoredServer]:
         if self.is_ledger_locked:
             raise exception.LedgerError(path='ledger', reason='it is locked')
         return dict(self.servers)
@@ -87,7 +84,7 @@ class SweeperTestCase(base.TestCase):
 
     def start(self, uuid: str, **server: Any) -> int:
         """Start a server that has no control group; give its process."""
-        self.servers[uuid] = sample.Server(**server)
+        self.servers[uuid] = sample.MonitoredServer(**server)
         pid: int = self.kernel.start_task()
         self.threads[uuid] = [pid, self.kernel.clone_task(pid)]
         return pid
@@ -96,7 +93,7 @@ class SweeperTestCase(base.TestCase):
         """Have an enforcer make a group, and give its path."""
         name = f'nova-{uuid}'
         self.kernel.add_group(name, **found)
-        self.servers.setdefault(uuid, sample.Server(holds=True))
+        self.servers.setdefault(uuid, sample.MonitoredServer(holds=True))
         return name
 
     def sweep(self, seconds: float = 10.0) -> sample.Sweep:

@@ -1,18 +1,9 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of what a server brings to a host and holds there."""
 
 import dataclasses
+import datetime
 
 from nova_ext_resources.objects import assignment
 from tests import base
@@ -34,6 +25,28 @@ class TestEntry(base.TestCase):
         made = assignment.Entry(consumer_uuid='c', assignments=())
 
         self.assertIs(assignment.State.CLAIMED, made.state)
+
+    def test_a_consumer_is_its_server_unless_it_is_a_move(self) -> None:
+        plain = assignment.Entry(consumer_uuid='c', assignments=())
+        moved = dataclasses.replace(plain, consumer_uuid='migration')
+
+        self.assertEqual('c', plain.server_uuid)
+        self.assertEqual('c', moved.server_uuid)
+
+    def test_the_entry_of_a_claim_has_all_of_its_request(self) -> None:
+        request = dataclasses.replace(
+            builders.make_request(), project_id='p1', flavor='gold'
+        )
+        held = (builders.make_assignment(),)
+        at = datetime.datetime(2026, 11, 22, tzinfo=datetime.UTC)
+
+        made = request.make_entry(held, at)
+
+        self.assertEqual((held, at), (made.assignments, made.claimed_at))
+        for name in ('consumer_uuid', 'server_uuid', 'project_id', 'flavor'):
+            self.assertEqual(getattr(request, name), getattr(made, name))
+        self.assertEqual(request.cpus, made.cpus)
+        self.assertEqual(request.requirement.enforcers, made.enforcers)
 
     def test_an_entry_cannot_be_changed(self) -> None:
         made = assignment.Entry(consumer_uuid='c', assignments=())

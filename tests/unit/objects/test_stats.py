@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of the stats document."""
 
@@ -20,10 +10,12 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.drivers.rmd import constraints as of_rmd
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view
-from nova_ext_resources.trackers import cache_ways
-from nova_ext_resources.trackers import count
 from tests import base
 from tests.unit import builders
 from tests.unit import strategies
@@ -70,7 +62,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 
 def publish(host: view.HostView) -> view.HostView:
-    """Give the host's view as the scheduler gets it."""
+    """Return the host's view as the scheduler gets it."""
     document = stats.decode(stats.encode(host))
     assert document is not None
     return stats.make_view(document, TRACKERS)
@@ -108,16 +100,6 @@ class TestRoundTrip(base.TestCase):
         self.assertEqual(
             stats.encode(host), stats.encode(view.HostView(tracked=backwards))
         )
-
-    def test_only_the_providers_that_are_wanted_are_read(self) -> None:
-        document = stats.decode(stats.encode(builders.make_view()))
-        assert document is not None
-
-        seen = stats.make_view(
-            document, TRACKERS, [builders.L3_1, uuidsentinel.of_nova]
-        )
-
-        self.assertEqual({(builders.L3_1, builders.WAYS)}, set(seen.tracked))
 
     def test_the_document_has_the_documented_form(self) -> None:
         host = builders.make_view([0x7FE])
@@ -188,6 +170,44 @@ class TestRoundTrip(base.TestCase):
         text = stats.encode(view.HostView(tracked=tracked))
 
         self.assertLess(len(text.encode()), 16 * 1024)
+
+    def test_what_the_host_can_never_do_is_published(self) -> None:
+        host = dataclasses.replace(
+            builders.make_view(),
+            constraints=constraints.Constraints(
+                enforcers=frozenset({'rmd'}), classes=of_rmd.CONSTRAINTS
+            ),
+        )
+
+        self.assertEqual(host.constraints, publish(host).constraints)
+        # Readers before this key go by the order of the others.
+        text = stats.encode(host)
+        self.assertEqual(['f', 'k', 'p', 'v'], list(json.loads(text)))
+        self.assertIsNotNone(stats.decode_totals(text))
+        self.assertLess(
+            len(text) - len(stats.encode(builders.make_view())), 1024
+        )
+
+    def test_a_host_that_publishes_no_constraints_has_none(self) -> None:
+        for k in (
+            None,
+            5,
+            '',
+            '{',
+            '[]',
+            '{"c":5}',
+            '{"c":{"A":7}}',
+            '[' * 9999,
+        ):
+            with self.subTest(k=str(k)[:9]):
+                text = json.dumps({'k': k, 'p': {}, 'v': 1})
+                document = stats.decode(text)
+                assert document is not None
+
+                self.assertEqual(
+                    constraints.Constraints(),
+                    stats.make_view(document, TRACKERS).constraints,
+                )
 
     def make_big(self, count: int) -> view.HostView:
         return view.HostView(

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 """What real placement does not do on demand; the rest is functional."""
@@ -25,6 +15,7 @@ import requests_mock
 
 from nova_ext_resources.conf import placement as placement_conf
 from nova_ext_resources import exception
+from nova_ext_resources import opts
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
 from tests import base
@@ -122,7 +113,7 @@ class FaultTest(MockTestCase):
                 self.answer(text=body)
 
                 self.assertIn(
-                    'is not what placement says',
+                    'this is not an answer of placement',
                     self.refuse(exception.PlacementUnavailable),
                 )
 
@@ -379,10 +370,10 @@ class FromConfTest(MockTestCase):
 
     def test_missing_or_wrong_credentials_stop_with_the_option(self) -> None:
         for text, reason in (
-            ('', 'auth_type = (empty) cannot be used: nothing says how'),
+            ('', 'auth_type = (empty) cannot be used: there are no'),
             ('auth_type = nosuch', 'nosuch'),
             ('auth_type = password', 'auth_url'),
-            ('auth_section = placement', 'nothing says how to log in'),
+            ('auth_section = placement', 'no credentials for placement'),
             (
                 'auth_type = none\nversion = 1\nmin_version = 1',
                 'mutually exclusive',
@@ -424,22 +415,23 @@ def make_token(url: str) -> object:
 
 
 class OptionsTest(base.TestCase):
+    def list_shown(self) -> list[cfg.Opt]:
+        by_group = {group.name: some for group, some in opts.list_opts()}
+        return by_group[placement_conf.GROUP.name]
+
     def test_the_sample_shows_what_each_way_to_log_in_needs(self) -> None:
-        ((group, opts),) = placement_conf.list_opts()
+        shown = self.list_shown()
 
-        names = {opt.dest for opt in opts}
+        names = {opt.dest for opt in shown}
 
-        self.assertEqual('ext_resources_placement', group.name)
-        self.assertEqual(len(names), len(opts))
+        self.assertEqual(len(names), len(shown))
         self.assertLessEqual(
             {'auth_type', 'auth_section', 'password', 'token', 'timeout'},
             names,
         )
 
     def test_secrets_are_marked_so_that_no_log_shows_them(self) -> None:
-        ((_, opts),) = placement_conf.list_opts()
-
-        secret = {opt.dest for opt in opts if opt.secret}
+        secret = {opt.dest for opt in self.list_shown() if opt.secret}
 
         self.assertLessEqual({'password', 'token'}, secret)
 

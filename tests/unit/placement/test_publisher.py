@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 import logging
@@ -45,29 +35,23 @@ class PublisherTest(test_client.MockTestCase):
         self.calls: list[str] = []
         self.called = threading.Event()
         self.fault: Exception | None = None
-        self.is_settled = True
         self.publisher = self.make_publisher()
 
     def make_publisher(self, interval: float = 60.0) -> publisher.Publisher:
         made = publisher.Publisher(
             test_client.make_client(),
             NODE,
-            refresh=self.refresh,
             wanted=self.find_wanted,
             interval=interval,
-            is_settled=lambda: self.is_settled,
         )
         self.addCleanup(made.stop)
         return made
 
-    def refresh(self) -> None:
-        self.calls.append('refresh')
-        if self.fault:
-            raise self.fault
-
     def find_wanted(self) -> tuple[provider.Provider, ...]:
         self.calls.append('wanted')
         self.called.set()
+        if self.fault:
+            raise self.fault
         return ()
 
     def answer(self, *responses: dict[str, Any]) -> None:
@@ -83,35 +67,34 @@ class PublisherTest(test_client.MockTestCase):
             self.called.wait(0.1)
             self.called.clear()
 
-    def test_a_round_looks_at_the_host_before_it_publishes(self) -> None:
+    def test_a_round_publishes_what_is_wanted_by_then(self) -> None:
         self.succeed()
 
         self.publisher.run_round()
 
-        self.assertEqual(['refresh', 'wanted'], self.calls)
+        self.assertEqual(['wanted'], self.calls)
         status = self.publisher.status
         self.assertIsNotNone(status.last_success_at)
         self.assertIsNone(status.last_failure_at)
         self.assertEqual(('', 0), (status.failure, status.failures))
 
-    def test_a_host_that_could_not_be_looked_at_is_not_published(
+    def test_a_tree_that_cannot_be_recorded_is_not_published(
         self,
     ) -> None:
-        # What is wanted may still be nothing: it would delete everything.
-        self.fault = exception.DiscoveryFailed(plugin='rmd', reason='hung')
+        self.fault = exception.LedgerError(path='x', reason='disk full')
 
         self.publisher.run_round()
 
-        self.assertEqual(['refresh'], self.calls)
+        self.assertEqual(['wanted'], self.calls)
         self.assertEqual(0, self.mock.call_count)
-        self.assertIn('hung', self.publisher.status.failure)
+        self.assertIn('disk full', self.publisher.status.failure)
 
     def test_a_bug_in_a_plugin_is_shown_with_its_place(self) -> None:
         self.fault = ZeroDivisionError('oops')
 
         self.publisher.run_round()
 
-        self.assertIn('in refresh', self.log.output)
+        self.assertIn('in find_wanted', self.log.output)
         self.assertEqual(
             'ZeroDivisionError: oops', self.publisher.status.failure
         )
@@ -216,31 +199,15 @@ class PublisherTest(test_client.MockTestCase):
 
         for _ in range(12):
             self.publisher.run_round()
-            delays.append(self.publisher._find_delay())
+            failures = self.publisher.status.failures
+            delays.append(publisher.find_delay(failures, 60.0))
 
         for number, delay in enumerate(delays):
             highest = min(2.0**number, 60.0)
             self.assertTrue(highest / 2 <= delay <= highest, delays)
-
-    def test_what_waits_to_be_mended_is_tried_again_soon(self) -> None:
-        self.succeed()
-        self.publisher.run_round()
-        self.is_settled = False
-
-        delays = [self.publisher._find_delay() for _ in range(12)]
-        self.is_settled = True
-        settled = self.publisher._find_delay()
-
-        for number, delay in enumerate(delays):
-            highest = min(2.0**number, 60.0)
-            self.assertTrue(highest / 2 <= delay <= highest, delays)
-        self.assertGreaterEqual(settled, 54.0)
 
     def test_hosts_do_not_publish_in_step(self) -> None:
-        self.succeed()
-        self.publisher.run_round()
-
-        delays = {self.publisher._find_delay() for _ in range(20)}
+        delays = {publisher.find_delay(0, 60.0) for _ in range(20)}
 
         self.assertGreater(len(delays), 10)
         self.assertTrue(all(54.0 <= delay <= 66.0 for delay in delays))

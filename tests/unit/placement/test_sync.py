@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 import dataclasses
@@ -174,11 +164,15 @@ class PlanPropertyTest(base.TestCase):
         shrinking = sync.find_shrinking(wanted, tree)
 
         for change in sync.plan(wanted, tree).changes:
-            kept = getattr(change, 'inventories', {})
             before = {p.rp_uuid: p for p in seen}.get(change.rp_uuid)
-            if before is None or not isinstance(
-                change, changes.SetInventories | changes.DeleteProvider
-            ):
+            match change:
+                case changes.Replace(field='inventories', content=kept):
+                    pass
+                case changes.DeleteProvider():
+                    kept = {}
+                case _:
+                    continue
+            if before is None:
                 continue
             if before.inventories.keys() - kept.keys():
                 self.assertIn(change.rp_uuid, shrinking)
@@ -242,10 +236,11 @@ class PlanTest(base.TestCase):
 
         self.assertEqual(
             (
-                changes.SetInventories(
+                changes.Replace(
                     rp_uuid=CHILD,
                     name='host1_1',
-                    inventories={'CUSTOM_A': inventory.Inventory(total=8)},
+                    field='inventories',
+                    content={'CUSTOM_A': inventory.Inventory(total=8)},
                 ),
             ),
             plan.changes,
@@ -255,12 +250,11 @@ class PlanTest(base.TestCase):
         plan = self.plan([make_provider(traits=frozenset(), CUSTOM_A=8)], [])
 
         self.assertEqual(
+            ['CreateProvider', 'traits', 'inventories'],
             [
-                changes.CreateProvider,
-                changes.SetTraits,
-                changes.SetInventories,
+                getattr(change, 'field', type(change).__name__)
+                for change in plan.changes
             ],
-            [type(change) for change in plan.changes],
         )
 
     def test_a_renamed_host_renames_its_providers(self) -> None:
@@ -306,12 +300,12 @@ class PlanTest(base.TestCase):
                 'CUSTOM_A': inventory.Inventory(total=8),
                 'CUSTOM_B': inventory.Inventory(total=4, reserved=4),
             },
-            plan.changes[0].inventories,  # type: ignore[attr-defined]
+            plan.changes[0].content,  # type: ignore[attr-defined]
         )
         self.assertEqual(
-            'CUSTOM_B of provider host1_1 is no longer there or no longer '
-            'configured, but held by server-1, server-2: it stays, closed '
-            'to others, until these are deleted or moved away',
+            'CUSTOM_B of provider host1_1 no longer exists or is no longer '
+            'configured, but is held by server-1, server-2: it is kept, '
+            'closed to other servers, until these are deleted or moved away',
             str(plan.held[0]),
         )
 
@@ -335,9 +329,9 @@ class PlanTest(base.TestCase):
                 ),
             ],
             sorted(
-                (c.rp_uuid, dict(c.inventories))
+                (c.rp_uuid, dict(c.content))
                 for c in plan.changes
-                if isinstance(c, changes.SetInventories)
+                if isinstance(c, changes.Replace) and c.field == 'inventories'
             ),
         )
         self.assertIn(
@@ -355,13 +349,16 @@ class PlanTest(base.TestCase):
 
         self.assertEqual(
             (
-                changes.SetInventories(
-                    rp_uuid=CHILD, name='host1_1', inventories={}
+                changes.Replace(
+                    rp_uuid=CHILD,
+                    name='host1_1',
+                    field='inventories',
+                    content={},
                 ),
             ),
             plan.changes,
         )
-        self.assertIn('put theirs below it', str(plan.held[0]))
+        self.assertIn('created theirs below it', str(plan.held[0]))
 
     def test_the_compute_nodes_own_provider_cannot_be_wanted(self) -> None:
         self.assertRaises(

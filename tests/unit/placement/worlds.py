@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 """Trees to compare, and a placement that is strict about what it is told."""
@@ -54,17 +44,15 @@ class World:
                 assert parent_uuid is not None
                 assert rp_uuid not in self._list_path(parent_uuid)
                 self._replace(rp_uuid, name=name, parent_uuid=parent_uuid)
-            case changes.SetTraits(traits=traits):
-                self._replace(rp_uuid, traits=traits)
-            case changes.SetAggregates(aggregates=aggregates):
-                self._replace(rp_uuid, aggregates=aggregates)
-            case changes.SetInventories(inventories=inventories):
+            case changes.Replace(field='inventories', content=inventories):
                 gone = (
                     self.providers[rp_uuid].inventories.keys()
                     - inventories.keys()
                 )
                 assert not gone & self._holders.get(rp_uuid, {}).keys()
                 self._replace(rp_uuid, inventories=inventories)
+            case changes.Replace(field=field, content=content):
+                self._replace(rp_uuid, **{field: content})
             case changes.DeleteProvider():
                 assert not self._holders.get(rp_uuid)
                 assert all(

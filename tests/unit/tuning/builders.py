@@ -1,46 +1,36 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Makes values for the tests of tuning: everything has a default."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from nova_ext_resources.objects import share
-from nova_ext_resources import rdt
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import history
-from nova_ext_resources.tuning import moves
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps
 
 L3 = 'L3_0'
-WAYS = (L3, rdt.BURST)
-PERCENT = (L3, rdt.PERCENT)
+WAYS = (L3, classes.BURST)
+PERCENT = (L3, classes.PERCENT)
 
 POOLS = {
-    WAYS: moves.Pool(capacity=12),
-    PERCENT: moves.Pool(capacity=100, step=10, max_step=10, is_tried=False),
+    WAYS: steps.Pool(capacity=12),
+    PERCENT: steps.Pool(capacity=100, step=10, max_step=10, is_tried=False),
 }
 
 
-def make_share(consumer_uuid: str = 'a', **fields: Any) -> share.Share:
+def make_share(consumer_uuid: str = 'a', **fields: Any) -> tunable.Share:
     given: dict[str, Any] = {
         'consumer_uuid': consumer_uuid,
         'rp_key': L3,
-        'resource_class': rdt.BURST,
+        'resource_class': classes.BURST,
         'minimum': 2,
         'maximum': 10,
         'amount': 4,
     }
-    return share.Share(**{**given, **fields})
+    return tunable.Share(**{**given, **fields})
 
 
 def make_pressure(
@@ -49,7 +39,7 @@ def make_pressure(
     given: dict[str, Any] = {
         'consumer_uuid': consumer_uuid,
         'rp_key': L3,
-        'resource_class': rdt.BURST,
+        'resource_class': classes.BURST,
         'value': value,
     }
     return pressure.Pressure(**{**given, **fields})

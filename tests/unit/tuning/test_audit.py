@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 import datetime
 import json
@@ -18,8 +8,8 @@ import stat
 from typing import Any
 
 from nova_ext_resources.tuning import audit
-from nova_ext_resources.tuning import moves
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps
 from tests import base
 from tests.unit.tuning import builders
 
@@ -28,7 +18,7 @@ NOON = datetime.datetime(2026, 5, 4, 12, tzinfo=datetime.UTC)
 BEFORE = (builders.make_share('a'), builders.make_share('b', amount=5))
 
 
-def make_move(**fields: Any) -> moves.Move:
+def make_move(**fields: Any) -> steps.Move:
     rp_key, resource_class = builders.WAYS
     given: dict[str, Any] = {
         'rp_key': rp_key,
@@ -36,11 +26,11 @@ def make_move(**fields: Any) -> moves.Move:
         'units': 1,
         'taker': 'b',
         'giver': 'a',
-        'kind': moves.Kind.WANTED,
+        'kind': steps.Kind.WANTED,
         'reason': 'suffers more than the other one',
         'pressures': {'a': 0.1, 'b': 0.81234},
     }
-    return moves.Move(**{**given, **fields})
+    return steps.Move(**{**given, **fields})
 
 
 class AuditTrailTest(base.TestCase):

@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Mapping, Sequence
 import math
@@ -16,12 +6,12 @@ import math
 import hypothesis
 from hypothesis import strategies as st
 
-from nova_ext_resources.objects import share as share_obj
-from nova_ext_resources import rdt
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
-from nova_ext_resources.tuning import moves as moves_mod
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps as moves_mod
 from nova_ext_resources.tuning import trials
 from tests import base
 from tests.unit import strategies
@@ -212,7 +202,7 @@ class DecideTest(base.TestCase):
 
     def _decide_on_bandwidth(self, spare: float) -> tuple[moves_mod.Move, ...]:
         fields = {
-            'resource_class': rdt.PERCENT,
+            'resource_class': classes.PERCENT,
             'minimum': 10,
             'maximum': 80,
             'amount': 50,
@@ -228,9 +218,11 @@ class DecideTest(base.TestCase):
             ],
             [
                 builders.make_pressure(
-                    'a', 0.0, resource_class=rdt.PERCENT, spare=spare
+                    'a', 0.0, resource_class=classes.PERCENT, spare=spare
                 ),
-                builders.make_pressure('b', 1.0, resource_class=rdt.PERCENT),
+                builders.make_pressure(
+                    'b', 1.0, resource_class=classes.PERCENT
+                ),
             ],
             history.State(
                 tracks={
@@ -249,7 +241,7 @@ class DecideTest(base.TestCase):
             builders.make_share('a'),
             builders.make_share('b'),
             builders.make_share(
-                'b', resource_class=rdt.PERCENT, minimum=10, maximum=90
+                'b', resource_class=classes.PERCENT, minimum=10, maximum=90
             ),
         ]
         key = ('b', *builders.PERCENT)
@@ -262,7 +254,9 @@ class DecideTest(base.TestCase):
             [
                 builders.make_pressure('a', 0.0),
                 builders.make_pressure('b', 1.0),
-                builders.make_pressure('b', 1.0, resource_class=rdt.PERCENT),
+                builders.make_pressure(
+                    'b', 1.0, resource_class=classes.PERCENT
+                ),
             ],
             state,
             builders.POOLS,
@@ -270,14 +264,16 @@ class DecideTest(base.TestCase):
             0.0,
         )
 
-        self.assertEqual([rdt.BURST], [one.resource_class for one in moves])
+        self.assertEqual(
+            [classes.BURST], [one.resource_class for one in moves]
+        )
 
 
 @st.composite
 def shares_of_pools(draw: st.DrawFn) -> list[share_obj.Share]:
     """Any shares, of which some may be outside of what was sold."""
     made = []
-    for resource_class, top in ((rdt.BURST, 12), (rdt.PERCENT, 100)):
+    for resource_class, top in ((classes.BURST, 12), (classes.PERCENT, 100)):
         for uuid in SERVERS[: draw(st.integers(0, 4))]:
             minimum = draw(st.integers(0, top))
             maximum = draw(st.integers(minimum, top))
@@ -358,7 +354,7 @@ class BoundsTest(base.TestCase):
 
 
 def _sum_up(shares: Sequence[share_obj.Share]) -> Mapping[str, int]:
-    totals = {rdt.BURST: 0, rdt.PERCENT: 0}
+    totals = {classes.BURST: 0, classes.PERCENT: 0}
     for one in shares:
         totals[one.resource_class] += one.amount
     return totals

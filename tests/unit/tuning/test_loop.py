@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Mapping, Sequence
 import dataclasses
@@ -17,14 +7,14 @@ import pathlib
 from typing import Any
 
 from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import share as share_obj
-from nova_ext_resources import rdt
+from nova_ext_resources.objects import tunable as share_obj
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import loop
-from nova_ext_resources.tuning import moves as moves_mod
 from nova_ext_resources.tuning import pressure
+from nova_ext_resources.tuning import steps as moves_mod
 from tests import base
 from tests.unit.tuning import builders
 
@@ -59,7 +49,7 @@ class Host:
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         return {
             builders.L3: pressure.Domain(
-                capacities={rdt.BURST: 8}, way_bytes=WAY
+                capacities={classes.BURST: 8}, way_bytes=WAY
             )
         }
 
@@ -129,7 +119,7 @@ class TunerTest(base.TestCase):
 
         self.run_for(tuner, 10)
 
-        self.assertEqual({rdt.BURST: 2}, tuner.changes)
+        self.assertEqual({classes.BURST: 2}, tuner.changes)
 
     def test_who_cannot_be_asked_is_a_problem(self) -> None:
         tuner = self.make_tuner()
@@ -225,8 +215,8 @@ class TunerTest(base.TestCase):
 
 class MakePoolTest(base.TestCase):
     def test_bandwidth_moves_in_percent_of_the_domain(self) -> None:
-        domain = pressure.Domain(capacities={rdt.MBPS: 40000})
-        key = builders.L3, rdt.MBPS
+        domain = pressure.Domain(capacities={classes.MBPS: 40000})
+        key = builders.L3, classes.MBPS
 
         pool = loop.make_pool(key, [], domain, loop.Settings())
 
@@ -235,7 +225,7 @@ class MakePoolTest(base.TestCase):
 
     def test_of_an_unknown_capacity_in_percent_of_what_is_held(self) -> None:
         shares = [builders.make_share(amount=500)]
-        key = builders.L3, rdt.MBPS
+        key = builders.L3, classes.MBPS
 
         pool = loop.make_pool(key, shares, pressure.Domain(), loop.Settings())
 
@@ -243,10 +233,10 @@ class MakePoolTest(base.TestCase):
 
     def test_it_moves_what_the_host_can_count(self) -> None:
         """With mba_MBps, a unit is sold, and the kernel may take tens."""
-        key = builders.L3, rdt.MBPS
+        key = builders.L3, classes.MBPS
         shares = [builders.make_share(step=10)]
         for sold, expected in ((1, 10), (20, 20)):
-            domain = pressure.Domain(steps={rdt.MBPS: sold})
+            domain = pressure.Domain(steps={classes.MBPS: sold})
 
             pool = loop.make_pool(key, shares, domain, loop.Settings())
 

@@ -1,21 +1,11 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Mapping
 from typing import Any
 
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import counters
 from nova_ext_resources.monitoring import sample
-from nova_ext_resources import rdt
-from nova_ext_resources.resctrl import monitoring
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import readings
 from tests import base
@@ -40,7 +30,7 @@ def make_reading(**fields: Any) -> pressure.Reading:
 
 
 def press(
-    resource_class: str = rdt.BURST, amount: int = 4, **fields: Any
+    resource_class: str = classes.BURST, amount: int = 4, **fields: Any
 ) -> pressure.Pressure:
     share = builders.make_share(resource_class=resource_class, amount=amount)
     [one] = pressure.list_pressures([share], [make_reading(**fields)], DOMAINS)
@@ -69,7 +59,7 @@ class WaysTest(base.TestCase):
     def test_who_is_held_back_by_bandwidth_wants_ways(self) -> None:
         shares = [
             builders.make_share(),
-            builders.make_share(resource_class=rdt.PERCENT, amount=2),
+            builders.make_share(resource_class=classes.PERCENT, amount=2),
         ]
 
         ways = next(
@@ -77,7 +67,7 @@ class WaysTest(base.TestCase):
             for one in pressure.list_pressures(
                 shares, [make_reading(memory_bytes=1e9, cpus=16)], DOMAINS
             )
-            if one.resource_class == rdt.BURST
+            if one.resource_class == classes.BURST
         )
 
         self.assertEqual(1.0, ways.value)
@@ -85,23 +75,23 @@ class WaysTest(base.TestCase):
 
 class BandwidthTest(base.TestCase):
     def test_traffic_at_the_limit_wants_more(self) -> None:
-        one = press(rdt.PERCENT, 10, memory_bytes=5e9)
+        one = press(classes.PERCENT, 10, memory_bytes=5e9)
 
         self.assertEqual((1.0, 0.0), (one.value, one.spare))
 
     def test_traffic_far_below_leaves_some_to_spare(self) -> None:
-        one = press(rdt.PERCENT, 20, memory_bytes=1e9)
+        one = press(classes.PERCENT, 20, memory_bytes=1e9)
 
         self.assertEqual(0.0, one.value)
         self.assertGreater(one.spare, 10)
 
     def test_a_megabyte_is_the_kernels(self) -> None:
-        one = press(rdt.MBPS, 1000, memory_bytes=0.8 * 1000 * (1 << 20))
+        one = press(classes.MBPS, 1000, memory_bytes=0.8 * 1000 * (1 << 20))
 
         self.assertAlmostEqual(0.5, one.value)
 
     def test_percent_of_something_unknown_say_nothing(self) -> None:
-        share = builders.make_share(resource_class=rdt.PERCENT)
+        share = builders.make_share(resource_class=classes.PERCENT)
 
         found = pressure.list_pressures(
             [share], [make_reading()], {builders.L3: pressure.Domain()}
@@ -141,13 +131,13 @@ class ReadingsTest(base.TestCase):
         domains = tuple(
             sample.DomainSample(
                 domain=domain,
-                counters=monitoring.Counters(occupancy=occupancy),
+                counters=counters.Counters(occupancy=occupancy),
                 total_rate=rate,
             )
             for domain, occupancy, rate in (
-                (monitoring.Domain(cache=0), 70, 5.0),
-                (monitoring.Domain(cache=0, node=1), 30, 2.0),
-                (monitoring.Domain(cache=1), None, None),
+                (counters.Domain(cache=0), 70, 5.0),
+                (counters.Domain(cache=0, node=1), 30, 2.0),
+                (counters.Domain(cache=1), None, None),
             )
         )
         sweep = sample.Sweep(

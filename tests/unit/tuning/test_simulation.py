@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tuning over simulated servers: it helps, and it comes to rest."""
 
@@ -17,10 +7,10 @@ import dataclasses
 import os
 import statistics
 
-from nova_ext_resources import rdt
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.testing import workloads
 from nova_ext_resources.tuning import loop
-from nova_ext_resources.tuning import moves as moves_mod
+from nova_ext_resources.tuning import steps as moves_mod
 from tests import base
 
 #: Others than those of the benchmark.
@@ -79,7 +69,7 @@ class SimulationTest(base.TestCase):
                 late = workloads.play(machine, ROUNDS, tuner)
 
                 for (_server, name), path_ in list_amounts(late).items():
-                    step = 1 if name == rdt.BURST else 10
+                    step = 1 if name == classes.BURST else 10
                     rest = statistics.mode(path_)
                     self.assertLessEqual(
                         max(abs(amount - rest) for amount in path_), step
@@ -140,7 +130,7 @@ class WorkloadTest(base.TestCase):
         mix = workloads.make_mix(1)
         held = workloads.divide_evenly(mix)
         machine = workloads.Machine(mix, held)
-        ways = [one for one in held if one.resource_class == rdt.BURST]
+        ways = [one for one in held if one.resource_class == classes.BURST]
 
         for wrong in (
             [dataclasses.replace(ways[0], amount=ways[0].minimum - 1)],

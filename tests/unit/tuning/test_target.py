@@ -1,25 +1,15 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 """Tests of what the tuner sees of a host."""
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.claims.trackers import bandwidth
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import view
-from nova_ext_resources import rdt
-from nova_ext_resources.trackers import bandwidth
-from nova_ext_resources.trackers import cache_ways
-from nova_ext_resources.trackers import count
 from nova_ext_resources.tuning import target
 from tests import base
 
@@ -31,22 +21,22 @@ def make_view() -> view.HostView:
     return view.HostView(
         keys={RDT: 'RDT', L3: 'L3_1'},
         tracked={
-            (RDT, rdt.CLOS): view.Tracked(
+            (RDT, classes.CLOS): view.Tracked(
                 tracker='count',
                 state=count.CountState(8),
                 inventory=inventory.Inventory(total=8),
             ),
-            (L3, rdt.WAYS): view.Tracked(
+            (L3, classes.WAYS): view.Tracked(
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState(0xFF),
                 inventory=inventory.Inventory(total=16, reserved=8),
             ),
-            (L3, rdt.BURST): view.Tracked(
+            (L3, classes.BURST): view.Tracked(
                 tracker='burst_ways',
                 state=count.CountState(6),
                 inventory=inventory.Inventory(total=6),
             ),
-            (L3, rdt.PERCENT): view.Tracked(
+            (L3, classes.PERCENT): view.Tracked(
                 tracker='bandwidth',
                 state=bandwidth.BandwidthState(100, 0, 10),
                 inventory=inventory.Inventory(
@@ -65,8 +55,10 @@ class MakeDomainsTest(base.TestCase):
 
         self.assertEqual(['L3_1'], list(domains))
         one = domains['L3_1']
-        self.assertEqual({rdt.BURST: 6, rdt.PERCENT: 80}, one.capacities)
-        self.assertEqual({rdt.BURST: 1, rdt.PERCENT: 10}, one.steps)
+        self.assertEqual(
+            {classes.BURST: 6, classes.PERCENT: 80}, one.capacities
+        )
+        self.assertEqual({classes.BURST: 1, classes.PERCENT: 10}, one.steps)
         self.assertEqual(1 << 20, one.way_bytes)
         self.assertEqual(1000 << 20, one.bandwidth_bytes)
 

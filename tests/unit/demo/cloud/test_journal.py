@@ -1,14 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
 
 
 import pathlib
@@ -18,7 +8,7 @@ from tests import base
 
 _OLD = '2026-11-21 10:40:00.1 77 INFO nova.old [-] first\n'
 _NEW = (
-    '2026-11-21 10:40:01.2 77 WARNING nova_ext_resources.host '
+    '2026-11-21 10:40:01.2 77 WARNING nova_ext_resources.host.resources '
     '[None req-1 - - - - - -] [instance: 5f0c] node1 refuses\n'
     'a line of a traceback\n'
     '2026-11-21 10:40:01.3 77 ERROR nova.x [-] broken\n'
@@ -49,7 +39,7 @@ class JournalTest(base.TestCase):
         line = self.journal.since(0)[0]
 
         self.assertEqual('5f0c', line.server)
-        self.assertEqual('nova_ext_resources.host', line.logger)
+        self.assertEqual('nova_ext_resources.host.resources', line.logger)
 
     def test_all_words_must_be_in_the_line(self) -> None:
         self.path.write_text(_NEW)

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Decides whether and how a server fits on a host. Pure: no I/O, no Nova.
+
+* ``base``: the ABCs of trackers and claim tests
+* ``checks``: the claim tests in the box, a module each
+* ``constraints``: what a host can never do, compared with a request
+* ``decide``: the decision: what is taken, or every shortfall
+* ``extra_specs``: the grammar of a flavor's extra specs
+* ``schedule``: orders allocation candidates by the same decision
+* ``siblings``: which other providers of the host may serve as well
+* ``trackers``: how units are counted and given out, a module each
+"""

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The two kinds of plugins that decide: trackers and claim tests. Pure."""
+
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import view as view_obj
+
+
+class Tracker(abc.ABC):
+    """Knows how units are counted and given out. Pure: no I/O, no clock."""
+
+    #: Attribute of ``resource:CLASS:ATTRIBUTE`` -> a regular expression that
+    #: its whole value must match.
+    ATTRIBUTES: ClassVar[Mapping[str, str]] = {}
+
+    #: Whether a server's units mean nothing until an enforcer acts.
+    NEEDS_ENFORCER: ClassVar[bool] = False
+
+    #: Whether units serve only the CPUs of their own provider.
+    IS_CPU_LOCAL: ClassVar[bool] = False
+
+    #: Whether it can do nothing without ``HostProvider.units``.
+    NEEDS_FACTS: ClassVar[bool] = False
+
+    #: The state that it keeps; ``from_dict`` reads what it published.
+    STATE: ClassVar[type[view_obj.State]]
+
+    def observe(
+        self,
+        inventory: inventory_obj.Inventory,
+        units: Mapping[str, Any],
+        held: Iterable[assignment.Assignment],
+    ) -> inventory_obj.Inventory:
+        """Return the inventory with everything ``reserved`` that others use.
+
+        :param units: the facts that the inventory provider reported
+        :param held: what was in force for servers of this host while it
+            looked
+        """
+        return inventory
+
+    @abc.abstractmethod
+    def initial(
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+    ) -> view_obj.State:
+        """Make the state in which no server of this host holds anything.
+
+        :param inventory: as observed
+        :raises InvalidResource: such an inventory cannot be tracked
+        """
+
+    @abc.abstractmethod
+    def fits(self, state: Any, amount: int) -> bool:
+        """Return whether ``take`` would succeed; may be called very often."""
+
+    @abc.abstractmethod
+    def take(
+        self,
+        state: Any,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
+    ) -> tuple[view_obj.State, Mapping[str, Any]]:
+        """Give ``amount`` units away: the new state, and which they are.
+
+        :param units: exactly these, which a server holds already: they are
+            booked whether or not they looked free
+        :raises ValueError: it does not fit (without ``units`` only)
+        """
+
+    @abc.abstractmethod
+    def give(
+        self, state: Any, amount: int, units: Mapping[str, Any]
+    ) -> view_obj.State:
+        """Take units back that ``take`` gave."""
+
+    def understands(self, units: Mapping[str, Any]) -> bool:
+        """Return whether ``take`` and ``give`` can work with these units.
+
+        An entry of the ledger may have those of another tracker, which the
+        resource had before its type was changed.
+        """
+        return True
+
+    def read_attributes(
+        self, amount: int, attributes: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        """Return what the flavor's attributes add to the units of a server.
+
+        JSON types only, such as ``{'max': 6}``; they go into the ledger
+        beside the units that ``take`` gives.
+
+        :param attributes: attribute -> value, as the flavor has them
+        :raises ValueError: such an amount cannot have them; says why
+        """
+        unknown = sorted(set(attributes) - set(self.ATTRIBUTES))
+        if unknown:
+            known = ', '.join(sorted(self.ATTRIBUTES)) or 'none'
+            raise ValueError(
+                f'it has no attribute {", ".join(unknown)}; known: {known}'
+            )
+        return {}
+
+    def from_dict(self, data: Mapping[str, Any]) -> view_obj.State:
+        """Read what the state's ``to_dict`` wrote.
+
+        :raises (KeyError, TypeError, ValueError): it is something else
+        """
+        return self.STATE.from_dict(data)
+
+
+class ClaimTest(abc.ABC):
+    """Finds reasons why a host cannot take a server. Pure."""
+
+    def __init__(self, trackers: Mapping[str, Tracker]) -> None:
+        self.trackers = trackers
+
+    @abc.abstractmethod
+    def shortfalls(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        """Report all reasons, none when there is none.
+
+        Every place of ``request.allocations`` is in the view, and implied
+        units are among them.
+        """

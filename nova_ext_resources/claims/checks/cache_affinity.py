@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ways lie in the cache that the server's CPUs use.
+
+A class of service restricts what CPUs may fill in their own cache; ways of
+another cache domain do nothing for them. Nova pins by NUMA cell and is
+blind to L3, so a cell with several domains can yield CPUs of more than one.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from nova_ext_resources.claims import base
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view as view_obj
+
+
+class CacheAffinityTest(base.ClaimTest):
+    """Reports floating servers, and CPUs without a guarantee.
+
+    Every CPU of the server must be in a domain where it holds ways, and
+    every domain where it holds ways must have a CPU of it. So it is with
+    memory bandwidth; each resource class is checked by itself.
+
+    A host may enforce by threads (``Tracked.follows_tasks``). A floating
+    server then has its units whenever it runs in a domain where it holds
+    some, and no promise elsewhere.
+
+    Before Nova has chosen CPUs, it reports only what no choice can meet.
+    """
+
+    def shortfalls(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> Iterable[exception.Shortfall]:
+        domains = list_domains(view, request)
+        if request.pinning is not None:
+            reasons = _explain_pinning(domains, request.pinning)
+        else:
+            reasons = _explain_cpus(domains, request.cpus)
+        for (rp_uuid, resource_class), reason in reasons.items():
+            yield exception.Shortfall(
+                rp_uuid=rp_uuid,
+                resource_class=resource_class,
+                requested=request.allocations[rp_uuid][resource_class],
+                available=0,
+                reason=reason,
+                is_permanent=request.is_floating,
+            )
+
+
+def list_domains(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> dict[view_obj.Place, frozenset[int]]:
+    """Return place -> the CPUs that its units serve, where that matters."""
+    domains = {}
+    for place in view.list_places(request.allocations):
+        tracked = view.tracked[place]
+        if tracked.cpus is not None and not (
+            tracked.follows_tasks and request.is_floating
+        ):
+            domains[place] = bitmask.parse_list(tracked.cpus)
+    return domains
+
+
+def can_pin(
+    domains: Mapping[view_obj.Place, frozenset[int]],
+    pinning: assignment.Pinning,
+) -> bool:
+    """Return whether Nova could choose CPUs with which the server fits.
+
+    Each guest cell goes to a host cell of its own (Nova's rule). With
+    several guest cells, or with domains inside of one another, True stands
+    for "perhaps"; False is certain.
+
+    :param domains: place -> the CPUs that its units serve
+    """
+    sizes, free = pinning.sizes, pinning.free
+    if free is None or not sizes or not domains:
+        return True
+    if len(domains) == len(sizes) == 1:
+        # By far the most of all requests, asked of every host.
+        (domain,) = domains.values()
+        return any(len(cell & domain) >= sizes[0] for cell in free)
+    covered = _find_covered(domains)
+    served = set(domains.values())
+    usable = [cell & covered for cell in free]
+    if len(sizes) == 1:
+        return any(
+            len(cell) >= sizes[0] and _serve_all(served, cell, sizes)
+            for cell in usable
+        )
+    rooms = sorted(map(len, usable), reverse=True)
+    return (
+        len(sizes) <= len(rooms)
+        and all(
+            size <= room
+            for size, room in zip(sorted(sizes)[::-1], rooms, strict=False)
+        )
+        and _serve_all(served, frozenset[int]().union(*usable), sizes)
+    )
+
+
+def _serve_all(
+    domains: Set[frozenset[int]], cpus: Set[int], sizes: Sequence[int]
+) -> bool:
+    """Return whether some of the CPUs could be in every domain."""
+    is_disjoint = len(frozenset[int]().union(*domains)) == sum(
+        map(len, domains)
+    )
+    if is_disjoint and sum(sizes) < len(domains):
+        return False
+    return all(not cpus.isdisjoint(domain) for domain in domains)
+
+
+def _find_covered(
+    domains: Mapping[view_obj.Place, frozenset[int]],
+) -> frozenset[int]:
+    """Return the CPUs for which the server has units of every class."""
+    by_class: dict[str, frozenset[int]] = {}
+    for (_rp_uuid, name), cpus in domains.items():
+        by_class[name] = by_class.get(name, frozenset()) | cpus
+    return frozenset.intersection(*by_class.values())
+
+
+def _explain_pinning(
+    domains: Mapping[view_obj.Place, frozenset[int]],
+    pinning: assignment.Pinning,
+) -> dict[view_obj.Place, str]:
+    """Explain of each domain why the server cannot have its CPUs there."""
+    if can_pin(domains, pinning):
+        return {}
+    sizes = pinning.sizes
+    wanted = '+'.join(map(str, sizes))
+    cells = 'one NUMA cell' if len(sizes) == 1 else 'as many NUMA cells'
+    free = frozenset[int]().union(*(pinning.free or ()))
+    return {
+        place: f'the server needs {wanted} dedicated CPUs of {cells} in this '
+        f'cache; free are {bitmask.format_list(free & cpus) or "none"} of '
+        f'{bitmask.format_list(cpus)}'
+        for place, cpus in domains.items()
+    }
+
+
+def _explain_cpus(
+    domains: Mapping[view_obj.Place, frozenset[int]],
+    cpus: frozenset[int] | None,
+) -> dict[view_obj.Place, str]:
+    reasons = {}
+    for place, domain in domains.items():
+        of_class = {p: one for p, one in domains.items() if p[1] == place[1]}
+        reason = _find_reason(cpus, domain, _find_covered(of_class))
+        if reason:
+            reasons[place] = reason
+    return reasons
+
+
+def _find_reason(
+    cpus: frozenset[int] | None,
+    domain: frozenset[int],
+    covered: frozenset[int],
+) -> str | None:
+    if not cpus:
+        return (
+            'its CPUs float over the host; set hw:cpu_policy=dedicated on '
+            'the flavor'
+        )
+    if not cpus & domain:
+        return (
+            f'its CPUs {bitmask.format_list(cpus)} are not among '
+            f'{bitmask.format_list(domain)}, which this cache serves'
+        )
+    if not cpus <= covered:
+        return (
+            f'its CPUs {bitmask.format_list(cpus - covered)} are in another '
+            'cache domain, where nothing is guaranteed; smaller servers, or '
+            "the firmware's L3 cache as NUMA domain, keep them in one"
+        )
+    return None

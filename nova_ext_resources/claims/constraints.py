@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compares a request with what the host can never do. Pure."""
+
+from collections.abc import Iterable, Mapping
+import re
+from typing import TypeAlias
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import view as view_obj
+
+_Places: TypeAlias = Mapping[view_obj.Place, int]
+
+
+def find_violations(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[exception.Shortfall]:
+    """Report what is impossible here, whichever server leaves this host."""
+    yield from _list_unknown_enforcers(view, request)
+    places = view.list_places(request.allocations)
+    asked = frozenset(name for _rp_uuid, name in places) | frozenset(
+        f'{enforcer}:{key}'
+        for enforcer, wishes in request.requirement.enforcers.items()
+        for key in wishes
+    )
+    for place, amount in places.items():
+        rules = view.constraints.classes.get(place[1])
+        if rules is None:
+            continue
+        attributes = request.requirement.attributes.get(place[1], {})
+        for reason in (
+            *_check_attributes(rules, place[1], amount, attributes),
+            *_check_server(rules, place[1], places, asked),
+            *_check_place(rules, place, places),
+        ):
+            yield exception.Shortfall(
+                rp_uuid=place[0],
+                resource_class=place[1],
+                requested=amount,
+                available=0,
+                reason=reason,
+                is_permanent=True,
+            )
+
+
+def _list_unknown_enforcers(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[exception.Shortfall]:
+    known = view.constraints.enforcers
+    for name, wishes in request.requirement.enforcers.items():
+        if known is not None and name not in known:
+            keys = ', '.join(
+                f'resource:{name}:{key}' for key in sorted(wishes)
+            )
+            yield exception.Shortfall(
+                rp_uuid='',
+                resource_class=f'enforcer {name}',
+                requested=1,
+                available=0,
+                reason=f'{keys} needs the enforcer {name}, which is not '
+                'enabled on this host ([ext_resources] enforcers: '
+                f'{", ".join(sorted(known)) or "none"})',
+                is_permanent=True,
+            )
+
+
+def _check_attributes(
+    rules: constraints.ClassConstraints,
+    name: str,
+    amount: int,
+    attributes: Mapping[str, str],
+) -> Iterable[str]:
+    for attribute, value in sorted(attributes.items()):
+        if rules.attributes is None:
+            continue
+        margin = rules.attributes.get(attribute)
+        if margin is None:
+            known = ', '.join(sorted(rules.attributes)) or 'none'
+            yield (
+                f'this host cannot apply attribute {attribute} of {name}; '
+                f'it applies: {known}'
+            )
+        elif margin and not _has_margin(value, amount, margin):
+            yield (
+                f'attribute {attribute} is {value}; on this host it must be '
+                f'{margin} or more, and differ from the amount ({amount}) '
+                f'by {margin} or more'
+            )
+
+
+def _has_margin(value: str, amount: int, margin: int) -> bool:
+    # What is no number is refused by the tracker.
+    if not re.fullmatch('[0-9]{1,10}', value):
+        return True
+    return int(value) >= margin and abs(amount - int(value)) >= margin
+
+
+def _check_server(
+    rules: constraints.ClassConstraints,
+    name: str,
+    places: _Places,
+    asked: frozenset[str],
+) -> Iterable[str]:
+    for needed in (rules.needs, rules.needs_beside):
+        if needed and not needed & asked:
+            yield (
+                f'this host gives {name} to servers only that also request '
+                f'{_list_or(needed)}; add it to the flavor'
+            )
+    for other in sorted(rules.excludes & asked):
+        yield (
+            f'this host cannot give one server both {name} and {other}; let '
+            'the flavor request one of them'
+        )
+    amounts = {places[one] for one in places if one[1] == name}
+    if rules.is_uniform and len(amounts) > 1:
+        yield (
+            f'this host gives a server the same amount of {name} everywhere, '
+            f'not {", ".join(map(str, sorted(amounts)))}; make the amounts '
+            'of the request groups equal'
+        )
+
+
+def _check_place(
+    rules: constraints.ClassConstraints,
+    place: view_obj.Place,
+    places: _Places,
+) -> Iterable[str]:
+    rp_uuid, name = place
+    for other in sorted(rules.excludes_beside):
+        if (rp_uuid, other) in places:
+            yield (
+                f'this host cannot give one server both {name} and {other} '
+                'of one provider; let the flavor request one of them, or '
+                'both in request groups with group_policy=isolate'
+            )
+    used = {one[0] for one in places if one[1] == name}
+    beside = {one[0] for one in places if one[1] in rules.needs_beside}
+    if beside and used != beside:
+        yield (
+            f'this host gives {name} only where the server also has '
+            f'{_list_or(rules.needs_beside)}, on each of these providers; '
+            'request both in each request group'
+        )
+
+
+def _list_or(names: Iterable[str]) -> str:
+    return ' or '.join(sorted(names))

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The decision: what a server takes where on a host, or every shortfall.
+
+Pure functions over a :class:`~nova_ext_resources.objects.view.HostView`.
+The host decides on its own view, and commits what is decided; the scheduler
+asks the very same on the view that the host has published.
+
+Say a host has two caches, A for its CPUs 0-3 and B for 4-7, of eight ways
+each, and four classes of service. Placement knows nothing of CPUs, and gives
+every server ways of A. The masks are what each gets there (``cache_ways``)::
+
+    >>> claim('one', cpus='0-1', ways=4)
+    one gets 0f of A
+    >>> claim('two', cpus='2-3', ways=4)
+    two gets f0 of A
+    >>> claim('three', cpus='4-5', ways=4)
+    three gets 0f of B, moved from A
+    >>> claim('four', cpus='6-7', ways=2)
+    four gets c0 of B, moved from A
+
+Three and four run on B's CPUs: their own ways must be there. A fifth server
+on B's CPUs is refused, and hears of everything that is in the way, where its
+CPUs are. Nothing of it is taken::
+
+    >>> claim('five', cpus='6-7', ways=3)
+    five is refused
+    CUSTOM_LLC_WAYS of B: 3 asked for, 2 available
+    CUSTOM_RDT_CLOS of RDT: 1 asked for, 0 available
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import constraints
+from nova_ext_resources.claims import siblings
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+
+Place: TypeAlias = view_obj.Place
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of a request on a host. Nothing is changed yet.
+
+    :ivar request: with the allocations as they are to be, ``moves`` applied;
+        of a refusal those that come nearest
+    :ivar moves: what is taken from siblings of the providers that placement
+        chose
+    :ivar view: the host's view after it; of a refusal the view before
+    :ivar taken: what the server gets
+    :ivar shortfalls: every reason against it, sorted; none when it fits
+    """
+
+    request: assignment.ClaimRequest
+    view: view_obj.HostView
+    moves: siblings.Moves = ()
+    taken: tuple[assignment.Assignment, ...] = ()
+    shortfalls: tuple[exception.Shortfall, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        return not self.shortfalls
+
+    def make_error(self, host: str) -> exception.ClaimError:
+        """Return the error of a claim that ``host`` refuses.
+
+        Where no server that leaves would help, the constraints are violated;
+        otherwise the host is busy.
+        """
+        error = (
+            exception.ConstraintsViolated
+            if any(one.is_permanent for one in self.shortfalls)
+            else exception.CapacityExceeded
+        )
+        return error(
+            host=host,
+            consumer_uuid=self.request.consumer_uuid,
+            shortfalls=self.shortfalls,
+        )
+
+
+def decide(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    *,
+    trackers: Mapping[str, base.Tracker],
+    tests: Sequence[base.ClaimTest],
+    published: Collection[str] = (),
+    may_move: bool = True,
+) -> Decision:
+    """Decide on a request.
+
+    :param published: uuids of all providers that this host ever published
+    :param may_move: whether siblings of the providers in the allocations
+        may be used instead of them
+    :raises ValueError: an attribute of the flavor makes no sense, and
+        ``granularity`` is not among the tests
+    """
+    gone = _list_gone(view, request, published)
+    moves: siblings.Moves = ()
+    found = find_shortfalls(view, request, tests)
+    if found and may_move:
+        moves, found = _find_nearest(view, request, found, tests)
+    request = siblings.move(request, moves) if moves else request
+    found = tuple(sorted({*found, *gone}))
+    refusal = Decision(
+        request=request, moves=moves, view=view, shortfalls=found
+    )
+    if found:
+        return refusal
+    try:
+        after, taken = take(view, request, trackers)
+    except exception.CapacityExceeded as err:
+        # Only with a set of claim tests that lacks "capacity".
+        return dataclasses.replace(refusal, shortfalls=err.shortfalls)
+    return Decision(request=request, moves=moves, view=after, taken=taken)
+
+
+def _find_nearest(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    found: tuple[exception.Shortfall, ...],
+    tests: Sequence[base.ClaimTest],
+) -> tuple[siblings.Moves, tuple[exception.Shortfall, ...]]:
+    """Return the moves with which a request fits, or comes nearest to it.
+
+    Only places in the domains of its CPUs come near, if there are any.
+
+    :param found: why it does not fit as it is
+    """
+    best: siblings.Moves | None = None
+    least = found
+    if siblings.is_near(view, request):
+        best = ()
+    for moves in siblings.list_moves(view, request):
+        moved = siblings.move(request, moves)
+        if not siblings.is_near(view, moved):
+            continue
+        short = find_shortfalls(view, moved, tests)
+        if best is None or len(short) < len(least):
+            best, least = moves, short
+        if not short:
+            break
+    return best or (), least
+
+
+def list_implied(
+    view: view_obj.HostView, places: Mapping[Place, int]
+) -> dict[Place, int]:
+    """Return what a server takes without having been allocated it.
+
+    A server that asks for ways holds a class of service all the same, one
+    however many domains it has ways in.
+    """
+    implied = {view.tracked[place].implied for place in places}
+    return {
+        place: 1
+        for place in sorted(filter(None, implied))
+        if place not in places and place in view.tracked
+    }
+
+
+def find_shortfalls(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    tests: Iterable[base.ClaimTest],
+) -> tuple[exception.Shortfall, ...]:
+    """Run all tests; return all reasons, sorted, none when it fits."""
+    whole = _with_implied(view, request)
+    found = set(_list_missing(view, request))
+    found.update(constraints.find_violations(view, request))
+    for test in tests:
+        found.update(test.shortfalls(view, whole))
+    return tuple(sorted(found))
+
+
+def _list_gone(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    published: Collection[str],
+) -> Iterable[exception.Shortfall]:
+    """Report what is allocated on providers of ours and not tracked.
+
+    A plugin was taken out of the configuration, or has not found it again,
+    and placement does not know yet: such a server would boot without.
+
+    :param published: uuids of all providers that this host ever published
+    """
+    for rp_uuid, resources in sorted(request.allocations.items()):
+        for resource_class, amount in sorted(resources.items()):
+            place = rp_uuid, resource_class
+            if rp_uuid in published and place not in view.tracked:
+                yield exception.Shortfall(
+                    rp_uuid=rp_uuid,
+                    resource_class=resource_class,
+                    requested=amount,
+                    available=0,
+                    reason='this host no longer offers it; enable '
+                    'its plugin in [ext_resources] inventory_providers, or '
+                    'mend what keeps the plugin from finding it',
+                )
+
+
+def take(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[view_obj.HostView, tuple[assignment.Assignment, ...]]:
+    """Take all units: the new view and what was taken.
+
+    :raises CapacityExceeded: something does not fit; run the tests first,
+        which know the reasons
+    :raises ValueError: an attribute of the flavor makes no sense; so does
+        the test ``granularity``
+    """
+    places = view.list_places(request.allocations)
+    implied = list_implied(view, places)
+    taken = []
+    for place, amount in {**places, **implied}.items():
+        tracked = view.tracked[place]
+        tracker = trackers[tracked.tracker]
+        if not tracker.fits(tracked.state, amount):
+            raise exception.CapacityExceeded(
+                host='',
+                consumer_uuid=request.consumer_uuid,
+                shortfalls=[_make_shortfall(place, amount, tracked.state)],
+            )
+        state, units = tracker.take(tracked.state, amount)
+        attributes = request.requirement.attributes.get(place[1], {})
+        added = tracker.read_attributes(amount, attributes)
+        view = view.with_state(place, state)
+        taken.append(
+            assignment.Assignment(
+                rp_uuid=place[0],
+                rp_key=view.keys.get(place[0], ''),
+                resource_class=place[1],
+                amount=amount,
+                units={**units, **added},
+                is_allocated=place in places,
+            )
+        )
+    return view, tuple(taken)
+
+
+def give(
+    view: view_obj.HostView,
+    held: Iterable[assignment.Assignment],
+    trackers: Mapping[str, base.Tracker],
+) -> view_obj.HostView:
+    """Take units back; those of a provider that is gone are passed over."""
+    for one in held:
+        place = one.rp_uuid, one.resource_class
+        if place in view.tracked:
+            tracked = view.tracked[place]
+            tracker = trackers[tracked.tracker]
+            state = tracker.give(tracked.state, one.amount, one.units)
+            view = view.with_state(place, state)
+    return view
+
+
+def _make_shortfall(
+    place: Place, amount: int, state: view_obj.State
+) -> exception.Shortfall:
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=state.available,
+        reason='it does not fit',
+    )
+
+
+def _with_implied(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> assignment.ClaimRequest:
+    places = view.list_places(request.allocations)
+    whole: dict[str, dict[str, int]] = {}
+    for place, amount in {**places, **list_implied(view, places)}.items():
+        whole.setdefault(place[0], {})[place[1]] = amount
+    return dataclasses.replace(request, allocations=whole)
+
+
+def _list_missing(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[exception.Shortfall]:
+    """Report what the flavor asks of us and nobody has allocated."""
+    allocated: dict[str, int] = {}
+    for place, amount in view.list_places(request.allocations).items():
+        allocated[place[1]] = allocated.get(place[1], 0) + amount
+    for resource_class, amount in request.requirement.resources.items():
+        got = allocated.get(resource_class, 0)
+        if resource_class in view.resource_classes and got < amount:
+            yield exception.Shortfall(
+                rp_uuid='',
+                resource_class=resource_class,
+                requested=amount,
+                available=got,
+                reason='no provider that this host knows at present has '
+                'it allocated; if the host has just started, its discovery '
+                'has not succeeded yet (see its log)',
+            )

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Decides for the scheduler, on the views that hosts publish.
+
+* ``candidates``: which allocation candidates a host can give, best first
+* ``consumption``: what servers of the same request have taken already
+"""

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which allocation candidates a host can really give, best first.
+
+Pure. Placement offers a candidate when the amounts add up; whether ways lie
+side by side, a class of service is left, and the CPUs are near the cache,
+the host's stats document tells. Every answer is that of
+:func:`nova_ext_resources.claims.decide.decide` on the view of the document.
+Ten thousand hosts are asked per request, and their states repeat: one
+decision answers for all candidates that differ in uuids and free CPUs only.
+
+What cannot be read (a tracker that is not installed here, a record of another
+version) is left to the host: what can be read still decides, and such a
+candidate ranks behind those that can be read in full.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from typing import Any, NamedTuple, TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims.checks import cache_affinity
+from nova_ext_resources.claims.checks import capacity
+from nova_ext_resources.claims.checks import granularity
+from nova_ext_resources.claims import decide
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view as view_obj
+
+#: An allocation request as in ``GET /allocation_candidates``.
+Candidate: TypeAlias = Mapping[str, Any]
+
+#: Dedicated CPUs of each guest NUMA cell: () when the server floats, None
+#: when that is not known.
+Sizes: TypeAlias = tuple[int, ...] | None
+
+#: Returns the free dedicated CPUs of each of the host's NUMA cells; None
+#: when the host has not reported any. Called when it matters only.
+FindFree: TypeAlias = Callable[[], Sequence[set[int]] | None]
+
+#: What describing something raises that is no record.
+_NO_RECORD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+class Rank(NamedTuple):
+    """The smaller, the better.
+
+    :ivar moves: amounts that the host must take from siblings
+    :ivar unread: amounts of which the document says nothing readable
+    :ivar places: how many amounts it says something of
+    :ivar loss: by how much the most that one server can get there shrinks
+    :ivar free: how many units are free there (full ones are filled first)
+    """
+
+    moves: int
+    unread: int
+    places: int
+    loss: int
+    free: int
+
+
+class Verdict(NamedTuple):
+    """What was decided on all candidates of one shape, but for free CPUs.
+
+    :ivar rank: None when no host could give it
+    :ivar domains: place -> the CPUs that its units serve
+    """
+
+    rank: Rank | None
+    domains: Mapping[view_obj.Place, frozenset[int]]
+
+
+_REFUSED = Verdict(None, {})
+
+
+class Judge:
+    """Answers for one request; remembers what it has decided.
+
+    :param trackers: all that are installed; a host may publish others, and
+        is then the only one to decide on them
+    :ivar unread: (resource class, tracker) -> why it could not be read
+    """
+
+    def __init__(
+        self,
+        trackers: Mapping[str, base.Tracker],
+        sizes: Sizes,
+        requirement: requirement_obj.Requirement,
+    ) -> None:
+        self.unread: dict[tuple[str, str], str] = {}
+        self._trackers = trackers
+        self._sizes = sizes
+        self._unpinned = None if sizes == () else assignment.Pinning()
+        self._requirement = requirement
+        self._asked = frozenset(requirement.resources)
+        self._tests = (
+            granularity.GranularityTest(trackers),
+            capacity.CapacityTest(trackers),
+            cache_affinity.CacheAffinityTest(trackers),
+        )
+        self._verdicts: dict[tuple[object, ...], Verdict] = {}
+
+    def choose(
+        self,
+        document: stats.Document,
+        candidates: Sequence[Candidate],
+        find_free: FindFree,
+    ) -> list[Candidate]:
+        """Return the candidates that can be had, the best one first.
+
+        Where placement has left out some of the host's providers (it limits
+        how many candidates it returns), the host may use them all the same.
+        """
+        ranked = []
+        pinning: assignment.Pinning | None = None
+        for one in candidates:
+            rank, domains = self._judge(document, one)
+            if rank is None:
+                continue
+            if self._sizes and domains:
+                pinning = pinning or self._pin(find_free)
+                if pinning and not cache_affinity.can_pin(domains, pinning):
+                    continue
+            ranked.append((rank, one))
+        if not ranked and not self._are_all_offered(document, candidates):
+            view, pinning = self._read(document), self._pin(find_free)
+            for one in candidates:
+                decision = self._decide(view, one, pinning, may_move=True)
+                if decision.fits:
+                    ranked.append((self._rank(view, decision), one))
+        if len(ranked) > 1:
+            # Equal ones stay in placement's order.
+            ranked.sort(key=operator.itemgetter(0))
+        return [one for _rank, one in ranked]
+
+    def explain(
+        self,
+        document: stats.Document,
+        candidates: Iterable[Candidate],
+        find_free: FindFree,
+    ) -> tuple[exception.Shortfall, ...]:
+        """Return every reason against every candidate as it is, sorted."""
+        view, pinning = self._read(document), self._pin(find_free)
+        found: set[exception.Shortfall] = set()
+        for one in candidates:
+            found.update(self._decide(view, one, pinning).shortfalls)
+        return tuple(sorted(found))
+
+    def take(
+        self, document: stats.Document, candidate: Candidate
+    ) -> stats.Document:
+        """Return the document as it will be once a server has the candidate.
+
+        What does not fit was not given from this document; it stays as it
+        is. Nova itself notes which CPUs are taken.
+        """
+        view = self._read(document)
+        decision = self._decide(view, candidate, self._unpinned, may_move=True)
+        return stats.update(document, decision.view, decision.taken)
+
+    def _judge(
+        self, document: stats.Document, candidate: Candidate
+    ) -> Verdict:
+        """Decide on a candidate as it is, whichever CPUs are free."""
+        shape: tuple[object, ...] = ()
+        try:
+            shape = self._describe(document, candidate['allocations'])
+            return self._verdicts[shape]
+        except KeyError:
+            pass
+        except _NO_RECORD:
+            shape = ()
+        view = self._read(document)
+        decision = self._decide(view, candidate, self._unpinned)
+        verdict = Verdict(
+            self._rank(view, decision) if decision.fits else None,
+            cache_affinity.list_domains(view, decision.request),
+        )
+        if shape:
+            self._verdicts[shape] = verdict
+            self._note_full(document, view, decision.request)
+        return verdict
+
+    def _note_full(
+        self,
+        document: stats.Document,
+        view: view_obj.HostView,
+        request: assignment.ClaimRequest,
+    ) -> None:
+        """Note what no candidate gets, whatever it needs beside it."""
+        for place, amount in view.list_places(request.allocations).items():
+            tracked = view.tracked[place]
+            if not self._trackers[tracked.tracker].fits(tracked.state, amount):
+                record = document.providers[place[0]][place[1]]
+                self._verdicts[_describe_units(record, amount)] = _REFUSED
+
+    def _describe(
+        self,
+        document: stats.Document,
+        allocations: Mapping[str, Mapping[str, Any]],
+    ) -> tuple[object, ...]:
+        """Return all that a decision depends on, but for free CPUs.
+
+        Providers are numbered in the order in which they come. Of what one
+        provider can never give, that alone is enough.
+
+        :raises (AttributeError, IndexError, KeyError, TypeError,
+            ValueError): a record is none
+        """
+        shape: list[object] = [document.constraints]
+        providers, asked = document.providers, self._asked
+        numbers: dict[str, int] = {}
+        for rp_uuid, allocation in allocations.items():
+            resources = allocation['resources']
+            if rp_uuid not in providers:
+                if not asked.isdisjoint(resources):
+                    shape += asked.intersection(resources)
+                continue
+            for name, amount in resources.items():
+                record = providers[rp_uuid].get(name)
+                if record is None:
+                    shape += asked.intersection((name,))
+                    continue
+                units = _describe_units(record, amount)
+                if units in self._verdicts:
+                    return units
+                number = numbers.setdefault(rp_uuid, len(numbers))
+                shape += name, number, units
+                if 'i' in record:
+                    implied, other = record['i']
+                    number = numbers.setdefault(implied, len(numbers))
+                    record = providers[implied][other]
+                    shape += other, number, _describe_units(record, 1)
+        return tuple(shape)
+
+    def _are_all_offered(
+        self, document: stats.Document, candidates: Iterable[Candidate]
+    ) -> bool:
+        """Return whether placement offers all that the host has."""
+        offered = set().union(*[one['allocations'] for one in candidates])
+        for rp_uuid, records in document.providers.items():
+            if rp_uuid not in offered and isinstance(records, dict):
+                if not self._asked.isdisjoint(records):
+                    return False
+        return True
+
+    def _read(self, document: stats.Document) -> view_obj.HostView:
+        return stats.make_view(document, self._trackers, self.unread)
+
+    def _pin(self, find_free: FindFree) -> assignment.Pinning | None:
+        if not self._sizes:
+            return self._unpinned
+        return assignment.Pinning(sizes=self._sizes, free=find_free())
+
+    def _decide(
+        self,
+        view: view_obj.HostView,
+        candidate: Candidate,
+        pinning: assignment.Pinning | None,
+        *,
+        may_move: bool = False,
+    ) -> decide.Decision:
+        request = assignment.ClaimRequest(
+            consumer_uuid='',
+            allocations={
+                rp_uuid: allocation['resources']
+                for rp_uuid, allocation in candidate['allocations'].items()
+            },
+            requirement=self._requirement,
+            pinning=pinning,
+        )
+        return decide.decide(
+            view,
+            request,
+            trackers=self._trackers,
+            tests=self._tests,
+            may_move=may_move,
+        )
+
+    def _rank(
+        self, view: view_obj.HostView, decision: decide.Decision
+    ) -> Rank:
+        allocations = decision.request.allocations
+        places = view.list_places(allocations)
+        states = [
+            (view.tracked[one].state, decision.view.tracked[one].state)
+            for one in places
+        ]
+        asked = sum(
+            name in self._asked
+            for resources in allocations.values()
+            for name in resources
+        )
+        return Rank(
+            moves=len(decision.moves),
+            unread=asked - sum(name in self._asked for _, name in places),
+            places=len(places),
+            loss=sum(old.available - new.available for old, new in states),
+            free=sum(old.free for old, _new in states),
+        )
+
+
+def _describe_units(
+    record: Mapping[str, Any], amount: int
+) -> tuple[object, ...]:
+    get = record.get
+    return record['t'], amount, get('c'), get('f'), *record['s'].items()

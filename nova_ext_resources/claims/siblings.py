@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which other providers of a host may serve a server as well. Pure.
+
+Nova claims quantities before it pins CPUs, and placement knows nothing of
+CPUs: its choice among a host's cache domains may not be the one that the
+server's CPUs are in. Another one of the same host will do as well.
+"""
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view as view_obj
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """An amount that is taken from another provider than placement chose.
+
+    :ivar source: uuid of the provider in the allocations
+    :ivar target: uuid of its sibling
+    """
+
+    resource_class: str
+    amount: int
+    source: str
+    target: str
+
+
+Moves: TypeAlias = tuple[Move, ...]
+
+
+def list_moves(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[Moves]:
+    """Return what may be moved together to siblings.
+
+    Siblings track the same class with the same implied place, or serve the
+    CPUs of their own provider alone. With CPUs of its own: one class of one
+    provider each, then all that is on one provider, then all that is not
+    where the CPUs are. A floating server's CPUs say nothing, so what it has
+    requested together stays together, and apart from the rest.
+    """
+    for source, classes in _group(view, request).items():
+        local = _list_local(view, source, classes)
+        parts = [[one] for one in classes]
+        if request.is_floating:
+            parts = [[one] for one in classes if one not in local]
+            parts += [local] if local else []
+        elif len(classes) > 1:
+            parts.append(classes)
+        for part in parts:
+            is_apart = request.is_floating and part == local
+            for target in _list_targets(view, source, part):
+                if not (is_apart and target in request.allocations):
+                    moves = _make(request, source, target, part)
+                    if _has_room(request, moves):
+                        yield moves
+    if request.cpus:
+        yield from _follow_cpus(view, request)
+
+
+def move(
+    request: assignment.ClaimRequest, moves: Iterable[Move]
+) -> assignment.ClaimRequest:
+    """Return the request with its allocations moved."""
+    moved = {rp: dict(amounts) for rp, amounts in request.allocations.items()}
+    for one in moves:
+        amount = moved[one.source].pop(one.resource_class)
+        moved.setdefault(one.target, {})[one.resource_class] = amount
+    allocations = {rp: amounts for rp, amounts in moved.items() if amounts}
+    return dataclasses.replace(request, allocations=allocations)
+
+
+def is_near(view: view_obj.HostView, request: assignment.ClaimRequest) -> bool:
+    """Return whether all units are in domains that some CPU of it is in.
+
+    A server without chosen CPUs is near to all.
+    """
+    return not request.cpus or all(
+        _meets(view, rp_uuid, classes, request.cpus)
+        for rp_uuid, classes in _group(view, request).items()
+    )
+
+
+def _follow_cpus(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> Iterable[Moves]:
+    """Move all that is in no domain of the CPUs, if anything is."""
+    cpus = request.cpus or frozenset()
+    moves: Moves = ()
+    for source, every in _group(view, request).items():
+        classes = _list_local(view, source, every)
+        if _meets(view, source, classes, cpus):
+            continue
+        for target in _list_targets(view, source, classes):
+            more = _make(request, source, target, classes)
+            if _meets(view, target, classes, cpus) and _has_room(
+                move(request, moves), more
+            ):
+                moves += more
+                break
+    if moves:
+        yield moves
+
+
+def _group(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> dict[str, list[str]]:
+    """Return provider -> classes: ways are no use apart from bandwidth."""
+    together: dict[str, list[str]] = {}
+    for rp_uuid, resource_class in view.list_places(request.allocations):
+        together.setdefault(rp_uuid, []).append(resource_class)
+    return together
+
+
+def _list_local(
+    view: view_obj.HostView, rp_uuid: str, classes: Iterable[str]
+) -> list[str]:
+    """Return the classes whose units serve the CPUs of the provider only."""
+    return [
+        one for one in classes if view.tracked[rp_uuid, one].cpus is not None
+    ]
+
+
+def _meets(
+    view: view_obj.HostView,
+    rp_uuid: str,
+    classes: Iterable[str],
+    cpus: frozenset[int],
+) -> bool:
+    """Return whether units of a provider serve some of the CPUs."""
+    texts = [view.tracked[rp_uuid, one].cpus for one in classes]
+    return all(
+        text is None or bitmask.parse_list(text) & cpus for text in texts
+    )
+
+
+def _make(
+    request: assignment.ClaimRequest,
+    source: str,
+    target: str,
+    classes: Iterable[str],
+) -> Moves:
+    return tuple(
+        Move(
+            resource_class=one,
+            amount=request.allocations[source][one],
+            source=source,
+            target=target,
+        )
+        for one in classes
+    )
+
+
+def _has_room(request: assignment.ClaimRequest, moves: Moves) -> bool:
+    """Return whether the server has nothing of the same classes there."""
+    return not any(
+        one.resource_class in request.allocations.get(one.target, {})
+        for one in moves
+    )
+
+
+def _list_targets(
+    view: view_obj.HostView, source: str, classes: Sequence[str]
+) -> list[str]:
+    """Return the providers that are siblings for all of these classes."""
+    others = [set(_list_siblings(view, source, one)) for one in classes]
+    return sorted(set.intersection(*others)) if others else []
+
+
+def _list_siblings(
+    view: view_obj.HostView, rp_uuid: str, resource_class: str
+) -> Iterable[str]:
+    own = view.tracked[rp_uuid, resource_class]
+    for (other, other_class), tracked in view.tracked.items():
+        if (
+            other != rp_uuid
+            and other_class == resource_class
+            and tracked.tracker == own.tracker
+            and tracked.implied == own.implied
+            and (own.implied or own.cpus is not None)
+        ):
+            yield other

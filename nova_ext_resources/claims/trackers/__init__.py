@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Trackers: each knows how the units of one kind of resource are given out.
+
+* ``bandwidth``: memory bandwidth of one cache domain
+* ``burst_ways``: ways of the burst pool: an amount that is held, and a maximum
+* ``cache_ways``: ways of one cache domain, in contiguous runs
+* ``count``: units that are all alike
+* ``shared_ways``: places among the servers of the shared pool
+"""

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Memory bandwidth of one cache domain, in percent or in MB/s.
+
+The amounts of all servers together stay within the capacity. What a server
+is limited to is rounded upwards to what the hardware can do, never below what
+was sold. With the attribute ``max`` the limit may be raised up to it while
+others leave bandwidth free; without, the amount is also the most.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import operator
+from typing import Any, Self
+
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import inventory as inventory_obj
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BandwidthState(count.CountState):
+    """``used`` of ``capacity``; the hardware knows multiples of ``step``."""
+
+    step: int = 1
+
+    def to_dict(self) -> Mapping[str, str | int]:
+        # A class with slots is made anew, which super() does not know.
+        return {**count.CountState.to_dict(self), 's': self.step}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read it.
+
+        :raises ValueError: the step is not a positive number
+        """
+        step = operator.index(data['s'])
+        if step < 1:
+            raise ValueError(f'a step of {step} is no step')
+        return cls(operator.index(data['c']), operator.index(data['u']), step)
+
+
+class BandwidthTracker(count.RangeTracker):
+    """Gives each server a limit, in the units of its resource class.
+
+    Inventory providers may report ``{'step': N}``, in which the hardware
+    counts.
+    """
+
+    STATE = BandwidthState
+
+    def initial(
+        self, inventory: inventory_obj.Inventory, units: Mapping[str, Any]
+    ) -> BandwidthState:
+        step = max(int(units.get('step', 1)), 1)
+        return BandwidthState(inventory.capacity, 0, step)
+
+    def take(
+        self,
+        state: Any,
+        amount: int,
+        units: Mapping[str, Any] | None = None,
+    ) -> tuple[count.CountState, Mapping[str, Any]]:
+        after, same = super().take(state, amount, units)
+        if units is None:
+            return after, {'limit': -(-amount // state.step) * state.step}
+        return after, same

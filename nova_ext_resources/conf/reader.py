@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reads Nova's configuration files for one host."""
+
+from collections.abc import Sequence
+import os
+import re
+
+from oslo_config import cfg
+
+from nova_ext_resources.conf import fake as fake_conf
+from nova_ext_resources.conf import host as host_conf
+from nova_ext_resources.conf import metrics as metrics_conf
+from nova_ext_resources.conf import values
+from nova_ext_resources import exception
+
+#: Characters that are replaced in a file name.
+_UNSAFE = re.compile(r'[^A-Za-z0-9._-]')
+
+
+def read_conf(
+    files: Sequence[str], folders: Sequence[str], host: str
+) -> cfg.ConfigOpts:
+    """Read Nova's configuration files with a parser of our own.
+
+    ``<host>.conf`` of ``[ext_resources] host_config_dir`` comes last.
+
+    :raises InvalidConfiguration: the folder is named and has no such file,
+        a file cannot be read, or an option of ``[ext_resources]`` is wrong
+    """
+    conf = _parse(files, folders)
+    extra_dir = conf.ext_resources.host_config_dir
+    if not extra_dir:
+        return conf
+    extra = os.path.join(extra_dir, f'{make_file_name(host)}.conf')
+    if not os.path.isfile(extra):
+        raise exception.InvalidConfiguration(
+            option='[ext_resources] host_config_dir',
+            value=extra_dir,
+            reason=f'there is no file {extra} for host {host}; create it, '
+            'empty if this host needs no options of its own',
+        )
+    return _parse(files, folders, extra)
+
+
+def _parse(
+    files: Sequence[str], folders: Sequence[str], *last: str
+) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    host_conf.register_opts(conf)
+    fake_conf.register_opts(conf)
+    metrics_conf.register_opts(conf)
+    try:
+        # As arguments they are read in this order, and the last one wins.
+        conf(
+            [
+                *(arg for path in files for arg in ('--config-file', path)),
+                *(arg for path in folders for arg in ('--config-dir', path)),
+                *(arg for path in last for arg in ('--config-file', path)),
+            ],
+            project='nova',
+            default_config_files=[],
+            default_config_dirs=[],
+        )
+    except cfg.Error as err:
+        raise values.make_unreadable_error(
+            err, (*files, *folders, *last)
+        ) from None
+    for part in (host_conf, metrics_conf):
+        values.check(conf, part.GROUP.name, part.OPTS)
+    return conf
+
+
+def make_file_name(host: str) -> str:
+    """Make a file name of a host name, which comes from outside."""
+    return _UNSAFE.sub('_', host).lstrip('.') or '_'

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The two kinds of plugins that touch a host.
+
+An entry point's name is the value in the option that enables it, the
+suffix of its option group ``[ext_resources_<name>]``, its folder below
+``drivers/`` and its page in the documentation.
+"""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeAlias
+
+from oslo_config import cfg
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import tunable
+
+#: Returns what all servers of the host hold, by uuid of their consumers,
+#: without I/O. Not to be called by constructors: the host is not there yet.
+EntriesReader: TypeAlias = Callable[[], Mapping[str, assignment.Entry]]
+
+
+class InventoryProvider(abc.ABC):
+    """Finds resources of the host. Only reads.
+
+    :param options: of the plugin's own group
+    :param entries: reads what servers hold; without one they hold nothing
+    """
+
+    #: Options of the plugin's own group.
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
+
+    #: Plugins, of either kind, that manage the same part of the host.
+    EXCLUDES: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: EntriesReader = dict,
+    ) -> None:
+        self.options = options
+        self.host = host
+        self.list_entries = entries
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Names of what discovery could not report the last time.
+
+        They are resource classes as far as those are known, or any other
+        words. While not empty, nothing is deleted from placement, and claims
+        of those classes are refused.
+        """
+        return frozenset()
+
+    @property
+    def constraints(self) -> Mapping[str, constraints.ClassConstraints]:
+        """Return what this host can never do, by resource class.
+
+        As the last ``discover`` has found it. No I/O. Hosts refuse claims by
+        it, and publish it, so that the scheduler refuses the same.
+        """
+        return {}
+
+    @abc.abstractmethod
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        """Describe every resource that ``discover`` may report."""
+
+    @abc.abstractmethod
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        """Report what the host has now, parents before children.
+
+        :raises DiscoveryFailed: nothing can be reported this time; the last
+            report stays valid
+        """
+
+
+class Enforcer(abc.ABC):
+    """Applies assignments on the host. Every call is idempotent.
+
+    :param options: of the plugin's own group
+    :param entries: reads what servers hold; without one they hold nothing
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
+
+    #: Key of ``resource:<enforcer>:KEY`` -> a regular expression that its
+    #: whole value must match.
+    EXTRA_SPECS: ClassVar[Mapping[str, str]] = {}
+
+    #: Plugins, of either kind, that manage the same part of the host.
+    EXCLUDES: ClassVar[frozenset[str]] = frozenset()
+
+    #: Resource classes that it applies; None stands for any.
+    RESOURCE_CLASSES: ClassVar[frozenset[str] | None] = frozenset()
+
+    #: Whether it chooses the units of an assignment itself, whatever was
+    #: claimed. Then the host runs all enforcers of a server at its claim, and
+    #: what is claimed and what is applied are the same from there on.
+    CHOOSES_UNITS: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: EntriesReader = dict,
+    ) -> None:
+        self.options = options
+        self.host = host
+        self.list_entries = entries
+
+    def serves(self, resource_class: str) -> bool:
+        """Return whether it applies assignments of a resource class."""
+        classes = self.RESOURCE_CLASSES
+        return classes is None or resource_class in classes
+
+    @property
+    def constraints(self) -> Mapping[str, constraints.ClassConstraints]:
+        """Return what this host can never do, by resource class.
+
+        Always the same. No I/O. Hosts refuse claims by it, and publish it,
+        so that the scheduler refuses the same.
+        """
+        return {}
+
+    @abc.abstractmethod
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        """Apply an entry; return the assignments as they really are.
+
+        The host may choose other units than the tracker did; they are in
+        what this returns, for the ledger.
+
+        :raises EnforcementFailed: nothing is applied
+        """
+
+    @abc.abstractmethod
+    def release(self, entry: assignment.Entry) -> None:
+        """Undo ``apply``; to have nothing applied is a success.
+
+        An entry without assignments stands for a server of which only the
+        uuid is known.
+
+        :raises EnforcementFailed: it may still be applied, or may be applied
+            later
+        """
+
+    @abc.abstractmethod
+    def list_applied(self) -> frozenset[str] | None:
+        """Return the consumer uuids of all that this package has applied.
+
+        None: the host keeps nothing that could be read.
+
+        :raises EnforcementFailed: it cannot be read now
+        """
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        """Return whether an entry is applied as it should be.
+
+        It is one that ``list_applied`` has just returned. No I/O: decides on
+        what ``list_applied`` read. False lets repair apply it again.
+        """
+        return True
+
+    def find_fault(self, entry: assignment.Entry) -> str:
+        """Return what is missing although ``apply`` succeeded, or ''.
+
+        A server that runs keeps what it has when other software takes its
+        place; the text is for the operator. No I/O: decides on what was last
+        applied, or read.
+        """
+        return ''
+
+    def list_shares(self) -> tuple[tunable.Share, ...]:
+        """Return what may be moved between servers while they run.
+
+        No I/O: decides on what was last applied, or read.
+        """
+        return ()
+
+    def set_shares(self, shares: Sequence[tunable.Share]) -> None:
+        """Change what servers have of one class of one provider.
+
+        Those of the same class and provider that are not named keep theirs.
+
+        :raises EnforcementFailed: an amount is outside of what was
+            allocated, or there is not as much in all, and nothing is
+            changed; or the kernel refused one, and the next read shows how
+            far it got
+        """
+        if shares:
+            raise NotImplementedError(f'{type(self).__name__} has no shares')

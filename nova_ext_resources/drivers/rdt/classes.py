@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Cache and memory bandwidth as resources: what every backend means by them.
+
+RMD and the kernel's resctrl give out the same things. A host keeps its place
+in placement, and a flavor its meaning, whichever of them it has, for both take
+names, keys and refusals from here.
+
+Providers: ``RDT`` counts classes of service. Below it are ``L3_<id>``, a
+last-level cache with the memory behind it, and ``L2_<id>``, where ids are
+those of the kernel (``/sys/devices/system/cpu/cpu*/cache/index*/id``).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import resource
+
+CLOS = 'CUSTOM_RDT_CLOS'
+WAYS = 'CUSTOM_LLC_WAYS'
+BURST = 'CUSTOM_LLC_WAYS_BURST'
+SHARED = 'CUSTOM_LLC_WAYS_SHARED'
+L2_WAYS = 'CUSTOM_L2_WAYS'
+PERCENT = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
+MBPS = 'CUSTOM_MEMORY_BANDWIDTH_MBPS'
+
+BANDWIDTHS = frozenset({PERCENT, MBPS})
+
+#: os-traits has none for cache allocation; on the providers of ways, so that
+#: a flavor's ``trait:CUSTOM_RDT_L3_CAT=required`` meets it there.
+CAT_TRAIT = 'CUSTOM_RDT_L3_CAT'
+CDP_TRAIT = 'CUSTOM_RDT_L3_CDP'
+L2_CAT_TRAIT = 'CUSTOM_RDT_L2_CAT'
+L2_CDP_TRAIT = 'CUSTOM_RDT_L2_CDP'
+
+#: Key of the provider of classes of service.
+RDT = 'RDT'
+
+L3_PREFIX = 'L3_'
+L2_PREFIX = 'L2_'
+
+DEFINITIONS: Mapping[str, resource.ResourceDefinition] = {
+    one.name: one
+    for one in (
+        resource.ResourceDefinition(
+            name=CLOS,
+            units='classes of service',
+            description='Classes of service of the CPU (RDT): every server '
+            'with cache ways or memory bandwidth of its own takes one.',
+        ),
+        resource.ResourceDefinition(
+            name=WAYS,
+            type='cache_ways',
+            units='ways',
+            description='Ways of one last-level cache, for this server '
+            'alone and side by side.',
+        ),
+        resource.ResourceDefinition(
+            name=BURST,
+            type='burst_ways',
+            units='ways',
+            description='Ways of one last-level cache that are always held; '
+            'more of the burst pool is used while no other server needs it.',
+        ),
+        resource.ResourceDefinition(
+            name=SHARED,
+            type='shared_ways',
+            units='places',
+            description='A place among the servers that share one pool of '
+            'ways of a last-level cache.',
+        ),
+        resource.ResourceDefinition(
+            name=L2_WAYS,
+            type='cache_ways',
+            units='ways',
+            description='Ways of one level-2 cache, for this server alone '
+            'and side by side.',
+        ),
+        resource.ResourceDefinition(
+            name=PERCENT,
+            type='bandwidth',
+            units='percent',
+            description='Memory bandwidth of the CPUs of one last-level '
+            'cache, in percent of what they could use.',
+        ),
+        resource.ResourceDefinition(
+            name=MBPS,
+            type='bandwidth',
+            units='MB/s',
+            description='Memory bandwidth of the CPUs of one last-level '
+            'cache.',
+        ),
+    )
+}
+
+
+def define(*names: str) -> tuple[resource.ResourceDefinition, ...]:
+    """Return the definitions of resource classes, in this order."""
+    return tuple(DEFINITIONS[name] for name in names)
+
+
+def make_l3_key(domain: int) -> str:
+    return f'{L3_PREFIX}{domain}'
+
+
+def make_l2_key(domain: int) -> str:
+    return f'{L2_PREFIX}{domain}'
+
+
+def find_domain(one: assignment.Assignment) -> int:
+    """Return the kernel's id of the cache that an assignment is of.
+
+    :raises ValueError: it is of no cache
+    """
+    for prefix in (L3_PREFIX, L2_PREFIX):
+        if one.rp_key.startswith(prefix):
+            return int(one.rp_key.removeprefix(prefix))
+    raise ValueError(f'{one.rp_key} is the key of no cache')
+
+
+def find_level(one: assignment.Assignment) -> int:
+    """Return the level of the cache that an assignment is of."""
+    return 2 if one.rp_key.startswith(L2_PREFIX) else 3
+
+
+def pick(
+    held: Iterable[assignment.Assignment], *names: str
+) -> tuple[assignment.Assignment, ...]:
+    """Return the assignments of these resource classes."""
+    return tuple(one for one in held if one.resource_class in names)

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Applies cache ways and memory bandwidth through the kernel."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import dataclasses
+from typing import ClassVar, TypeAlias
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.rdt import classes as rdt_classes
+from nova_ext_resources.drivers.rdt import refusals
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import processes as procs
+from nova_ext_resources.drivers.resctrl.kernel import tasks
+from nova_ext_resources.drivers.resctrl import machine as machine_mod
+from nova_ext_resources.drivers.resctrl.policy import choice
+from nova_ext_resources.drivers.resctrl.policy import constraints
+from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import pools
+from nova_ext_resources.drivers.resctrl.policy import shared_pool
+from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources.drivers.resctrl.policy import verify
+from nova_ext_resources.drivers.resctrl import writer
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import tunable as share_obj
+
+LOG = logging.getLogger(__name__)
+
+Held: TypeAlias = tuple[assignment.Assignment, ...]
+
+
+class ResctrlEnforcer(base.Enforcer):
+    """One control group per server, with the CPUs that it is pinned to.
+
+    A server whose CPUs float has its threads in the group instead: they use
+    the group's ways and bandwidth on whatever CPU they run, also on one that
+    belongs to another group ("User Interface for Resource Control feature",
+    resource allocation rules).
+
+    Every change is made the same way: find out who has what, decide what is
+    to be there, find the steps, carry them out.
+
+    :param files: in place of the mount that ``path`` names
+    :param processes: in place of those that ``/proc`` shows
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    RESOURCE_CLASSES = frozenset(
+        {
+            rdt_classes.CLOS,
+            rdt_classes.SHARED,
+            *ownership.OWN_WAYS,
+            *pools.CLASSES,
+        }
+    )
+    EXCLUDES = frozenset({'rmd'})
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+        files: files_mod.FileSystem | None = None,
+        processes: procs.Processes | None = None,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._processes = processes or procs.Processes()
+        self._writer = writer.Writer(
+            files or files_mod.RealFileSystem(options.path),
+            options.cpu_path,
+            machine_mod.make(options, host),
+        )
+        # What fine tuning has set; changed while the mount is locked.
+        self._amounts: dict[pools.Key, Mapping[str, int]] = {}
+        # What list_applied saw; never changed by a change under way.
+        self._seen: groups.Tree | None = None
+        # The same, with what was changed since.
+        self._last: groups.Tree | None = None
+        self._members: Mapping[str, tasks.Membership] = {}
+
+    # -- what the host asks for ----------------------------------------
+
+    @property
+    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+        return constraints.CONSTRAINTS
+
+    def apply(self, entry: assignment.Entry) -> Held:
+        is_shared = choice.is_shared(entry)
+        name = groups.SHARED if is_shared else make_name(entry)
+        with self._translated(entry):
+            # Before the lock is held: others wait for it.
+            scan = None
+            if not is_shared and not entry.cpus:
+                scan = self._processes.scan()
+        with (
+            self._translated(entry),
+            self._writer.changing(name=name) as tree,
+        ):
+            held, desired = self._plan(tree, entry)
+            self._writer.run(
+                transition.transition(tree, desired),
+                find_server=scan.get if scan else self._find_server,
+                undo=lambda now: self._plan_without(now, name),
+            )
+            self._forget_amounts(pools.list_keys([entry]))
+            return held
+
+    def plan(self, entry: assignment.Entry) -> tuple[transition.Step, ...]:
+        """Return what :meth:`apply` would do, and do nothing.
+
+        :raises EnforcementFailed, ClaimError: it would fail
+        """
+        with self._translated(entry):
+            tree = self._writer.read()
+            _held, desired = self._plan(tree, entry)
+            return transition.transition(tree, desired)
+
+    def _plan(
+        self, tree: groups.Tree, entry: assignment.Entry
+    ) -> tuple[Held, layout.Desired]:
+        """Decide which units a server has, and what all groups have then."""
+        cpus = (entry.cpus or frozenset()) & self._writer.machine.online
+        self._check_cpus(tree, entry, cpus)
+        owned = self._find_owners(tree)
+        held = choice.choose(owned, entry)
+        if choice.is_shared(entry):
+            servers = [*self._list_others(entry), entry]
+            members = shared_pool.make_members(tree, servers, cpus)
+            return held, layout.layout(owned, members={groups.SHARED: members})
+        uuid = entry.consumer_uuid
+        real = dataclasses.replace(entry, assignments=held)
+        wanted = pools.make_room(owned, real, self._amounts)
+        ways = {
+            cache: one
+            for cache, one in ownership.list_ways(held).items()
+            if one is not None
+        }
+        own = layout.Wanted(ways=ways).join(wanted[uuid])
+        members = layout.Members(
+            cpus=cpus, floating=() if entry.cpus else (uuid,)
+        )
+        return held, layout.layout(
+            owned, {**wanted, uuid: own}, members={make_name(entry): members}
+        )
+
+    def _plan_without(
+        self, tree: groups.Tree, name: str
+    ) -> tuple[transition.Step, ...]:
+        """Return the steps after which a group is gone."""
+        owned = self._find_owners(tree.without(name), groups.parse_name(name))
+        return transition.transition(tree, layout.layout(owned))
+
+    def release(self, entry: assignment.Entry) -> None:
+        # Of a server that is gone nothing may be known but its uuid.
+        is_shared = choice.is_shared(entry) or not entry.assignments
+        name = groups.SHARED if is_shared else ''
+        with (
+            self._translated(entry),
+            self._writer.changing(name=name, is_quick=True) as tree,
+        ):
+            left = tree.without(make_name(entry))
+            members = {}
+            others = self._list_others(entry)
+            if is_shared and not others:
+                seen = self._members.get(groups.SHARED, tasks.Membership())
+                shared_pool.check_left(tree, entry, seen.inside)
+                left = left.without(groups.SHARED)
+            elif is_shared and tree.shared:
+                members[groups.SHARED] = shared_pool.make_members(tree, others)
+            owned = self._find_owners(left, entry.consumer_uuid)
+            keys = pools.list_keys(
+                [entry] if entry.assignments else owned.entries.values()
+            )
+            wanted = pools.relax(owned, keys, self._amounts)
+            desired = layout.layout(owned, wanted, members=members)
+            self._writer.run(
+                transition.transition(tree, desired),
+                find_server=self._find_server,
+            )
+            self._forget_amounts(keys)
+
+    def list_applied(self) -> frozenset[str]:
+        with self._translated(None):
+            seen = self._writer.read()
+            self._members = self._read_members(seen)
+            self._seen = self._last = seen
+            return frozenset(seen.ours) | shared_pool.list_applied(
+                seen, self.list_entries()
+            )
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        assert self._seen is not None, 'list_applied comes first'
+        owned = self._find_owners(self._seen)
+        reason = verify.find_fault(owned, entry) or (
+            self._find_members_fault(entry)
+        )
+        if reason:
+            LOG.warning(
+                'Host %(host)s: server %(uuid)s does not get the resources '
+                'allocated to it: %(reason)s',
+                {
+                    'host': self.host,
+                    'uuid': entry.consumer_uuid,
+                    'reason': reason,
+                },
+            )
+        return not reason
+
+    def find_fault(self, entry: assignment.Entry) -> str:
+        tree = self._writer.known
+        if tree is None:
+            return ''
+        return verify.find_fault(self._find_owners(tree), entry)
+
+    # -- what may be moved while servers run -----------------------------
+
+    def list_shares(self) -> tuple[share_obj.Share, ...]:
+        if self._last is None:
+            return ()
+        owned = self._find_owners(self._last)
+        found = (
+            pools.make_pool(owned, key)
+            for key in pools.list_keys(owned.entries.values())
+        )
+        return tuple(
+            one
+            for pool in found
+            # Of what is not there nothing can be moved; the audit reports it.
+            if pool and not pool.is_overdrawn
+            for one in pools.list_shares(pool)
+        )
+
+    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+        with (
+            self._translated(None),
+            self._writer.changing(is_quick=True),
+        ):
+            for key in {(one.rp_key, one.resource_class) for one in shares}:
+                owned = self._find_owners(self._writer.tree)
+                try:
+                    pool = pools.make_pool(owned, key)
+                    if pool is None:
+                        raise ValueError('no server has any')
+                    known = self._amounts.get(key, {})
+                    amounts = pools.read_shares(pool, shares, known)
+                except ValueError as err:
+                    raise self._make_failed(
+                        '', f'{key[1]} of {key[0]}: {err}'
+                    ) from err
+                wanted = pools.divide(owned, [pool], {key: amounts})
+                desired = layout.layout(owned, wanted)
+                self._writer.run(transition.transition(owned.tree, desired))
+                self._amounts[key] = amounts
+                self._last = self._writer.tree
+
+    def _forget_amounts(self, keys: Iterable[pools.Key]) -> None:
+        """Forget amounts that were set for other servers than there are."""
+        self._last = self._writer.tree
+        if not self._amounts:
+            return
+        owned = self._find_owners(self._last)
+        for key in pools.list_outdated(owned, keys, self._amounts):
+            del self._amounts[key]
+
+    # -- what is there -------------------------------------------------
+
+    def _find_owners(
+        self, tree: groups.Tree, without: str = ''
+    ) -> ownership.Ownership:
+        """:param without: server that is about to go"""
+        entries = {
+            uuid: one
+            for uuid, one in self.list_entries().items()
+            if uuid != without
+        }
+        return ownership.build(tree, self._writer.machine, entries)
+
+    def _find_server(self, *consumers: str) -> procs.Server:
+        """Find threads now, or one that has just come is thrown out."""
+        return self._processes.scan().get(*consumers)
+
+    def _list_others(self, entry: assignment.Entry) -> list[assignment.Entry]:
+        """Return the other servers with a place in the shared pool."""
+        return shared_pool.list_servers(
+            self.list_entries(), without=entry.consumer_uuid
+        )
+
+    def _check_cpus(
+        self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]
+    ) -> None:
+        # CPUs that are left in the shared pool's group are used by no server.
+        own = {make_name(entry), groups.SHARED}
+        for name, group in sorted(tree.groups.items()):
+            common = cpus & group.cpus
+            if name not in own and common:
+                raise refusals.make_busy(
+                    self.host,
+                    entry.consumer_uuid,
+                    entry.assignments,
+                    f'its CPUs {bitmask.format_list(common)} are in the '
+                    f'control group {name}, which is left alone',
+                )
+
+    def _read_members(self, tree: groups.Tree) -> dict[str, tasks.Membership]:
+        """Read which threads are in each group.
+
+        Processes are read only where CPUs do not say what runs in it.
+        """
+        entries, online = self.list_entries(), self._writer.machine.online
+        switched_off = {
+            uuid
+            for uuid, one in entries.items()
+            if one.cpus and not one.cpus & online
+        }
+        without = {uuid for uuid, one in tree.ours.items() if not one.cpus}
+        floating = without - switched_off
+        servers: dict[str, procs.Server] = {
+            uuid: procs.NoServer() for uuid in tree.ours
+        }
+        in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
+        if tree.shared:
+            servers[groups.SHARED] = procs.NoServer()
+        if floating or in_pool:
+            scan = self._processes.scan()
+            servers.update((uuid, scan.get(uuid)) for uuid in floating)
+            if tree.shared:
+                servers[groups.SHARED] = scan.get(*in_pool)
+        return tasks.read(servers, self._writer.read_tasks)
+
+    def _find_members_fault(self, entry: assignment.Entry) -> str:
+        if choice.is_shared(entry):
+            pool = self._members.get(groups.SHARED, tasks.Membership())
+            return pool.fault
+        seen = self._members.get(entry.consumer_uuid, tasks.Membership())
+        if entry.cpus:
+            # Its CPUs are, and no thread is in it wherever that runs.
+            seen = tasks.Membership(inside=seen.inside, foreign=seen.inside)
+        return seen.fault
+
+    # -- refusing ------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _translated(self, entry: assignment.Entry | None) -> Iterator[None]:
+        try:
+            yield
+        except errors.ResctrlError as err:
+            if entry is not None and isinstance(err, errors.NoFreeClosid):
+                held = entry.assignments
+                raise refusals.make_busy(
+                    self.host,
+                    entry.consumer_uuid,
+                    rdt_classes.pick(held, rdt_classes.CLOS) or held,
+                    f'something else on the host uses it: {err}',
+                ) from err
+            raise self._make_failed(
+                entry.consumer_uuid if entry else '', str(err)
+            ) from err
+
+    def _make_failed(
+        self, consumer_uuid: str, reason: str
+    ) -> exception.EnforcementFailed:
+        return exception.EnforcementFailed(
+            host=self.host,
+            enforcer='resctrl',
+            consumer_uuid=consumer_uuid,
+            reason=reason,
+        )
+
+
+def make_name(entry: assignment.Entry) -> str:
+    """Return the name of the group of a server."""
+    return groups.make_name(entry.consumer_uuid)

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the kernel's resctrl lets this host give out.
+
+The providers and classes are those of the inventory provider ``rmd``, so that
+a host can go from one to the other and keep its place in placement.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+import dataclasses
+import os
+from typing import ClassVar, NamedTuple, TypeAlias
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import resctrl as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.drivers.resctrl.kernel import topology
+from nova_ext_resources.drivers.resctrl import machine as machine_mod
+from nova_ext_resources.drivers.resctrl.policy import bandwidth
+from nova_ext_resources.drivers.resctrl.policy import constraints
+from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
+
+#: Resource class, inventory, tracker, facts for it.
+Offer: TypeAlias = tuple[
+    str, inventory_obj.Inventory, str, Mapping[str, str | int]
+]
+
+
+class _Names(NamedTuple):
+    """Resource class and traits of a cache level."""
+
+    ways: str
+    cat: str
+    cdp: str
+
+
+_LEVELS = {
+    3: _Names(classes.WAYS, classes.CAT_TRAIT, classes.CDP_TRAIT),
+    2: _Names(classes.L2_WAYS, classes.L2_CAT_TRAIT, classes.L2_CDP_TRAIT),
+}
+
+#: Options of the pools, which are of last-level caches.
+_POOLS = ('burst_ways', 'shared_ways')
+
+#: The default group's.
+KEPT_CLOSIDS = 1
+
+
+class ResctrlInventory(base.InventoryProvider):
+    """Classes of service, and each cache, the last-level one with its memory.
+
+    :param files: in place of the mount that ``path`` names
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    EXCLUDES = frozenset({'rmd'})
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+        files: files_mod.FileSystem | None = None,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._files = files or files_mod.RealFileSystem(options.path)
+        self._groups = group_files.GroupFiles(self._files)
+        self._left_out: frozenset[str] = frozenset()
+        self._reported: list[str] = []
+        self._constraints: dict[str, constraints_obj.ClassConstraints] = {}
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
+
+    @property
+    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+        return self._constraints
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return classes.define(
+            classes.CLOS,
+            classes.WAYS,
+            classes.BURST,
+            classes.SHARED,
+            classes.L2_WAYS,
+            classes.PERCENT,
+            classes.MBPS,
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        # Who comes or goes meanwhile is in one of both.
+        before = self.list_entries()
+        try:
+            with files_mod.locked(self._files, exclusive=False):
+                tree = self._groups.read()
+            host = machine_mod.read_cpus(
+                machine_mod.make(self.options, self.host),
+                self.options.cpu_path,
+                tree,
+            )
+        except errors.ResctrlError as err:
+            raise exception.DiscoveryFailed(
+                plugin='resctrl', reason=str(err)
+            ) from err
+        entries = {**before, **self.list_entries()}
+        tree = _add_offline(tree, host)
+        # Without the ledger: the trackers know what servers hold.
+        owned = ownership.build(tree, host, {})
+        controlled = _list_controlled(owned)
+        caches = [one for one in controlled if one in host.cpus]
+        self._left_out = _find_left_out(
+            self.options.cpu_path, host
+        ) | _find_without_cpus(self.options.cpu_path, host, controlled)
+        if not caches:
+            raise exception.DiscoveryFailed(
+                plugin='resctrl',
+                reason='the kernel controls neither a cache nor memory '
+                'bandwidth here that belongs to CPUs of '
+                f'{os.path.normpath(self.options.cpu_path)}; take resctrl '
+                'out of [ext_resources] inventory_providers on this host',
+            )
+        self._report_useless(owned)
+        self._constraints = constraints.make_code_constraints(
+            {
+                _LEVELS[level].ways: info.min_bits
+                if schemata.has_cdp(tree.default.schemata, level)
+                else None
+                for level, info in tree.info.levels.items()
+            }
+        )
+        return (
+            _make_rdt(owned),
+            *(self._make_cache(owned, one, entries) for one in caches),
+        )
+
+    def _report_useless(self, owned: ownership.Ownership) -> None:
+        """Log once what has no effect: options may be for other hosts."""
+        found = []
+        lost = [name for name in _POOLS if self.options[name]]
+        if lost and not any(
+            one.level == schemata.LAST_LEVEL for one in owned.caches
+        ):
+            found.append(
+                f'[ext_resources_resctrl] {", ".join(lost)} have no effect: '
+                'the kernel does not control the last-level cache of this CPU'
+            )
+        filled = [
+            cache.key
+            for cache, domain in owned.caches.items()
+            if not domain.info.full & ~(domain.io | domain.host)
+        ]
+        if filled:
+            found.append(
+                f'no way of {", ".join(filled)} can be allocated: I/O devices '
+                'fill all but those that the host keeps'
+            )
+        for text in found:
+            if text not in self._reported:
+                LOG.warning(
+                    'Host %(host)s: %(text)s',
+                    {'host': self.host, 'text': text},
+                )
+        self._reported = found
+
+    def _make_cache(
+        self,
+        owned: ownership.Ownership,
+        cache: schemata.Cache,
+        entries: Mapping[str, assignment.Entry],
+    ) -> provider.HostProvider:
+        offers = [self._offer_bandwidth(owned.tree, cache)]
+        if cache in owned.caches:
+            _check_pools(owned, cache)
+            domain = owned.caches[cache]
+            offers += [
+                _offer_ways(domain, cache),
+                _offer_burst_ways(owned, cache, entries),
+                self._offer_places(domain),
+            ]
+        given = {one[0]: one for one in offers if one is not None}
+        return provider.HostProvider(
+            key=cache.key,
+            parent_key=classes.RDT,
+            inventories={name: one for name, one, _, _ in given.values()},
+            trackers={name: kind for name, _, kind, _ in given.values()},
+            units={name: units for name, _, _, units in given.values()},
+            implied={
+                name: classes.CLOS for name in given if name != classes.SHARED
+            },
+            cpus=bitmask.format_list(owned.machine.cpus[cache]),
+            follows_tasks=True,
+            traits=_list_traits(owned.tree, cache, given.keys()),
+        )
+
+    def _offer_places(self, domain: ownership.CacheOwnership) -> Offer | None:
+        if not domain.shared:
+            return None
+        total = self.options.shared_servers
+        is_left = domain.find_room(domain.shared)
+        given = inventory_obj.Inventory(
+            total=total, reserved=0 if is_left else total, max_unit=1
+        )
+        return classes.SHARED, given, 'shared_ways', {}
+
+    def _offer_bandwidth(
+        self, tree: groups.Tree, cache: schemata.Cache
+    ) -> Offer | None:
+        info = tree.info.bandwidth
+        values = tree.default.schemata.get(schemata.BANDWIDTH, {})
+        if (
+            info is None
+            or cache.level != schemata.LAST_LEVEL
+            or cache.number not in values
+        ):
+            return None
+        unit = bandwidth.find_unit(info, max(values.values()))
+        if unit is bandwidth.Unit.PERCENT:
+            total, name = bandwidth.MAX_PERCENT, classes.PERCENT
+        else:
+            total, name = self.options.memory_bandwidth, classes.MBPS
+        step = bandwidth.find_step(info, unit)
+        least = bandwidth.round_up(
+            max(bandwidth.to_amount(unit, info.minimum), 1), step
+        )
+        if total < least:
+            return None
+        given = inventory_obj.Inventory(
+            total=total, min_unit=least, step_size=step
+        )
+        return name, given, 'bandwidth', {'step': step}
+
+
+def _add_offline(tree: groups.Tree, host: ownership.Machine) -> groups.Tree:
+    """Add what the default group has where all CPUs are offline.
+
+    Everything: the kernel forgets what it had when they come back.
+    """
+    default = tree.default
+    values = {name: dict(one) for name, one in default.schemata.items()}
+    for cache in filter(host.is_offline, host.cpus):
+        info = tree.info.levels.get(cache.level)
+        for name in schemata.find_controls(values, cache.level):
+            if info is not None:
+                values[name].setdefault(cache.number, info.full)
+        limits = values.get(schemata.BANDWIDTH)
+        if limits and cache.level == schemata.LAST_LEVEL:
+            limits.setdefault(cache.number, max(limits.values()))
+    return tree.with_group(dataclasses.replace(default, schemata=values))
+
+
+def _find_left_out(cpu_path: str, host: ownership.Machine) -> frozenset[str]:
+    """Name what may be there and cannot be told."""
+    unknown = topology.read_unknown(cpu_path, host.cpus.values())
+    sizes = [
+        len(cpus)
+        for cache, cpus in host.cpus.items()
+        if cache.level == schemata.LAST_LEVEL
+    ]
+    # Fewer are of a cache of which others are online.
+    if len(unknown) < min(sizes, default=1):
+        return frozenset()
+    return frozenset(
+        {f'caches of offline CPUs {bitmask.format_list(unknown)}'}
+    )
+
+
+def _find_without_cpus(
+    cpu_path: str,
+    host: ownership.Machine,
+    controlled: Iterable[schemata.Cache],
+) -> frozenset[str]:
+    """Name what the kernel controls and no CPU is known to use.
+
+    The two are of different machines then, as in a test.
+    """
+    numbers: dict[int, set[int]] = {}
+    for cache in controlled:
+        if cache not in host.cpus:
+            numbers.setdefault(cache.level, set()).add(cache.number)
+    return frozenset(
+        f'L{level} caches {bitmask.format_list(found)} '
+        f'({os.path.normpath(cpu_path)} knows no CPU of them)'
+        for level, found in numbers.items()
+    )
+
+
+def _list_controlled(owned: ownership.Ownership) -> list[schemata.Cache]:
+    """Return the caches of which something is controlled, bandwidth too."""
+    values = owned.tree.default.schemata.get(schemata.BANDWIDTH, {})
+    limited = {schemata.Cache(schemata.LAST_LEVEL, one) for one in values}
+    return sorted(limited | owned.caches.keys())
+
+
+def _offer_ways(
+    domain: ownership.CacheOwnership, cache: schemata.Cache
+) -> Offer:
+    # What can never be allocated; the tracker adds what others use.
+    kept = domain.host_ways + domain.pools.bit_count()
+    given = inventory_obj.Inventory(
+        total=domain.info.ways,
+        reserved=min(kept, domain.info.ways),
+        min_unit=domain.info.min_bits,
+    )
+    units = {'free': bitmask.format_mask(domain.free)}
+    return _LEVELS[cache.level].ways, given, 'cache_ways', units
+
+
+def _offer_burst_ways(
+    owned: ownership.Ownership,
+    cache: schemata.Cache,
+    entries: Mapping[str, assignment.Entry],
+) -> Offer | None:
+    """Return the pool of burst ways, without what is not its servers'.
+
+    Ways that a server has for itself may lie in it, if they were allocated
+    before the options made it: the enforcer leaves them to that server.
+    """
+    domain = owned.caches[cache]
+    size = domain.burst.bit_count()
+    if not size:
+        return None
+    members = {
+        uuid
+        for uuid, entry in entries.items()
+        for one in classes.pick(entry.assignments, classes.BURST)
+        if one.rp_key == cache.key
+    }
+    # Without any record, as in a hand-over, all are taken for such.
+    room = domain.find_room(
+        domain.burst, members if entries else owned.tree.ours.keys()
+    )
+    given = inventory_obj.Inventory(
+        total=size,
+        # What others have of the pool, and what that cuts off.
+        reserved=size - room.bit_count(),
+        min_unit=domain.info.min_bits,
+    )
+    return classes.BURST, given, 'burst_ways', {}
+
+
+def _check_pools(owned: ownership.Ownership, cache: schemata.Cache) -> None:
+    """:raises DiscoveryFailed: the pools of a cache do not fit"""
+    try:
+        ownership.check_pools(owned.tree, cache, owned.machine)
+    except ValueError as err:
+        raise exception.DiscoveryFailed(
+            plugin='resctrl',
+            reason=f'{cache.key}: [ext_resources_resctrl] {err}',
+        ) from err
+
+
+def _list_traits(
+    tree: groups.Tree, cache: schemata.Cache, offered: Collection[str]
+) -> frozenset[str]:
+    names = _LEVELS[cache.level]
+    if names.ways not in offered:
+        return frozenset()
+    has_cdp = schemata.has_cdp(tree.default.schemata, cache.level)
+    return frozenset({names.cat, names.cdp} if has_cdp else {names.cat})
+
+
+def _make_rdt(owned: ownership.Ownership) -> provider.HostProvider:
+    tree, is_pooled = owned.tree, bool(owned.machine.shared_ways)
+    total = tree.info.num_closids
+    # The pool's, whether or not a server is in it; and that of I/O devices.
+    kept = KEPT_CLOSIDS + is_pooled + tree.info.has_io_class
+    is_waiting = is_pooled and tree.shared is None
+    free = total - tree.used_closids - is_waiting
+    return provider.HostProvider(
+        key=classes.RDT,
+        inventories={
+            classes.CLOS: inventory_obj.Inventory(
+                total=total, reserved=min(kept, total), max_unit=1
+            )
+        },
+        units={classes.CLOS: {'free': max(free, 0)}},
+    )

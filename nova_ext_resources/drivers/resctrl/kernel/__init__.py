@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the kernel shows, and the calls that change it. Decides nothing.
+
+* ``counters``: occupancy and traffic, as the kernel counts them
+* ``errors``: what can go wrong between this package and resctrl
+* ``files``: the file system of resctrl: the seam that tests replace
+* ``group_files``: reads and changes control groups
+* ``groups``: control groups as values
+* ``info``: what the kernel says of the hardware, below ``info/``
+* ``mon_groups``: monitoring groups
+* ``privsep``: the writes that need privileges
+* ``processes``: which threads work for a server
+* ``procfs``: processes and their cgroups, from ``/proc``
+* ``schemata``: the text of a ``schemata`` file, and what it means
+* ``system``: the system calls of a change, and the check before them
+* ``tasks``: the threads in a group: moved, read, compared
+* ``topology``: which CPUs use which cache, from sysfs
+"""

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The file system of resctrl: the one seam to the kernel.
+
+Everything else in this package works on a :class:`FileSystem`; tests bring
+one of their own.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import errno
+import fcntl
+import functools
+import importlib
+import os
+import time
+from typing import Any, Protocol
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import system
+
+#: Seconds in which another program must be done with its changes.
+LOCK_TIMEOUT = 10.0
+
+#: Seconds between two attempts to get the lock.
+LOCK_PAUSE = 0.005
+
+_CHUNK = 1 << 16
+
+STATUS = 'info/last_cmd_status'
+
+
+class FileSystem(Protocol):
+    """Paths are relative to the mount; '' is the mount itself.
+
+    Everything raises OSError as the kernel gives it.
+
+    :ivar root: where it is mounted
+    """
+
+    root: str
+
+    def read(self, path: str) -> str:
+        """Return the whole file."""
+
+    def write(self, path: str, text: str) -> None:
+        """Write in a single system call: one call is one command."""
+
+    def assign(self, path: str, tids: Sequence[int]) -> None:
+        """Write the numbers of threads, one system call each.
+
+        Threads that have ended are passed over.
+        """
+
+    def mkdir(self, path: str) -> None:
+        """Make a group."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove a group; the kernel empties it."""
+
+    def listdir(self, path: str) -> list[str]:
+        """Return the names of files and folders."""
+
+    def lock(self, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        """Hold the lock of the mount, as the kernel documents."""
+
+
+class RealFileSystem:
+    """The kernel's own, at ``root``.
+
+    Writes go through a privileged helper where this process may not write
+    itself.
+
+    :param timeout: seconds to wait for the lock
+    """
+
+    def __init__(self, root: str, *, timeout: float = LOCK_TIMEOUT) -> None:
+        self.root = root
+        self._timeout = timeout
+
+    def _resolve(self, path: str) -> str:
+        return os.path.join(self.root, path) if path else self.root
+
+    def read(self, path: str) -> str:
+        handle = os.open(self._resolve(path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            chunks = iter(lambda: os.read(handle, _CHUNK), b'')
+            return b''.join(chunks).decode('utf-8', 'replace')
+        finally:
+            os.close(handle)
+
+    def write(self, path: str, text: str) -> None:
+        self._choose(system.write, 'write')(self._resolve(path), text)
+
+    def assign(self, path: str, tids: Sequence[int]) -> None:
+        # One call of the helper for all of them.
+        self._choose(system.assign, 'assign')(self._resolve(path), tids)
+
+    def mkdir(self, path: str) -> None:
+        self._choose(system.mkdir, 'mkdir')(self._resolve(path))
+
+    def rmdir(self, path: str) -> None:
+        self._choose(system.rmdir, 'rmdir')(self._resolve(path))
+
+    def _choose(
+        self, direct: Callable[..., None], name: str
+    ) -> Callable[..., None]:
+        """A helper is only needed where the mount is not ours to write."""
+        if os.access(self.root, os.W_OK):
+            return direct
+        return functools.partial(_ask_helper, name)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(self._resolve(path))
+
+    def get_inode(self, path: str) -> int:
+        return os.stat(self._resolve(path)).st_ino
+
+    @contextlib.contextmanager
+    def lock(self, exclusive: bool) -> Iterator[None]:
+        handle = os.open(
+            self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        )
+        try:
+            self._wait(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            # Closing gives the lock back.
+            yield
+        finally:
+            os.close(handle)
+
+    def _wait(self, handle: int, how: int) -> None:
+        # A program that never gives the lock back must not hang the host.
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                return fcntl.flock(handle, how | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise OSError(
+                        errno.EBUSY,
+                        f'another program holds the lock of {self.root} for '
+                        f'more than {self._timeout:g} s; "lslocks" tells '
+                        'which',
+                    ) from None
+                time.sleep(LOCK_PAUSE)
+
+
+def _ask_helper(name: str, *arguments: Any) -> None:
+    """Let the privileged helper do it.
+
+    :raises OSError: as the kernel gives it; or the helper does not work
+    """
+    try:
+        # oslo.privsep imports eventlet where that is installed: only who
+        # cannot do without shall have it.
+        privsep = importlib.import_module(
+            'nova_ext_resources.drivers.resctrl.kernel.privsep'
+        )
+        getattr(privsep, name)(*arguments)
+    except OSError:
+        raise
+    # A helper that does not start, ends, or does not answer: each version of
+    # oslo.privsep has errors of its own for it.
+    except Exception as err:
+        raise OSError(
+            errno.EPERM,
+            'the privileged helper of [ext_resources_resctrl_privsep] does '
+            f'not work ({type(err).__name__}: {err})',
+        ) from err
+
+
+@contextlib.contextmanager
+def translated(files: FileSystem, action: str) -> Iterator[None]:
+    """Turn OSError into typed errors, see :func:`translate`.
+
+    :raises ResctrlError: the block failed
+    """
+    try:
+        yield
+    except OSError as err:
+        raise translate(files, action, err) from err
+
+
+def translate(
+    files: FileSystem, action: str, err: OSError
+) -> errors.ResctrlError:
+    """Return the typed error, with the kernel's own words."""
+    return errors.from_os_error(action, err, _read_status(files))
+
+
+@contextlib.contextmanager
+def locked(files: FileSystem, *, exclusive: bool) -> Iterator[None]:
+    """Hold the lock of the mount.
+
+    :raises ResctrlMissing: there is no mount
+    :raises ResctrlBusy: another program does not give it back
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.lock(exclusive))
+        except (FileNotFoundError, NotADirectoryError) as err:
+            raise errors.make_missing(
+                files.root, 'there is no such folder'
+            ) from err
+        except OSError as err:
+            raise errors.from_os_error(f'lock {files.root}', err, '') from err
+        yield
+
+
+def _read_status(files: FileSystem) -> str:
+    try:
+        return files.read(STATUS)
+    except OSError:
+        return ''

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The files of control groups: all of them are read, one is changed."""
+
+from collections.abc import Callable, Iterable, Mapping
+import contextlib
+import dataclasses
+from typing import Any, TypeVar
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import info as info_mod
+from nova_ext_resources.drivers.resctrl.kernel import schemata as schemata_mod
+from nova_ext_resources.objects import bitmask
+
+T = TypeVar('T')
+U = TypeVar('U')
+
+_INFO = 'info'
+
+#: What a folder needs to be a control group.
+_SCHEMATA = 'schemata'
+
+
+class GroupFiles:
+    """Reads and writes groups while the caller holds the lock of the mount.
+
+    Every method raises ResctrlError.
+    """
+
+    def __init__(self, files: files_mod.FileSystem) -> None:
+        self.files = files
+        # Name in the root -> whether it is a group; those of ours are.
+        self._kinds: dict[str, bool] = {}
+
+    # -- reading -------------------------------------------------------
+
+    def read(self) -> groups.Tree:
+        """Read everything."""
+        try:
+            found = self._read_schemata(groups.DEFAULT)
+        except errors.GroupGone as err:
+            raise errors.make_missing(
+                self.files.root, 'there is no file "schemata"'
+            ) from err
+        # The CPUs of the default group are those that no other has.
+        default = groups.Group(name=groups.DEFAULT, schemata=found)
+        tree = groups.Tree(info=self._read_info(default), default=default)
+        return self._add(tree, self.list_names())
+
+    def read_again(
+        self, tree: groups.Tree, *, name: str = '', is_quick: bool = False
+    ) -> groups.Tree:
+        """Read the default group, those of others, and new ones.
+
+        Groups of ours that are known are taken as they were, for they change
+        by us alone, unless the default group has changed behind our back.
+
+        :param name: a group of ours that is read anew all the same
+        :param is_quick: the default group is only read where others have
+            groups: without these it gets all ways that are not allocated,
+            whatever it has
+        """
+        names = set(self.list_names())
+        if not is_quick or not all(map(groups.is_ours, names)):
+            default = self._read_schemata(groups.DEFAULT)
+            if default != tree.default.schemata:
+                # Mounted anew with other options, CPUs of a whole cache were
+                # offline, or other software has written to it.
+                return self.read()
+        known = set(filter(groups.is_ours, tree.groups)) - {name}
+        for one in set(tree.groups) - (names & known):
+            tree = tree.without(one)
+        return self._add(tree, names - known)
+
+    def _add(self, tree: groups.Tree, names: Iterable[str]) -> groups.Tree:
+        found = dict(tree.groups)
+        for name in sorted(names):
+            # One that was removed in the meantime is no error.
+            with contextlib.suppress(errors.GroupGone):
+                found[name] = self._read_group(name)
+        return dataclasses.replace(tree, groups=found)
+
+    def list_names(self) -> list[str]:
+        """Return the names of all control groups but the default one."""
+        names = self._do('list the groups', self.files.listdir, groups.DEFAULT)
+        self._kinds = {
+            name: self._kinds[name] for name in names if name in self._kinds
+        }
+        return [name for name in names if self._is_group(name)]
+
+    def _is_group(self, name: str) -> bool:
+        """Return whether a name in the root is that of a control group.
+
+        Beside groups there are files and folders of the default group, more
+        of them with each kernel. A group has a file ``schemata``, but for
+        the folders of monitoring groups and what is no folder.
+        """
+        if name not in self._kinds:
+            if groups.is_ours(name):
+                return True
+            try:
+                inside = self._do(f'list {name}', self.files.listdir, name)
+            except errors.GroupGone:
+                return False
+            except errors.NoFolder:
+                inside = []
+            self._kinds[name] = _SCHEMATA in inside
+        return self._kinds[name]
+
+    def _read_group(self, name: str) -> groups.Group:
+        return groups.Group(
+            name=name,
+            schemata=self._read_schemata(name),
+            cpus=self._read_cpus(name),
+            mode=self._read(f'{name}/mode').strip(),
+            consumer_uuid=groups.parse_name(name),
+        )
+
+    def _read_schemata(self, name: str) -> dict[str, dict[int, int]]:
+        path = join(name, _SCHEMATA)
+        return _understand(path, schemata_mod.parse, self._read(path))
+
+    def _read_cpus(self, name: str) -> frozenset[int]:
+        path = join(name, 'cpus_list')
+        return _understand(path, bitmask.parse_list, self._read(path))
+
+    def _read(self, path: str) -> str:
+        return self._do(f'read {path}', self.files.read, path)
+
+    def _read_info(self, default: groups.Group) -> info_mod.Info:
+        names = self._do('list the controls', self.files.listdir, _INFO)
+        caches = {
+            name: self._parse_info(name, info_mod.parse_cache)
+            for name in schemata_mod.WAYS
+            if name in names
+        }
+        bandwidth = None
+        if schemata_mod.BANDWIDTH in names:
+            limits = default.schemata.get(schemata_mod.BANDWIDTH, {})
+            bandwidth = dataclasses.replace(
+                self._parse_info('MB', info_mod.parse_bandwidth),
+                highest=max(limits.values(), default=0),
+            )
+        return info_mod.Info(caches=caches, bandwidth=bandwidth)
+
+    def _parse_info(
+        self, name: str, parse: Callable[[Mapping[str, str]], T]
+    ) -> T:
+        path = join(_INFO, name)
+        there = set(self._do(f'list {path}', self.files.listdir, path))
+        texts = {
+            one: self._read(join(path, one)) for one in info_mod.FILES & there
+        }
+        if info_mod.has_io_class(texts):
+            # Can be read only while I/O devices have a class.
+            texts[info_mod.IO_WAYS] = self._read(join(path, info_mod.IO_WAYS))
+        return _understand(path, parse, texts)
+
+    # -- changing ------------------------------------------------------
+
+    def write_schemata(
+        self,
+        group: groups.Group,
+        changed: schemata_mod.Schemata,
+        *,
+        is_checked: bool = True,
+    ) -> groups.Group:
+        """Write values, and read them back.
+
+        :param is_checked: False where the group only gets what is promised
+            to no server, and the next reading is soon enough
+        :raises NotApplied: the kernel shows other values
+        """
+        path = join(group.name, _SCHEMATA)
+        for control, values in changed.items():
+            # Some hardware takes it, and what runs there has no cache then.
+            if control != schemata_mod.BANDWIDTH and not all(values.values()):
+                raise errors.ResctrlRefused(
+                    action=f'set {path}',
+                    reason=f'it would be left without any way of {control}',
+                )
+        for text in schemata_mod.list_texts(changed):
+            self._do(f'write {path}', self.files.write, path, text)
+        if not is_checked:
+            found = schemata_mod.merge([group.schemata, changed])
+            return dataclasses.replace(group, schemata=found)
+        found = self._read_schemata(group.name)
+        deviation = schemata_mod.find_deviation(changed, found)
+        if deviation:
+            raise errors.NotApplied(action=f'set {path}', reason=deviation)
+        return dataclasses.replace(group, schemata=found)
+
+    def make(self, name: str) -> groups.Group:
+        """Make a group of ours; nothing runs in it yet.
+
+        :raises NoFreeClosid: no class of service is left
+        """
+        self._do(f'make group {name}', self.files.mkdir, name)
+        # What the kernel put into it does not matter: all is written.
+        return groups.Group(
+            name=name, schemata={}, consumer_uuid=groups.parse_name(name)
+        )
+
+    def write_cpus(
+        self, group: groups.Group, cpus: frozenset[int]
+    ) -> groups.Group:
+        """Move CPUs into a group, and read them back.
+
+        :raises NotApplied: the kernel shows other CPUs
+        """
+        path = join(group.name, 'cpus_list')
+        text = bitmask.format_list(cpus)
+        self._do(f'write {path}', self.files.write, path, f'{text}\n')
+        found = self._read_cpus(group.name)
+        if found != cpus:
+            raise errors.NotApplied(
+                action=f'set {path}',
+                reason=f'{text} is wanted and '
+                f'{bitmask.format_list(found)} is shown',
+            )
+        return dataclasses.replace(group, cpus=found)
+
+    def read_tasks(self, name: str) -> frozenset[int]:
+        """Return the threads of a group."""
+        path = join(name, 'tasks')
+        found = _understand(path, _parse_tasks, self._read(path))
+        # Those that this process cannot see (another PID namespace) are 0.
+        return found - {0}
+
+    def write_tasks(self, name: str, tids: Iterable[int]) -> None:
+        """Move threads into a group; those that have ended do not matter."""
+        path = join(name, 'tasks')
+        self._do(f'write {path}', self.files.assign, path, sorted(tids))
+
+    def remove(self, name: str) -> None:
+        """Remove a group; its CPUs and tasks go to the default one.
+
+        One that is gone already is a success.
+        """
+        with contextlib.suppress(errors.GroupGone):
+            self._do(f'remove group {name}', self.files.rmdir, name)
+
+    def _do(self, action: str, call: Callable[..., T], *arguments: Any) -> T:
+        try:
+            return call(*arguments)
+        except OSError as err:
+            raise files_mod.translate(self.files, action, err) from err
+
+
+def join(name: str, file: str) -> str:
+    return f'{name}/{file}' if name else file
+
+
+def _parse_tasks(text: str) -> frozenset[int]:
+    return frozenset(map(int, text.split()))
+
+
+def _understand(path: str, parse: Callable[[U], T], content: U) -> T:
+    """:raises ResctrlMalformed: the content makes no sense"""
+    try:
+        return parse(content)
+    except (KeyError, ValueError) as err:
+        raise errors.ResctrlMalformed(
+            action=f'understand {path}', reason=str(err)
+        ) from err

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Control groups, as they were when they were read. Pure.
+
+A group of ours is named after its server, ``nova-<uuid>``; ``nova-shared`` has
+all servers of the shared pool. All others are of other software: they are
+read and never written.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import uuid
+
+from nova_ext_resources.drivers.resctrl.kernel import info as info_mod
+from nova_ext_resources.drivers.resctrl.kernel import schemata as schemata_mod
+
+#: The default group is the mount itself.
+DEFAULT = ''
+
+#: Of the names of our groups.
+PREFIX = 'nova-'
+
+#: The group of all servers that share one pool of ways.
+SHARED = 'nova-shared'
+
+EXCLUSIVE = 'exclusive'
+
+#: A region that is locked needs no class of service any more.
+PSEUDO_LOCKED = 'pseudo-locked'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One control group.
+
+    :ivar consumer_uuid: the server that it was made for; '' when it is of
+        other software
+    """
+
+    name: str
+    schemata: schemata_mod.Schemata
+    cpus: frozenset[int] = frozenset()
+    mode: str = 'shareable'
+    consumer_uuid: str = ''
+
+    @property
+    def masks(self) -> dict[schemata_mod.Cache, int]:
+        return schemata_mod.get_masks(self.schemata)
+
+    def get_ways(self, cache: schemata_mod.Cache) -> int:
+        return self.masks.get(cache, 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """Everything that was there when it was read.
+
+    :ivar groups: all but the default one, by name
+    """
+
+    info: info_mod.Info
+    default: Group
+    groups: Mapping[str, Group] = dataclasses.field(default_factory=dict)
+
+    @property
+    def all(self) -> dict[str, Group]:
+        """Name -> group, the default one first."""
+        return {DEFAULT: self.default, **self.groups}
+
+    @property
+    def ours(self) -> dict[str, Group]:
+        """Server -> its group."""
+        return {
+            one.consumer_uuid: one
+            for one in self.groups.values()
+            if one.consumer_uuid
+        }
+
+    @property
+    def shared(self) -> Group | None:
+        """The group of the shared pool."""
+        return self.groups.get(SHARED)
+
+    @property
+    def foreign(self) -> list[Group]:
+        return [one for one in self.groups.values() if not is_ours(one.name)]
+
+    @property
+    def used_closids(self) -> int:
+        """Classes in use, the default one and that of I/O among them."""
+        taken = [
+            one for one in self.groups.values() if one.mode != PSEUDO_LOCKED
+        ]
+        return 1 + len(taken) + self.info.has_io_class
+
+    def find(self, name: str) -> Group | None:
+        return self.all.get(name)
+
+    def with_group(self, group: Group) -> 'Tree':
+        if group.name == DEFAULT:
+            return dataclasses.replace(self, default=group)
+        return dataclasses.replace(
+            self, groups={**self.groups, group.name: group}
+        )
+
+    def without(self, name: str) -> 'Tree':
+        left = {n: one for n, one in self.groups.items() if n != name}
+        return dataclasses.replace(self, groups=left)
+
+
+def make_name(consumer_uuid: str) -> str:
+    return f'{PREFIX}{consumer_uuid}'
+
+
+def parse_name(name: str) -> str:
+    """Return the server of a group of ours, '' for others."""
+    text = name.removeprefix(PREFIX)
+    if not name.startswith(PREFIX):
+        return ''
+    try:
+        return text if str(uuid.UUID(text)) == text else ''
+    except ValueError:
+        return ''
+
+
+def is_ours(name: str) -> bool:
+    return name == SHARED or bool(parse_name(name))

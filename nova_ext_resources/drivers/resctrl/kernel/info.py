@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the kernel says of the hardware, below ``info/``. Pure."""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+
+from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.objects import bitmask
+
+#: All that is read below ``info/L3`` and its like. Others may be there that
+#: cannot be read at all times.
+FILES = frozenset(
+    {
+        'bandwidth_gran',
+        'bit_usage',
+        'cbm_mask',
+        'delay_linear',
+        'io_alloc',
+        'min_bandwidth',
+        'min_cbm_bits',
+        'num_closids',
+        'shareable_bits',
+        'sparse_masks',
+    }
+)
+
+#: Ways that I/O devices fill by a class of service of their own (kernel
+#: documentation, "io_alloc").
+IO_WAYS = 'io_alloc_cbm'
+
+_IO_CLASS = 'io_alloc'
+
+#: What is locked into the cache for good (kernel documentation, "Cache
+#: Pseudo-Locking"); the letters of ``bit_usage`` are listed there too.
+_LOCKED = 'P'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CacheInfo:
+    """One control of cache ways, such as ``L3`` or ``L3CODE``.
+
+    :ivar full: mask of all ways
+    :ivar min_bits: the fewest ways that the kernel takes
+    :ivar shareable: ways that other parts of the hardware, such as I/O,
+        fill too
+    :ivar is_sparse: a mask need not be contiguous
+    :ivar locked: domain -> ways that are pseudo-locked
+    :ivar io: domain -> ways that I/O devices fill by a class of service of
+        their own, the highest one
+    :ivar has_io_class: whether they have that class
+    """
+
+    num_closids: int
+    full: int
+    min_bits: int = 1
+    shareable: int = 0
+    is_sparse: bool = False
+    locked: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    io: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    has_io_class: bool = False
+
+    @property
+    def ways(self) -> int:
+        return self.full.bit_count()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthInfo:
+    """The control ``MB``.
+
+    :ivar minimum: the least that the kernel takes, in its own units
+    :ivar granularity: the hardware's step, in the same units
+    :ivar is_linear: Intel's; AMD counts in absolute units and shows 0
+    :ivar highest: the largest value of the default group, which is the
+        maximum unless the host itself was limited
+    """
+
+    num_closids: int
+    minimum: int
+    granularity: int
+    is_linear: bool = True
+    highest: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Info:
+    """All controls that are in use.
+
+    :ivar caches: control -> what it can do
+    """
+
+    caches: Mapping[str, CacheInfo] = dataclasses.field(default_factory=dict)
+    bandwidth: BandwidthInfo | None = None
+
+    @property
+    def num_closids(self) -> int:
+        """Classes of service.
+
+        A group takes one of every control: that with the fewest decides.
+        """
+        numbers = [one.num_closids for one in self.caches.values()]
+        if self.bandwidth is not None:
+            numbers.append(self.bandwidth.num_closids)
+        return min(numbers, default=0)
+
+    @property
+    def has_io_class(self) -> bool:
+        """Whether I/O devices have a class of service."""
+        return any(one.has_io_class for one in self.caches.values())
+
+    @property
+    def levels(self) -> dict[int, CacheInfo]:
+        """Level -> its caches; code and data have the same properties."""
+        return {
+            level: self.caches[name]
+            for level, names in schemata.CONTROLS.items()
+            for name in reversed(names)
+            if name in self.caches
+        }
+
+
+def parse_cache(texts: Mapping[str, str]) -> CacheInfo:
+    """Make it of file name -> content of a folder like ``info/L3``.
+
+    :raises (KeyError, ValueError): one is missing or malformed
+    """
+    full = bitmask.parse_mask(texts['cbm_mask'].strip())
+    if not bitmask.is_contiguous(full):
+        raise ValueError(f'cbm_mask {full:x} has holes')
+    return CacheInfo(
+        num_closids=int(texts['num_closids']),
+        full=full,
+        # AMD shows 0, where a mask without ways may be written.
+        min_bits=max(int(texts.get('min_cbm_bits', '1')), 1),
+        shareable=bitmask.parse_mask(texts.get('shareable_bits', '0').strip()),
+        # Kernels before 6.7 do not say; they want contiguous masks on Intel
+        # and take any on AMD. Contiguous ones are right on both.
+        is_sparse=texts.get('sparse_masks', '0').strip() == '1',
+        locked=_parse_locked(texts.get('bit_usage', '')),
+        io=dict(_parse_io(texts.get(IO_WAYS, ''))),
+        has_io_class=has_io_class(texts),
+    )
+
+
+def has_io_class(texts: Mapping[str, str]) -> bool:
+    """Return whether I/O devices have a class of service, see FILES."""
+    return texts.get(_IO_CLASS, '').strip() == 'enabled'
+
+
+def parse_bandwidth(texts: Mapping[str, str]) -> BandwidthInfo:
+    """Make it of file name -> content of ``info/MB``.
+
+    :raises (KeyError, ValueError): one is missing or malformed
+    """
+    return BandwidthInfo(
+        num_closids=int(texts['num_closids']),
+        minimum=int(texts['min_bandwidth']),
+        granularity=max(int(texts['bandwidth_gran']), 1),
+        is_linear=texts.get('delay_linear', '1').strip() == '1',
+    )
+
+
+def _parse_io(text: str) -> Iterator[tuple[int, int]]:
+    """Read ``0=ffff;1=f``: domains and their ways."""
+    for part in filter(None, text.strip().split(';')):
+        domain, equals, mask = part.partition('=')
+        if not equals:
+            raise ValueError(f'{part!r} of {IO_WAYS} is not DOMAIN=MASK')
+        yield int(domain), bitmask.parse_mask(mask.strip())
+
+
+def _parse_locked(text: str) -> dict[int, int]:
+    """Read ``0=SSSS;1=SSPP``: the highest way comes first."""
+    locked = {}
+    for part in filter(None, text.strip().split(';')):
+        domain, equals, letters = part.partition('=')
+        if not equals:
+            raise ValueError(f'{part!r} of bit_usage is not DOMAIN=USAGE')
+        locked[int(domain)] = bitmask.from_numbers(
+            number
+            for number, letter in enumerate(reversed(letters.strip()))
+            if letter == _LOCKED
+        )
+    return locked

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Monitoring groups: for servers that have no control group of their own.
+
+They are named as control groups are, ``nova-<uuid>``, and lie below the
+control group in which the server's threads are: the default one, or that of
+the shared pool. A thread in one of them uses the ways of the control group it
+is in, or of its CPU's, and is counted apart (kernel documentation, "Resource
+allocation rules" and "Resource monitoring rules").
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import errno
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups as groups_mod
+
+#: The control group of the pool of ways that servers share.
+SHARED = groups_mod.SHARED
+
+_FOLDER = 'mon_groups'
+
+_INFO = 'info'
+
+_NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+
+_USED_UP = {
+    errno.ENOSPC: 'all monitoring ids are in use; every group of anybody '
+    'takes one',
+    errno.EBUSY: 'the monitoring ids that are free are still in limbo: the '
+    'cache holds data of who had them',
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class MonGroup:
+    """One monitoring group of ours.
+
+    :ivar parent: its control group, '' for the default one
+    """
+
+    parent: str
+    consumer_uuid: str
+
+    @property
+    def path(self) -> str:
+        """Return its folder."""
+        name = groups_mod.make_name(self.consumer_uuid)
+        return f'{group_files.join(self.parent, _FOLDER)}/{name}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The groups that there are.
+
+    :ivar controls: servers with a control group of their own
+    :ivar mon_groups: monitoring groups of ours
+    :ivar num_controls: all control groups, the default one among them
+    :ivar num_closids: control groups that there can be; 0 where nothing is
+        controlled
+    :ivar num_rmids: monitoring ids that are in use by all groups, other
+        software's too; those in limbo are not among them, as the kernel does
+        not show these
+    :ivar has_shared: whether the group of the shared pool is there
+    """
+
+    controls: frozenset[str]
+    mon_groups: frozenset[MonGroup]
+    num_controls: int
+    num_closids: int
+    num_rmids: int
+    has_shared: bool
+
+
+class MonGroups:
+    """Lists, makes, fills and removes them; each takes the mount's lock.
+
+    Every method raises ResctrlError.
+    """
+
+    def __init__(self, files: files_mod.FileSystem) -> None:
+        self._files = files
+        self._groups = group_files.GroupFiles(files)
+
+    def list_all(self) -> Listing:
+        """List all groups.
+
+        :raises ResctrlMissing: there is no mount
+        """
+        with files_mod.locked(self._files, exclusive=False):
+            controls = [groups_mod.DEFAULT, *self._groups.list_names()]
+            below = {name: self._list_below(name) for name in controls}
+            num_closids = self._count_closids()
+        return Listing(
+            controls=frozenset(
+                filter(None, map(groups_mod.parse_name, controls))
+            ),
+            mon_groups=_find_ours(below),
+            num_controls=len(controls),
+            num_closids=num_closids,
+            num_rmids=len(controls) + sum(map(len, below.values())),
+            has_shared=SHARED in below,
+        )
+
+    def _list_below(self, name: str) -> list[str]:
+        path = group_files.join(name, _FOLDER)
+        with files_mod.translated(self._files, f'list {path}'):
+            try:
+                return self._files.listdir(path)
+            except OSError as err:
+                if err.errno not in _NONE:
+                    raise
+                # Removed meanwhile, locked into the cache, or no group at
+                # all but a file of a later kernel.
+                return []
+
+    def _count_closids(self) -> int:
+        """Return the classes of the control that has the fewest."""
+        found = []
+        with files_mod.translated(self._files, 'list the controls'):
+            for name in self._files.listdir(_INFO):
+                try:
+                    text = self._files.read(f'{_INFO}/{name}/num_closids')
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                found.append(int(text) if text.strip().isdecimal() else 0)
+        return min(found, default=0)
+
+    def make(self, group: MonGroup) -> None:
+        """Make a group; one that is there already is a success.
+
+        :raises NoFreeRmid: all ids are in use, or in limbo
+        """
+        action = f'make monitoring group {group.path}'
+        with files_mod.locked(self._files, exclusive=True):
+            with files_mod.translated(self._files, action):
+                try:
+                    self._files.mkdir(group.path)
+                except FileExistsError:
+                    return
+                except OSError as err:
+                    if err.errno not in _USED_UP:
+                        raise
+                    raise errors.NoFreeRmid(
+                        action=action, reason=_USED_UP[err.errno]
+                    ) from err
+
+    def remove(self, group: MonGroup) -> None:
+        """Remove a group; one that has gone already is a success.
+
+        Its threads stay in the control group.
+        """
+        with files_mod.locked(self._files, exclusive=True):
+            self._groups.remove(group.path)
+
+    def join(self, group: MonGroup, threads: Iterable[int]) -> None:
+        """Put threads into a group; what they start later is there too.
+
+        One that ends meanwhile is none.
+
+        :raises ResctrlRefused: one is in another control group
+        """
+        with files_mod.locked(self._files, exclusive=True):
+            there = self._groups.read_tasks(group.path)
+            new = frozenset(threads) - there
+            if new:
+                self._groups.write_tasks(group.path, new)
+
+    def remove_all(self) -> None:
+        """Remove those of ours: nothing is monitored any more.
+
+        Where there is no resctrl, there are none.
+        """
+        below = {
+            parent: self._list_below(parent)
+            for parent in (groups_mod.DEFAULT, SHARED)
+        }
+        for group in sorted(_find_ours(below)):
+            self.remove(group)
+
+
+def _find_ours(below: Mapping[str, Iterable[str]]) -> frozenset[MonGroup]:
+    """Find our groups among the names below each control group."""
+    return frozenset(
+        MonGroup(parent=parent, consumer_uuid=uuid)
+        for parent in (groups_mod.DEFAULT, SHARED)
+        for uuid in map(groups_mod.parse_name, below.get(parent, ()))
+        if uuid
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The system calls of a change, and the check before a privileged one."""
+
+from collections.abc import Iterable, Iterator
+import contextlib
+import errno
+import os
+
+MOUNTS = '/proc/self/mountinfo'
+
+#: Of folders that are groups. Whatever may make monitoring groups in one can
+#: use up what the hardware has of them.
+GROUP_MODE = 0o755
+
+_TYPE = 'resctrl'
+
+_NO_NAMES = frozenset({'', os.curdir, os.pardir})
+
+
+def write(path: str, text: str, *, dir_fd: int | None = None) -> None:
+    """Write by one system call, which is one command to the kernel.
+
+    A buffered file would write when it is closed, where the kernel's
+    refusal is easily lost.
+
+    :raises OSError: as the kernel gives it; EIO when it took a part only
+    """
+    data = text.encode()
+    with _writing(path, dir_fd) as handle:
+        if os.write(handle, data) != len(data):
+            raise OSError(errno.EIO, 'only a part was written')
+
+
+def assign(
+    path: str, tids: Iterable[int], *, dir_fd: int | None = None
+) -> None:
+    """Write the numbers of threads to a file ``tasks``, one per system call.
+
+    Those that have ended are passed over. Later kernels take a list, and
+    give up at the first thread of it that has ended.
+
+    :raises OSError: as the kernel gives it, and some may have been moved;
+        EINVAL for numbers of no thread: to the kernel 0 is the writer
+    """
+    numbers = list(tids)
+    if any(tid < 1 for tid in numbers):
+        raise OSError(errno.EINVAL, f'{min(numbers)} is no thread')
+    with _writing(path, dir_fd) as handle:
+        for tid in numbers:
+            try:
+                os.write(handle, b'%d\n' % tid)
+            except ProcessLookupError:
+                continue
+
+
+def mkdir(path: str, *, dir_fd: int | None = None) -> None:
+    """Make a group.
+
+    The helper of oslo.privsep runs with a umask of 0.
+    """
+    os.mkdir(path, GROUP_MODE, dir_fd=dir_fd)
+
+
+def rmdir(path: str, *, dir_fd: int | None = None) -> None:
+    """Remove a group."""
+    os.rmdir(path, dir_fd=dir_fd)
+
+
+@contextlib.contextmanager
+def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def checked(path: str) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path, which must be of a mount of type resctrl.
+
+    The path is resolved here and never again: who named it may put a
+    symbolic link into it at any moment.
+
+    :return: the folder, and the last part of the path
+    :raises OSError: EPERM, it is not; or it cannot be opened
+    """
+    folder, name = os.path.split(path)
+    if name in _NO_NAMES:
+        raise OSError(errno.EPERM, f'{path} names nothing in a folder')
+    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        check(handle)
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+def check(folder: int, mounts: str = MOUNTS) -> None:
+    """Make sure that an open folder is of a mount of type resctrl.
+
+    :raises OSError: EPERM, it is not
+    """
+    device = os.fstat(folder).st_dev
+    with open(mounts, encoding='utf-8') as file:
+        if f'{os.major(device)}:{os.minor(device)}' in _list_devices(
+            file.read()
+        ):
+            return
+    raise OSError(errno.EPERM, 'the folder is not in a mount of resctrl')
+
+
+def _list_devices(text: str) -> set[str]:
+    """Return the devices of all mounts of resctrl (proc(5), mountinfo)."""
+    devices = set()
+    for line in text.splitlines():
+        fields, _dash, rest = line.partition(' - ')
+        if rest.split(' ')[0] == _TYPE:
+            devices.add(fields.split(' ')[2])
+    return devices

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Decides what each control group gets. Pure.
+
+A change goes through these in turn; each takes values and returns values:
+
+* ``ownership``: finds out which server, pool or software has each way
+* ``choice``: chooses the units that a server is to have
+* ``constraints``: finds requests that no host of this kind can ever fulfill
+* ``pools``: divides burst ways and bandwidth between their servers
+* ``shared_pool``: lists the servers in the group of the shared pool
+* ``layout``: computes what every group is to have
+* ``transition``: orders the steps from what is there to that
+* ``verify``: explains what a server lacks
+
+Several of them use:
+
+* ``bandwidth``: units of memory bandwidth, allocated and in the kernel
+"""

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a server lacks of what is allocated to it, in words. Pure."""
+
+from collections.abc import Iterator
+
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.drivers.resctrl.policy import choice
+from nova_ext_resources.drivers.resctrl.policy import constraints
+from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import pools
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+
+
+def find_fault(owned: ownership.Ownership, entry: assignment.Entry) -> str:
+    """Explain what a server lacks, or ''."""
+    faults = _list_shared if choice.is_shared(entry) else _list_own
+    return next(faults(owned, entry), '')
+
+
+def _list_own(
+    owned: ownership.Ownership, entry: assignment.Entry
+) -> Iterator[str]:
+    """Return the faults of a server that has a group.
+
+    What may be moved between servers is right anywhere between the bounds
+    of its allocation.
+    """
+    uuid = entry.consumer_uuid
+    group = owned.tree.ours.get(uuid)
+    if group is None:
+        yield 'its control group is not there'
+        return
+    cpus = (entry.cpus or frozenset()) & owned.machine.online
+    if group.cpus != cpus:
+        yield (
+            f'its group has the CPUs '
+            f'{bitmask.format_list(group.cpus) or "(none)"} and not '
+            f'{bitmask.format_list(cpus)}'
+        )
+    yield from _list_pool_faults(owned, entry)
+    for one in constraints.list_twice(entry.assignments):
+        yield (
+            f'it has allocations of two runs of ways in {one.rp_key}, and '
+            'can have one'
+        )
+    own = {
+        cache: schemata.Ways(pools.find_run(owned, uuid, cache))
+        if ways is None
+        else ways
+        for cache, ways in ownership.list_ways(entry.assignments).items()
+    }
+    desired = layout.layout(
+        owned,
+        {uuid: layout.Wanted(ways=own)},
+        members={group.name: layout.Members(cpus=group.cpus)},
+    )
+    yield from _compare(desired.groups[group.name], group)
+    for cache, ways in own.items():
+        for name in find_intruders(owned.tree, group.name, cache, ways.mask):
+            yield f'{name} may fill its ways {ways.mask:x} of {cache.key}'
+
+
+def _list_pool_faults(
+    owned: ownership.Ownership, entry: assignment.Entry
+) -> Iterator[str]:
+    for one in classes.pick(entry.assignments, *pools.CLASSES):
+        if owned.machine.is_offline(ownership.find_cache(one)):
+            continue
+        key = (one.rp_key, one.resource_class)
+        pool = pools.make_pool(owned, key, added=entry)
+        if pool is None:
+            yield f'there is no longer any {key[1]} in {key[0]}'
+            continue
+        if pool.is_overdrawn:
+            yield pool.explain_lack()
+        least, most = pool.demands[entry.consumer_uuid]
+        amount = pool.amounts[entry.consumer_uuid]
+        if not least <= amount <= most:
+            bounds = f'{least}' if least == most else f'{least} to {most}'
+            yield f'it has {amount} of {key[1]} in {key[0]}, and not {bounds}'
+
+
+def _list_shared(
+    owned: ownership.Ownership, entry: assignment.Entry
+) -> Iterator[str]:
+    """Return the faults of a server that has a place in the shared pool."""
+    group = owned.tree.shared
+    if group is None:
+        yield 'the control group of the shared pool is not there'
+        return
+    missing = (entry.cpus or frozenset()) & owned.machine.online - group.cpus
+    if missing:
+        yield (
+            f'its CPUs {bitmask.format_list(missing)} are not in the group of '
+            'the shared pool'
+        )
+    yield from _compare(layout.layout(owned).groups[group.name], group)
+    for one in classes.pick(entry.assignments, classes.SHARED):
+        cache = ownership.find_cache(one)
+        domain = owned.caches.get(cache)
+        if domain is None:
+            continue
+        room = domain.find_room(domain.shared)
+        if not room:
+            yield f'{domain.shared:x} of {cache.key} is not left to the pool'
+        for name in find_intruders(owned.tree, group.name, cache, room):
+            yield f'{name} may fill ways {room:x} of the pool of {cache.key}'
+
+
+def _compare(goal: layout.Goal, group: groups.Group) -> Iterator[str]:
+    deviation = schemata.find_deviation(goal.schemata, group.schemata)
+    if deviation:
+        yield deviation
+
+
+def find_intruders(
+    tree: groups.Tree, name: str, cache: schemata.Cache, ways: int
+) -> list[str]:
+    """Return the other groups that may fill some of these ways."""
+    return [
+        one.name or 'the default group'
+        for one in tree.all.values()
+        if one.name != name and ways & one.get_ways(cache)
+    ]

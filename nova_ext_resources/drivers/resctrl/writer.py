@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Carries out steps: the only module that changes control groups.
+
+The lock of the mount is held over every change: others that follow the
+kernel's documentation wait, and so do the threads of this process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+import contextlib
+
+from oslo_log import log as logging
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.drivers.resctrl.kernel import tasks
+from nova_ext_resources.drivers.resctrl.kernel import topology
+from nova_ext_resources.drivers.resctrl import machine as machine_mod
+from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import transition
+from nova_ext_resources import exception
+
+LOG = logging.getLogger(__name__)
+
+
+class Writer:
+    """The groups of this host. Every method raises ResctrlError.
+
+    :param cpu_path: ``/sys/devices/system/cpu``
+    :param machine: as far as the options say
+    :ivar machine: with the CPUs of each cache
+    """
+
+    def __init__(
+        self,
+        files: files_mod.FileSystem,
+        cpu_path: str,
+        machine: ownership.Machine,
+    ) -> None:
+        self._files = files
+        self._cpu_path = cpu_path
+        self._groups = group_files.GroupFiles(files)
+        # Both are read and changed while the lock of the mount is held.
+        self._tree: groups.Tree | None = None
+        self.machine = machine
+
+    def read(self) -> groups.Tree:
+        """Read everything that is there."""
+        with files_mod.locked(self._files, exclusive=False):
+            self._tree = None
+            self._tree = self._read()
+            return self._tree
+
+    def _read(self) -> groups.Tree:
+        tree = self._groups.read()
+        self.machine = machine_mod.read_cpus(
+            self.machine, self._cpu_path, tree
+        )
+        return tree
+
+    def read_tasks(
+        self, consumers: Iterable[str]
+    ) -> dict[str, frozenset[int]]:
+        """Return server -> the threads in its group, if it has one.
+
+        :param consumers: servers; ``groups.SHARED`` stands for all those in
+            the shared pool
+        """
+        found = {}
+        with files_mod.locked(self._files, exclusive=False):
+            for uuid in consumers:
+                with contextlib.suppress(errors.GroupGone):
+                    is_pool = uuid == groups.SHARED
+                    name = uuid if is_pool else groups.make_name(uuid)
+                    found[uuid] = self._groups.read_tasks(name)
+        return found
+
+    @contextlib.contextmanager
+    def changing(
+        self, *, name: str = '', is_quick: bool = False
+    ) -> Iterator[groups.Tree]:
+        """Hold the lock of the mount, and know what is there.
+
+        :param name: the group that is to change, and is read anew
+        :param is_quick: see :meth:`.group_files.GroupFiles.read_again`
+        """
+        with files_mod.locked(self._files, exclusive=True):
+            try:
+                online = topology.read_online(self._cpu_path)
+                if self._tree is None or online != self.machine.online:
+                    # The kernel takes CPUs that go offline out of their
+                    # groups, and caches that come back are open to all.
+                    self._tree = self._read()
+                else:
+                    self._tree = self._groups.read_again(
+                        self._tree, name=name, is_quick=is_quick
+                    )
+                yield self._tree
+            except (exception.ClaimError, exception.EnforcementFailed):
+                # Refused before anything was changed.
+                raise
+            except BaseException:
+                # Whatever it was, what is remembered may be wrong.
+                self._tree = None
+                raise
+
+    @property
+    def known(self) -> groups.Tree | None:
+        """What was there last; None: nothing that could be relied on."""
+        return self._tree
+
+    @property
+    def tree(self) -> groups.Tree:
+        assert self._tree is not None, 'the lock of the mount is held'
+        return self._tree
+
+    def run(
+        self,
+        steps: Iterable[transition.Step],
+        *,
+        find_server: Callable[..., processes.Server] = processes.NoServer,
+        undo: Callable[[groups.Tree], Iterable[transition.Step]] | None = None,
+    ) -> None:
+        """Carry steps out, one by one, up to the first that fails.
+
+        :param find_server: returns some servers, as one
+        :param undo: returns the steps that remove a group which the steps
+            have made, for the case that one fails
+        """
+        is_made = False
+        try:
+            for step in steps:
+                LOG.debug('resctrl: %(step)s', {'step': step})
+                self._do(step, find_server)
+                is_made = is_made or isinstance(step, transition.Make)
+        except BaseException:
+            if is_made and undo:
+                self._undo(undo)
+            raise
+
+    def _undo(
+        self, undo: Callable[[groups.Tree], Iterable[transition.Step]]
+    ) -> None:
+        """Remove a new group. Errors here are logged only.
+
+        So the first error is the one that is raised.
+        """
+        try:
+            self.run(undo(self.tree))
+        except Exception as err:
+            LOG.error(
+                'A new control group could not be removed again: %(err)s',
+                {'err': err},
+            )
+
+    def _do(
+        self,
+        step: transition.Step,
+        find_server: Callable[..., processes.Server],
+    ) -> None:
+        match step:
+            case transition.Make(name=name):
+                group = self._groups.make(name)
+            case transition.Remove(name=name):
+                self._groups.remove(name)
+                self._tree = self.tree.without(name)
+                return
+            case transition.Write(name=name, values=values):
+                group = self._write(step, self._find(name), values)
+            case transition.SetCpus(name=name, cpus=cpus):
+                group = self._groups.write_cpus(self._find(name), cpus)
+            case transition.SetTasks(name=name, servers=servers):
+                server = (
+                    find_server(*servers) if servers else processes.NoServer()
+                )
+                tasks.settle(self._groups, name, server, is_new=step.is_new)
+                return
+            case _:
+                raise AssertionError(step)
+        self._tree = self.tree.with_group(group)
+
+    def _find(self, name: str) -> groups.Group:
+        group = self.tree.find(name)
+        assert group is not None, 'it was there, or has been made'
+        return group
+
+    def _write(
+        self,
+        step: transition.Write,
+        group: groups.Group,
+        values: schemata.Schemata,
+    ) -> groups.Group:
+        is_default = group.name == groups.DEFAULT
+        # The default group is read before each change anyway.
+        is_free = is_default and isinstance(step, transition.Widen)
+        after = self._groups.write_schemata(
+            group, values, is_checked=not is_free
+        )
+        if is_default:
+            self.machine = self.machine.with_default(group, after)
+        return after

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Puts cache ways and memory bandwidth into force through RMD."""
+
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+from typing import ClassVar
+import uuid
+
+from oslo_config import cfg
+
+from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rdt import refusals
+from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import request
+from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.drivers.rmd.api import verify
+from nova_ext_resources.drivers.rmd import constraints
+from nova_ext_resources.drivers.rmd import loading
+from nova_ext_resources.drivers.rmd import shared_pool
+from nova_ext_resources.drivers.rmd import workload as workload_mod
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints as constraints_obj
+
+#: The host has no room for the server now; RMD itself is well.
+_BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
+
+#: The flavor asks for what RMD does not have on this host.
+_NEVER = (errors.PluginNotLoaded, errors.PluginRefused)
+
+
+class RmdEnforcer(base.Enforcer):
+    """One workload per server, on its pinned CPUs; one for the shared pool.
+
+    RMD chooses the run of ways; what it chose comes back as the units of
+    the assignments. What a server has is never changed while it runs: RMD's
+    PATCH takes it out of force for a moment, or for good. So there are no
+    shares, and the attribute ``max`` of bandwidth has no effect.
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    CHOOSES_UNITS = True
+    EXTRA_SPECS = {  # noqa: RUF012
+        # Names as RMD lists them, lower case.
+        'policy': r'[a-z0-9_-]{1,64}',
+        'pstate_monitoring': 'on|off',
+        'pstate_ratio': r'[0-9]{1,2}\.[0-9]{1,4}',
+    }
+    RESOURCE_CLASSES = frozenset(
+        {classes.CLOS, *workload_mod.WAY_CLASSES, *classes.BANDWIDTHS}
+    )
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._client = loading.from_options(options)
+        self._pool = shared_pool.SharedPool(self._client)
+        # What list_applied saw, by server.
+        self._seen: Mapping[str, values.RmdWorkload] = {}
+
+    # -- what the host asks for ----------------------------------------
+
+    @property
+    def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
+        return constraints.CONSTRAINTS
+
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        with self._translated(entry):
+            wanted = workload_mod.make(
+                entry,
+                burst_ways=self.options.burst_ways,
+                policy=self._find_policy(entry),
+            )
+            found = self._client.list_workloads()
+            if self._is_applied(entry, wanted, found):
+                return entry.assignments
+            if workload_mod.is_shared(entry):
+                masks = self._join(entry)
+            else:
+                masks = self._place(entry, wanted, found)
+            self._check_domains(entry, masks)
+        return tuple(_take_over(one, masks) for one in entry.assignments)
+
+    def release(self, entry: assignment.Entry) -> None:
+        if entry.assignments and not workload_mod.find_ways(entry):
+            return
+        with self._translated(entry):
+            self._take_out(entry)
+
+    def list_applied(self) -> frozenset[str]:
+        try:
+            workloads = self._client.list_workloads()
+        except errors.RmdError as err:
+            raise exception.EnforcementFailed(
+                host=self.host,
+                enforcer='rmd',
+                consumer_uuid='',
+                reason=str(err),
+            ) from err
+        self._seen = {one.uuid: one for one in workloads if _is_ours(one)}
+        members = shared_pool.list_members(workloads)
+        return frozenset(self._seen) | frozenset(members)
+
+    def is_in_force(self, entry: assignment.Entry) -> bool:
+        # What came late may have other ways than those of before.
+        if workload_mod.is_shared(entry):
+            return not self._pool.may_change()
+        found = self._seen.get(entry.consumer_uuid)
+        return not self._client.may_change(entry.consumer_uuid) and (
+            found is None or workload_mod.is_like(found, entry)
+        )
+
+    # -- how it gets there ---------------------------------------------
+
+    def _find_policy(self, entry: assignment.Entry) -> values.RmdPolicy | None:
+        name = entry.enforcers.get('rmd', {}).get('policy')
+        if name is None:
+            return None
+        policies = self._client.list_policies()
+        if name not in policies:
+            raise workload_mod.Impossible(
+                entry.assignments,
+                f'RMD has no policy {name} on this host; it has '
+                f'{", ".join(sorted(policies)) or "none"}',
+            )
+        return policies[name]
+
+    def _is_applied(
+        self,
+        entry: assignment.Entry,
+        wanted: request.WorkloadRequest,
+        found: Iterable[values.RmdWorkload],
+    ) -> bool:
+        # Until the ledger says so, nobody knows which ways a workload of
+        # RMD has got: it is made anew.
+        if entry.state is not assignment.State.APPLIED:
+            return False
+        if workload_mod.is_shared(entry):
+            members = shared_pool.list_members(found)
+            return (
+                members.get(entry.consumer_uuid) == entry.cpus
+                and not self._pool.may_change()
+            )
+        own = _find_own(entry, found)
+        return (
+            own is not None
+            and not self._client.may_change(entry.consumer_uuid)
+            and wanted.matches(own)
+        )
+
+    def _join(self, entry: assignment.Entry) -> dict[int, int]:
+        cpus = entry.cpus or frozenset()
+        masks = self._pool.join(entry.consumer_uuid, cpus)
+        caches = self._client.list_caches()
+        return {
+            cache_id: mask
+            for cache_id, mask in masks.items()
+            if caches[cache_id].cpus & cpus
+        }
+
+    def _place(
+        self,
+        entry: assignment.Entry,
+        wanted: request.WorkloadRequest,
+        found: Iterable[values.RmdWorkload],
+    ) -> dict[int, int]:
+        may_change = self._client.may_change(entry.consumer_uuid)
+        if may_change or _find_own(entry, found) is not None:
+            self._client.delete_workload(entry.consumer_uuid)
+        return verify.place_workload(self._client, wanted)
+
+    def _take_out(self, entry: assignment.Entry) -> None:
+        # Of one without assignments nobody knows what it had.
+        if workload_mod.is_shared(entry) or not entry.assignments:
+            self._pool.leave(entry.consumer_uuid)
+        if not workload_mod.is_shared(entry):
+            self._client.delete_workload(entry.consumer_uuid)
+
+    def _check_domains(
+        self, entry: assignment.Entry, masks: Mapping[int, int]
+    ) -> None:
+        """Make sure that the ways lie where they are counted.
+
+        RMD gives ways of the caches that the CPUs use, whatever was
+        claimed.
+        """
+        given = {classes.make_l3_key(cache_id) for cache_id in masks}
+        claimed = {one.rp_key for one in workload_mod.find_ways(entry)}
+        if given != claimed:
+            self._take_out(entry)
+            self._refuse(
+                entry,
+                f'its ways were claimed of {", ".join(sorted(claimed))}, but '
+                f'its CPUs use {", ".join(sorted(given))}; have the test '
+                'cache_affinity among [ext_resources] claim_tests',
+            )
+
+    # -- refusing ------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _translated(self, entry: assignment.Entry) -> Iterator[None]:
+        try:
+            yield
+        except workload_mod.Impossible as err:
+            raise refusals.make_violated(
+                self.host, entry.consumer_uuid, err.held, str(err)
+            ) from err
+        except _NEVER as err:
+            raise refusals.make_violated(
+                self.host, entry.consumer_uuid, entry.assignments, str(err)
+            ) from err
+        except _BUSY as err:
+            raise refusals.make_busy(
+                self.host,
+                entry.consumer_uuid,
+                workload_mod.find_ways(entry),
+                f'something else on the host uses it: {err}',
+            ) from err
+        except errors.RmdError as err:
+            self._refuse(entry, str(err), err)
+
+    def _refuse(
+        self,
+        entry: assignment.Entry,
+        reason: str,
+        cause: Exception | None = None,
+    ) -> None:
+        raise exception.EnforcementFailed(
+            host=self.host,
+            enforcer='rmd',
+            consumer_uuid=entry.consumer_uuid,
+            reason=reason,
+        ) from cause
+
+
+def _find_own(
+    entry: assignment.Entry, found: Iterable[values.RmdWorkload]
+) -> values.RmdWorkload | None:
+    """Return the workload of a server, whoever made it."""
+    for one in found:
+        if entry.consumer_uuid in (one.uuid, one.workload_id):
+            return one
+    return None
+
+
+def _take_over(
+    one: assignment.Assignment, masks: Mapping[int, int]
+) -> assignment.Assignment:
+    if one.resource_class not in (classes.WAYS, classes.BURST):
+        return one
+    mask = bitmask.format_mask(masks[classes.find_domain(one)])
+    return dataclasses.replace(one, units={**one.units, 'mask': mask})
+
+
+def _is_ours(workload: values.RmdWorkload) -> bool:
+    """Workloads of ours have the server's uuid as their id in RMD."""
+    if workload.workload_id != workload.uuid:
+        return False
+    try:
+        return str(uuid.UUID(workload.uuid)) == workload.uuid
+    except ValueError:
+        return False

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the Resource Management Daemon of this host manages."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import rmd as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.drivers.rmd import loading
+from nova_ext_resources.drivers.rmd import workload
+from nova_ext_resources import exception
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
+
+#: RMD keeps the default class and ``COS1``, even if it is not configured.
+KEPT_CLOSIDS = 2
+
+#: RMD's plugin for P-states is loaded, which ``resource:rmd:pstate_*`` needs.
+PSTATE_TRAIT = 'CUSTOM_RMD_PSTATE'
+
+MAX_PERCENT = 100
+
+#: Resource class of a cache -> its inventory, and facts for its tracker.
+Offers: TypeAlias = dict[
+    str, tuple[inventory_obj.Inventory, Mapping[str, Any]]
+]
+
+
+class RmdInventory(base.InventoryProvider):
+    """Classes of service, and each last-level cache with its memory."""
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._client = loading.from_options(options)
+        self._warned: set[str] = set()
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return classes.define(
+            classes.CLOS,
+            classes.WAYS,
+            classes.BURST,
+            classes.SHARED,
+            classes.PERCENT,
+            classes.MBPS,
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        try:
+            # The lock: both pages must show the same state of RMD.
+            with self._client.writing():
+                caches = self._client.list_caches()
+                workloads = self._client.list_workloads()
+            bandwidth = self._find_bandwidth()
+            traits = self._find_traits()
+        except errors.RmdError as err:
+            raise _fail(str(err)) from err
+        if any(cache.has_infra_group for cache in caches.values()):
+            raise _fail(
+                'RMD has an [InfraGroup], with which it reports no free ways '
+                'at all; remove it from rmd.toml'
+            )
+        used = {one.cos_name for one in workloads if one.cos_name}
+        common = {**self._find_places(workloads), **bandwidth}
+        return (
+            make_rdt(self._client.num_closids, len(used), traits),
+            *(
+                make_cache(
+                    cache_id,
+                    cache.cpus,
+                    {**self._find_ways(cache), **common},
+                    traits,
+                )
+                for cache_id, cache in sorted(caches.items())
+            ),
+        )
+
+    def _find_ways(self, cache: values.RmdCache) -> Offers:
+        free = bitmask.format_mask(cache.free.get(values.GUARANTEED, 0))
+        offers: Offers = {
+            classes.WAYS: (
+                inventory_obj.Inventory(total=cache.ways),
+                {'free': free},
+            )
+        }
+        total = self.options.burst_ways
+        if total:
+            count = self._count_free(
+                'burst_ways', cache, values.BESTEFFORT, total
+            )
+            offers[classes.BURST] = (
+                inventory_obj.Inventory(total=total),
+                {'free': count},
+            )
+        if self.options.shared_servers:
+            self._count_free(
+                'shared_servers', cache, values.SHARED, cache.ways
+            )
+        return offers
+
+    def _count_free(
+        self, option: str, cache: values.RmdCache, pool: str, total: int
+    ) -> int:
+        """Count the free ways of a pool that an option refers to.
+
+        :raises DiscoveryFailed: rmd.toml contradicts the option
+        """
+        free = cache.free.get(pool)
+        if free is not None and free.bit_count() <= total:
+            return free.bit_count()
+        ways = 'no ways' if free is None else f'{free.bit_count()} free ways'
+        raise _fail(
+            f'[ext_resources_rmd] {option} is {self.options[option]}, but RMD '
+            f'has {ways} in its pool {pool}; make it agree with [CachePool] '
+            f'{pool} of rmd.toml'
+        )
+
+    def _find_places(self, workloads: Iterable[values.RmdWorkload]) -> Offers:
+        total = self.options.shared_servers
+        if not total:
+            return {}
+        has_foreign = any(
+            one.max_ways == one.min_ways == 0
+            and one.workload_id != values.SHARED_ID
+            for one in workloads
+        )
+        return {
+            classes.SHARED: (
+                inventory_obj.Inventory(total=total, max_unit=1),
+                # A second shared workload keeps RMD from starting again.
+                {'free': 0} if has_foreign else {},
+            )
+        }
+
+    def _find_bandwidth(self) -> Offers:
+        mode = self._client.mba_mode
+        if mode is None:
+            return {}
+        try:
+            mba = self._client.get_mba()
+        except errors.NotPermitted as err:
+            self._warn(
+                'no memory bandwidth is published (set [ext_resources_rmd] '
+                'mba_mode to none if none is wanted)',
+                err,
+            )
+            return {}
+        if mba is None:
+            return {}
+        total, least, step = self.options.memory_bandwidth, 1, 1
+        if mode == 'percentage':
+            step = max(mba.step, 1)
+            total, least = MAX_PERCENT, -(-max(mba.minimum, 1) // step) * step
+        if total < least:
+            return {}
+        inventory = inventory_obj.Inventory(
+            total=total, min_unit=least, step_size=step
+        )
+        return {workload.CLASSES[mode]: (inventory, {'step': step})}
+
+    def _find_traits(self) -> frozenset[str]:
+        try:
+            if self._client.has_plugin(workload.PSTATE):
+                return frozenset({PSTATE_TRAIT})
+        except errors.NotPermitted as err:
+            self._warn(f'no resource provider gets trait {PSTATE_TRAIT}', err)
+        return frozenset()
+
+    def _warn(self, effect: str, err: errors.RmdError) -> None:
+        if effect in self._warned:
+            return
+        self._warned.add(effect)
+        LOG.warning(
+            'Host %(host)s: %(effect)s, because RMD refused to report it: '
+            '%(err)s',
+            {'host': self.host, 'effect': effect, 'err': err},
+        )
+
+
+def _fail(reason: str) -> exception.DiscoveryFailed:
+    return exception.DiscoveryFailed(plugin='rmd', reason=reason)
+
+
+def make_rdt(
+    total: int, used: int, traits: frozenset[str] = frozenset()
+) -> provider.HostProvider:
+    """Return the provider of classes of service.
+
+    :param used: classes of servers
+    """
+    inventory = inventory_obj.Inventory(
+        total=total, reserved=KEPT_CLOSIDS, max_unit=1
+    )
+    return provider.HostProvider(
+        key=classes.RDT,
+        inventories={classes.CLOS: inventory},
+        units={classes.CLOS: {'free': max(total - KEPT_CLOSIDS - used, 0)}},
+        traits=traits,
+    )
+
+
+def make_cache(
+    cache_id: int,
+    cpus: Iterable[int],
+    offers: Offers,
+    traits: frozenset[str] = frozenset(),
+) -> provider.HostProvider:
+    """Return the provider of one last-level cache and its memory."""
+    return provider.HostProvider(
+        key=classes.make_l3_key(cache_id),
+        parent_key=classes.RDT,
+        inventories={name: one for name, (one, _facts) in offers.items()},
+        trackers={name: classes.DEFINITIONS[name].type for name in offers},
+        units={name: facts for name, (_one, facts) in offers.items() if facts},
+        # All servers of the shared pool use one class of service.
+        implied={
+            name: classes.CLOS for name in offers if name != classes.SHARED
+        },
+        cpus=bitmask.format_list(cpus),
+        traits=traits | {classes.CAT_TRAIT},
+    )

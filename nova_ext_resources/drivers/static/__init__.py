@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Resources that an operator defines in a YAML file.
+
+* ``definitions``: from the text of the file to values
+* ``inventory``: reads the file again when it changes
+"""

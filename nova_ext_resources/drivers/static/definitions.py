@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Files of resource definitions: from text to values. Pure.
+
+::
+
+    resources:
+      - name: CUSTOM_LICENCE_SEAT
+        type: count
+        units: seats
+        description: Seats of the simulation licence of this host.
+        inventory:
+          total: 20
+          reserved: 2
+
+An error of the file as a whole is raised. An error of one entry is returned
+as a :class:`BadDefinition`, and the other entries are used.
+"""
+
+from collections.abc import Container, Iterator
+import dataclasses
+import re
+from typing import Any, TypeAlias
+
+import jsonschema
+import os_traits
+import yaml
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import resource
+
+#: Key of the provider of entries that name none.
+DEFAULT_KEY = 'STATIC'
+
+#: Standard classes that Nova and Neutron do not write themselves.
+STANDARD_CLASSES = frozenset({'FPGA', 'PGPU'})
+
+_CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
+
+
+def _make_schema(*required: str, **properties: Any) -> dict[str, Any]:
+    return {
+        'type': 'object',
+        'additionalProperties': False,
+        'required': required,
+        'properties': properties,
+    }
+
+
+_WHOLE = {'type': 'integer', 'maximum': inventory_obj.MAX_INT}
+_POSITIVE = {**_WHOLE, 'minimum': 1}
+_STRING = {'type': 'string'}
+
+#: One entry. Inventories are as in the Placement API.
+SCHEMA = _make_schema(
+    *('name', 'units', 'description', 'inventory'),
+    name=_STRING,
+    type=_STRING,
+    units={**_STRING, 'minLength': 1, 'maxLength': 64},
+    description={**_STRING, 'minLength': 1, 'maxLength': 1024},
+    inventory=_make_schema(
+        'total',
+        **dict.fromkeys(
+            ('total', 'min_unit', 'max_unit', 'step_size'), _POSITIVE
+        ),
+        reserved={**_WHOLE, 'minimum': 0},
+        allocation_ratio={'type': 'number'},
+    ),
+    traits={'type': 'array', 'items': _STRING, 'uniqueItems': True},
+    provider={
+        **_STRING,
+        'pattern': r'\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z',
+    },
+)
+
+_VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StaticResource:
+    """One resource of one provider.
+
+    :ivar origin: file and number of the entry, for messages
+    :ivar rp_key: key of the provider, see ``HostProvider``
+    """
+
+    origin: str
+    rp_key: str
+    definition: resource.ResourceDefinition
+    inventory: inventory_obj.Inventory
+    traits: frozenset[str]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.rp_key, self.definition.name
+
+    def refuse(self, reason: str) -> 'BadDefinition':
+        return BadDefinition(
+            origin=self.origin, place=self.place, reason=reason
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BadDefinition:
+    """Why one entry is not used.
+
+    :ivar origin: file and number of the entry
+    :ivar place: provider key and name, '' if it has none
+    """
+
+    origin: str
+    place: tuple[str, str]
+    reason: str
+
+    def __str__(self) -> str:
+        name = self.place[1] or 'without a name'
+        return f'{self.origin} ({name}): {self.reason}'
+
+
+Parsed: TypeAlias = tuple[list[StaticResource], list[BadDefinition]]
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a repeated key; YAML's own loader uses the last one."""
+
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
+        keys = [k for k, _ in node.value if isinstance(k, yaml.ScalarNode)]
+        for number, key in enumerate(keys):
+            if any(key.value == other.value for other in keys[:number]):
+                raise yaml.constructor.ConstructorError(
+                    problem=f'{key.value} is there twice',
+                    problem_mark=key.start_mark,
+                )
+        return super().construct_mapping(node, deep=deep)
+
+
+def parse(text: str, path: str, types: Container[str]) -> Parsed:
+    """Read one file.
+
+    :param path: for messages
+    :param types: trackers that an entry may name
+    :raises ValueError: the file as a whole cannot be read; contains the
+        line, and what is expected
+    """
+    good: list[StaticResource] = []
+    bad: list[BadDefinition] = []
+    for number, data in enumerate(_load(text), start=1):
+        origin, place = f'{path}, entry {number}', _find_place(data)
+        try:
+            good.append(_make_resource(data, origin, types))
+        except (ValueError, exception.InvalidResource) as err:
+            reason = str(err)
+            bad.append(
+                BadDefinition(origin=origin, place=place, reason=reason)
+            )
+    return good, bad
+
+
+def _load(text: str) -> list[Any]:
+    try:
+        # A subclass of SafeLoader.
+        data = yaml.load(text, Loader=_Loader)  # noqa: S506
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark or err.context_mark
+        line = f'line {mark.line + 1}: ' if mark else ''
+        raise ValueError(f'{line}{err.problem or err.context}') from err
+    # ValueError: PyYAML on a date or number that does not exist.
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
+        raise ValueError(f'it is no YAML: {err}') from err
+    if not isinstance(data, dict) or set(data) != {'resources'}:
+        raise ValueError('it must have one key, resources, and nothing else')
+    found = [] if data['resources'] is None else data['resources']
+    if not isinstance(found, list):
+        raise ValueError('resources must be a list ("- name: ...")')
+    return found
+
+
+def _find_place(data: Any) -> tuple[str, str]:
+    if not isinstance(data, dict):
+        return '', ''
+    key, name = data.get('provider', DEFAULT_KEY), data.get('name')
+    return (
+        key if isinstance(key, str) else '',
+        name if isinstance(name, str) else '',
+    )
+
+
+def _make_resource(
+    data: Any, origin: str, types: Container[str]
+) -> StaticResource:
+    if reasons := '; '.join(_list_reasons(data, types)):
+        raise ValueError(reasons)
+    return StaticResource(
+        origin=origin,
+        rp_key=data.get('provider', DEFAULT_KEY),
+        definition=resource.ResourceDefinition(
+            name=data['name'],
+            type=data.get('type', 'count'),
+            units=data['units'],
+            description=data['description'],
+        ),
+        inventory=inventory_obj.Inventory(**data['inventory']),
+        traits=frozenset(data.get('traits', ())),
+    )
+
+
+def _list_reasons(data: Any, types: Container[str]) -> Iterator[str]:
+    errors = sorted(_VALIDATOR.iter_errors(data), key=lambda e: e.json_path)
+    for error in errors:
+        where = '.'.join(map(str, error.absolute_path))
+        yield f'{where}: {error.message}' if where else error.message
+    if errors:
+        return
+    name, kind = data['name'], data.get('type', 'count')
+    if not name.startswith('CUSTOM_') and name not in STANDARD_CLASSES:
+        yield (
+            f'{name} is reported by other services; use a name that begins '
+            'with CUSTOM_'
+        )
+    if kind not in types:
+        yield (
+            f'type {kind} is not installed, or needs facts about the host; '
+            'use count, or the inventory provider that discovers this resource'
+        )
+    for trait in data.get('traits', ()):
+        is_custom = _CUSTOM_TRAIT.fullmatch(trait)
+        if not is_custom and trait not in os_traits.get_traits():
+            yield (
+                f'{trait} is no trait: a standard one is expected, or CUSTOM_ '
+                'and upper case letters, digits and _'
+            )

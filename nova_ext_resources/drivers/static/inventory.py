@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Resources that cannot be discovered, so an operator defines them."""
+
+from collections.abc import Iterable
+import pathlib
+import re
+from typing import ClassVar, TypeAlias
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.static import definitions as definitions_mod
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources import plugins
+
+LOG = logging.getLogger(__name__)
+
+#: A file of a folder that is read; editors' copies are not.
+_NAME = re.compile(r'[^.].*\.ya?ml')
+
+#: Changes when a file does: path, inode, size, time of change.
+Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
+
+#: By provider key and name.
+Resources: TypeAlias = dict[tuple[str, str], definitions_mod.StaticResource]
+
+
+class StaticInventory(base.InventoryProvider):
+    """Reports what a YAML file, or a folder of them, defines.
+
+    The files are read again when they have changed. For a definition with
+    an error, the last good one is used. A process that has just started has
+    none and leaves the resource out, but placement may have it: nothing is
+    deleted from placement meanwhile.
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
+        cfg.StrOpt(
+            'definitions_file',
+            default='/etc/nova_ext_resources/definitions.yaml',
+            help="""
+Resource definitions of this host.
+
+They are read at the start, and again when they have changed. Move a new
+file into place (``mv``) instead of writing into the old one: what is
+missing from a half-written file is deleted from placement.
+
+Possible values:
+
+* path of a YAML file
+* path of a folder: all of its ``*.yaml`` and ``*.yml`` are read
+""",
+        ),
+    )
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._path: str = options.definitions_file
+        trackers = plugins.load_classes(plugins.TRACKERS).items()
+        self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
+        self._signature: Signature = ()
+        self._resources: Resources = {}
+        self._left_out: frozenset[str] = frozenset()
+        try:
+            self._read()
+        except ValueError as err:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources_static] definitions_file',
+                value=self._path,
+                reason=str(err),
+            ) from err
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        found = [one.definition for one in self._resources.values()]
+        return tuple({one.name: one for one in found}.values())
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        try:
+            self._read()
+        except ValueError as err:
+            raise exception.DiscoveryFailed(
+                plugin='static', reason=str(err)
+            ) from err
+        by_key: dict[str, list[definitions_mod.StaticResource]] = {}
+        for one in self._resources.values():
+            by_key.setdefault(one.rp_key, []).append(one)
+        return tuple(
+            provider.HostProvider(
+                key=key,
+                inventories={e.definition.name: e.inventory for e in some},
+                trackers={e.definition.name: e.definition.type for e in some},
+                traits=frozenset().union(*(e.traits for e in some)),
+            )
+            for key, some in by_key.items()
+        )
+
+    def _read(self) -> None:
+        """Read the files if they have changed.
+
+        :raises ValueError: one of them cannot be read; nothing has changed
+        """
+        try:
+            signature = _sign(self._path)
+            if signature != self._signature:
+                self._use(*self._collect(path for path, *_ in signature))
+        except OSError as err:
+            raise ValueError(
+                f'{err.filename}: {err.strerror}; it must exist, and be '
+                'readable for the user that nova-compute runs as'
+            ) from err
+        self._signature = signature
+
+    def _collect(
+        self, paths: Iterable[str]
+    ) -> tuple[Resources, list[definitions_mod.BadDefinition]]:
+        resources: Resources = {}
+        bad: list[definitions_mod.BadDefinition] = []
+        for path in paths:
+            try:
+                text = pathlib.Path(path).read_text(encoding='utf-8')
+                found, wrong = definitions_mod.parse(text, path, self._types)
+            except ValueError as err:  # UnicodeDecodeError is one
+                raise ValueError(f'{path}, {err}; correct the file') from err
+            bad.extend(wrong)
+            for one in found:
+                first = resources.setdefault(one.place, one)
+                if first is not one:
+                    reason = (
+                        f'provider {one.rp_key} has it from {first.origin}; '
+                        'remove one, or give each a provider of its own'
+                    )
+                    bad.append(one.refuse(reason))
+        return resources, bad
+
+    def _use(
+        self, resources: Resources, bad: list[definitions_mod.BadDefinition]
+    ) -> None:
+        """Take over the resources, and log each error."""
+        left_out: set[str] = set()
+        for error in bad:
+            if error.place in resources:
+                effect = 'the first one is used'
+            elif error.place in self._resources:
+                resources[error.place] = self._resources[error.place]
+                effect = 'the last good one is used'
+            else:
+                left_out.add(error.place[1] or error.origin)
+                effect = (
+                    'it is left out, and nothing is deleted from placement '
+                    'until it is corrected'
+                )
+            LOG.error(
+                'Host %(host)s: bad resource definition; %(effect)s: '
+                '%(error)s',
+                {'host': self.host, 'effect': effect, 'error': error},
+            )
+        self._resources, self._left_out = resources, frozenset(left_out)
+
+
+def _sign(path: str) -> Signature:
+    """Find the files, in the order of their names.
+
+    :raises ValueError: the folder has none
+    """
+    paths = [folder := pathlib.Path(path)]
+    if folder.is_dir():
+        # glob() would hide that the folder cannot be read.
+        found = sorted(folder.iterdir())
+        paths = [one for one in found if _NAME.fullmatch(one.name)]
+    if not paths:
+        raise ValueError(
+            f'folder {path} has no *.yaml; put a file of resource definitions '
+            'there, or remove static from [ext_resources] inventory_providers'
+        )
+    stats = [(str(one), one.stat()) for one in paths]
+    return tuple((p, s.st_ino, s.st_size, s.st_mtime_ns) for p, s in stats)

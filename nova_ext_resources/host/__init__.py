@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What runs in nova-compute for one host.
+
+* ``audit``: compares what should be on a host with what is there
+* ``discovery``: runs the inventory providers, and survives their failures
+* ``enforcement``: runs the enforcers in two phases, undone on failure
+* ``handover``: moves running servers from one backend to another
+* ``health``: when each part last worked, and what is wrong now
+* ``ledger``: the durable record of what servers hold
+* ``ledger_tables``: the tables of the ledger, in each version of them
+* ``lifecycle``: claims, applies and releases servers
+* ``locks``: one lock per server
+* ``periodic``: the host's loop: discover, audit and repair, observe, publish
+* ``repair``: acts on what an audit finds
+* ``resources``: the object that a host runs
+* ``servers``: Nova's servers on this host, read in a thread of its own
+* ``service``: builds all of it from options; starts and stops it
+* ``state``: entries and view in memory, under one lock
+* ``telemetry``: runs monitoring and tuning
+* ``view``: from discovered resources and entries to the view and the tree
+"""

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs the inventory providers of a host, and survives their failures."""
+
+from collections.abc import Callable, Mapping
+import dataclasses
+
+from oslo_log import log as logging
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import view
+from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources import plugins as plugins_mod
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the plugins have found, in their order.
+
+    :ivar providers: parents before children
+    :ivar failures: plugin -> why its last discovery failed
+    :ivar missing: plugins that have never succeeded since the start; what
+        they have found earlier is still in placement and must stay there
+    :ivar left_out: what plugins could not report although they succeeded;
+        that may be in placement, too
+    :ivar constraints: what this host can never do, as they have found it
+    """
+
+    providers: tuple[provider.HostProvider, ...] = ()
+    failures: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+    constraints: Mapping[str, constraints_obj.ClassConstraints] = (
+        dataclasses.field(default_factory=dict)
+    )
+
+    @property
+    def resource_classes(self) -> frozenset[str]:
+        return self.left_out | frozenset(
+            name for one in self.providers for name in one.inventories
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.missing and not self.left_out
+
+
+class Discovery:
+    """Scans the host; keeps each plugin's last report when it fails.
+
+    Used by one thread at a time.
+
+    :param trackers: by name, to try what is found
+    :param check: called with each definition; raises what is wrong with it
+    """
+
+    def __init__(
+        self,
+        plugins: Mapping[str, drivers_base.InventoryProvider],
+        host: str,
+        *,
+        trackers: Mapping[str, claims_base.Tracker],
+        check: Callable[[resource.ResourceDefinition], None] = lambda _: None,
+    ) -> None:
+        self._plugins = plugins
+        self._host = host
+        self._trackers = trackers
+        self._check_definition = check
+        self._last: dict[str, tuple[provider.HostProvider, ...]] = {}
+        self._left_out: dict[str, frozenset[str]] = {}
+        self._constraints: dict[
+            str, Mapping[str, constraints_obj.ClassConstraints]
+        ] = {}
+        self._failures: dict[str, str] = {}
+
+    def list_definitions(
+        self, name: str
+    ) -> tuple[resource.ResourceDefinition, ...]:
+        """Return what a plugin defines now, checked.
+
+        :raises PluginLoadFailed: its definitions cannot be read
+        :raises InvalidConfiguration: a definition cannot be used
+        """
+        plugin = self._plugins[name]
+        found = plugins_mod.make(
+            plugins_mod.INVENTORY_PROVIDERS, name, plugin.definitions
+        )
+        for one in found:
+            self._check_definition(one)
+        return found
+
+    def scan(self) -> Found:
+        """Run all plugins. Never raises for what one of them does."""
+        for name, plugin in self._plugins.items():
+            # NOTE: oslo.log adds the error that is being handled to a line,
+            # so that nothing is logged where one is.
+            failure = self._scan_by(name, plugin)
+            if failure is None:
+                self._succeed(name)
+            else:
+                self._fail(name, str(failure))
+        providers = self._list_rooted()
+        return Found(
+            providers=providers,
+            failures=dict(self._failures),
+            missing=frozenset(self._plugins) - frozenset(self._last),
+            left_out=frozenset[str]().union(*self._left_out.values()),
+            constraints=constraints_obj.unite(self._constraints.values()),
+        )
+
+    def _scan_by(
+        self, name: str, plugin: drivers_base.InventoryProvider
+    ) -> exception.DiscoveryFailed | None:
+        try:
+            self._last[name] = self._check(name, plugin.discover())
+            self._left_out[name] = frozenset(plugin.left_out)
+            self._constraints[name] = constraints_obj.unite(
+                [plugin.constraints]
+            )
+        except exception.DiscoveryFailed as err:
+            return err
+        except exception.ExtResourcesError as err:
+            return exception.DiscoveryFailed(plugin=name, reason=err)
+        # A third party's plugin may raise anything. It must not take the
+        # others down, and its last report stays valid.
+        except Exception as err:
+            LOG.debug('Plugin %(name)s', {'name': name}, exc_info=True)
+            return exception.DiscoveryFailed(
+                plugin=name, reason=plugins_mod.describe(err)
+            )
+        return None
+
+    def _list_rooted(self) -> tuple[provider.HostProvider, ...]:
+        """Return all whose parents are there too, in the plugins' order.
+
+        A plugin that fails may have found children of another's provider
+        which is gone by now.
+        """
+        rooted: dict[str, provider.HostProvider] = {}
+        for name in self._plugins:
+            for one in self._last.get(name, ()):
+                if one.parent_key is None or one.parent_key in rooted:
+                    rooted[one.key] = one
+        return tuple(rooted.values())
+
+    def _check(
+        self, name: str, found: tuple[provider.HostProvider, ...]
+    ) -> tuple[provider.HostProvider, ...]:
+        """Refuse what does not fit together.
+
+        :raises DiscoveryFailed: a key is taken, a parent is unknown, or a
+            tracker cannot track what was found
+        """
+        others = {
+            p.key
+            for other, providers in self._last.items()
+            if other != name
+            for p in providers
+        }
+        types = {one.name: one.type for one in self.list_definitions(name)}
+        own: set[str] = set()
+        for one in found:
+            reason = (
+                _find_misfit(one, others, own)
+                or _find_wrong_type(one, types)
+                or self._find_untrackable(one)
+            )
+            if reason:
+                raise exception.DiscoveryFailed(plugin=name, reason=reason)
+            own.add(one.key)
+        return found
+
+    def _find_untrackable(self, one: provider.HostProvider) -> str:
+        for resource_class, inventory in one.inventories.items():
+            kind = one.trackers.get(resource_class, view.DEFAULT_TRACKER)
+            tracker = self._trackers[kind]
+            units = one.units.get(resource_class, {})
+            try:
+                tracker.initial(tracker.observe(inventory, units, ()), units)
+            except (
+                exception.InvalidResource,
+                KeyError,
+                TypeError,
+                ValueError,
+            ) as err:
+                return (
+                    f'tracker {kind} cannot track {resource_class} of '
+                    f'{one.key}: {plugins_mod.describe(err)}'
+                )
+        return ''
+
+    def _fail(self, name: str, message: str) -> None:
+        if self._failures.get(name) != message:
+            LOG.error(
+                'Host %(host)s: %(message)s',
+                {
+                    'host': self._host,
+                    'message': message,
+                },
+            )
+        self._failures[name] = message
+
+    def _succeed(self, name: str) -> None:
+        if self._failures.pop(name, None) is not None:
+            LOG.info(
+                'Host %(host)s: inventory provider %(name)s works again',
+                {'host': self._host, 'name': name},
+            )
+
+
+def _find_misfit(
+    one: provider.HostProvider, others: set[str], own: set[str]
+) -> str:
+    if one.key in others:
+        return f'provider key {one.key} belongs to another plugin'
+    if one.key in own:
+        return f'it has found two providers with the key {one.key}'
+    if one.parent_key is not None and one.parent_key not in others | own:
+        return f'{one.key} has an unknown parent {one.parent_key}'
+    return ''
+
+
+def _find_wrong_type(
+    one: provider.HostProvider, types: Mapping[str, str]
+) -> str:
+    for resource_class in one.inventories:
+        kind = one.trackers.get(resource_class, view.DEFAULT_TRACKER)
+        defined = types.get(resource_class, 'nothing of it')
+        if kind != defined:
+            return (
+                f'it reports {resource_class} counted by {kind}, but its '
+                f'definitions say {defined}'
+            )
+    return ''

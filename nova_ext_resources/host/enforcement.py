@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs the enforcers of a host in two phases, undone on failure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import dataclasses
+
+from oslo_log import log as logging
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import tunable
+from nova_ext_resources import plugins
+
+LOG = logging.getLogger(__name__)
+
+
+#: How many of the last released servers are remembered. Far more than can be
+#: released in the time by which a host may be late.
+_MAX_REMEMBERED = 1024
+
+
+class Enforcement:
+    """The enabled enforcers, by name and in order.
+
+    :ivar released: consumers of the last releases, the oldest first
+    """
+
+    def __init__(
+        self,
+        host: str,
+        enforcers: Mapping[str, drivers_base.Enforcer],
+        trackers: Mapping[str, claims_base.Tracker] | None = None,
+    ) -> None:
+        self._trackers = trackers or {}
+        self._host = host
+        self._enforcers = enforcers
+        # A dict for its order: the oldest is forgotten first.
+        self.released: dict[str, None] = {}
+
+    def check_definition(self, one: resource.ResourceDefinition) -> None:
+        """Make sure that a resource can be counted and applied.
+
+        :raises InvalidConfiguration: it would be allocated without effect
+        """
+        tracker = self._trackers.get(one.type)
+        if tracker is None:
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] inventory_providers',
+                value=one.name,
+                reason=f'it has type {one.type}, for which no tracker is '
+                f'installed; there are {", ".join(sorted(self._trackers))}',
+            )
+        if tracker.NEEDS_ENFORCER:
+            self.check_served(one.name)
+
+    def check_served(self, resource_class: str) -> None:
+        """Make sure that an enforcer applies a resource.
+
+        :raises InvalidConfiguration: none does; it would be allocated
+            without effect
+        """
+        if not any(
+            one.serves(resource_class) for one in self._enforcers.values()
+        ):
+            raise exception.InvalidConfiguration(
+                option='[ext_resources] enforcers',
+                value=', '.join(self._enforcers) or '(empty)',
+                reason=f'none of them applies {resource_class}; '
+                'add one that does, or noop to count it only',
+            )
+
+    def chooses_units(self, entry: assignment.Entry) -> bool:
+        """Return whether units of an entry are chosen when it is applied."""
+        return any(
+            self._enforcers[name].CHOOSES_UNITS
+            for name in self._list_serving(entry)
+        )
+
+    def apply(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        """Run the enforcers in order; return the assignments as they are.
+
+        :raises EnforcementFailed, ClaimError: of a new claim nothing is
+            applied, or what could not be undone is in the log; of a server
+            that had it before, what has worked is
+        """
+        done: list[str] = []
+        real = entry.assignments
+        for name in self._list_serving(entry):
+            try:
+                current = dataclasses.replace(entry, assignments=real)
+                with self._translated(name, entry.consumer_uuid):
+                    real = self._enforcers[name].apply(current)
+                    _check_answer(real, current)
+            except exception.ExtResourcesError:
+                # A server that has it already may be running on it.
+                if entry.state is assignment.State.CLAIMED:
+                    self._undo(done, entry)
+                raise
+            done.append(name)
+        return real
+
+    def release_all(
+        self, entries: Iterable[assignment.Entry]
+    ) -> tuple[list[assignment.Entry], list[exception.ExtResourcesError]]:
+        """Release servers; return those done, and the failures."""
+        done, failures = [], []
+        for entry in entries:
+            try:
+                self._release(entry)
+            except exception.ExtResourcesError as err:
+                failures.append(err)
+            else:
+                done.append(entry)
+                self._remember(entry.consumer_uuid)
+        return done, failures
+
+    def _remember(self, consumer_uuid: str) -> None:
+        self.released.pop(consumer_uuid, None)
+        self.released[consumer_uuid] = None
+        # Other threads do the same: one may be gone already.
+        for oldest in list(self.released)[:-_MAX_REMEMBERED]:
+            self.released.pop(oldest, None)
+
+    def _release(self, entry: assignment.Entry) -> None:
+        """Run the enforcers in the opposite order; all are tried."""
+        self._check_releasable(entry)
+        failures = []
+        for name in reversed(self._list_serving(entry)):
+            try:
+                with self._translated(name, entry.consumer_uuid):
+                    self._enforcers[name].release(entry)
+            except exception.ExtResourcesError as err:
+                failures.append(err)
+        if failures:
+            raise failures[0]
+
+    def _check_releasable(self, entry: assignment.Entry) -> None:
+        """Keep what no enforcer here can release.
+
+        Named units, such as a mask of ways, were applied by an enforcer.
+        Without it they would stay applied, and no longer be counted.
+        """
+        for one in entry.assignments:
+            if one.units and not any(
+                enforcer.serves(one.resource_class)
+                for enforcer in self._enforcers.values()
+            ):
+                raise exception.EnforcementFailed(
+                    host=self._host,
+                    enforcer='(none enabled)',
+                    consumer_uuid=entry.consumer_uuid,
+                    reason=f'it holds {one.resource_class} {dict(one.units)}, '
+                    'which no enabled enforcer can release; keep the one '
+                    'that applied it in [ext_resources] enforcers '
+                    'until no server of this host holds anything',
+                )
+
+    def release_orphan(
+        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Release what is applied and not in the ledger.
+
+        :raises EnforcementFailed: it may still be applied
+        """
+        entry = assignment.Entry(
+            consumer_uuid=consumer_uuid,
+            state=assignment.State.RELEASING,
+            assignments=(),
+        )
+        for name, uuids in applied.items():
+            if consumer_uuid in uuids:
+                LOG.warning(
+                    'Host %(host)s: enforcer %(name)s has settings for server '
+                    '%(uuid)s, which is gone; releasing them',
+                    {
+                        'host': self._host,
+                        'name': name,
+                        'uuid': consumer_uuid,
+                    },
+                )
+                with self._translated(name, consumer_uuid):
+                    self._enforcers[name].release(entry)
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether any enforcer can change what a running server has."""
+        return any(
+            type(one).list_shares is not drivers_base.Enforcer.list_shares
+            for one in self._enforcers.values()
+        )
+
+    def list_shares(self) -> tuple[tunable.Share, ...]:
+        """Return what may be moved between servers while they run.
+
+        :raises EnforcementFailed: an enforcer cannot tell
+        """
+        return tuple(
+            one for name in self._enforcers for one in self._list_own(name)
+        )
+
+    def set_shares(self, shares: Sequence[tunable.Share]) -> None:
+        """Have each enforcer change those that are its own.
+
+        :param shares: all of one class of one provider
+        :raises EnforcementFailed: an enforcer has not done it
+        """
+        for name, enforcer in self._enforcers.items():
+            known = {_identify(one) for one in self._list_own(name)}
+            own = [one for one in shares if _identify(one) in known]
+            if own:
+                with self._translated(name):
+                    enforcer.set_shares(own)
+
+    def _list_own(self, name: str) -> tuple[tunable.Share, ...]:
+        with self._translated(name):
+            return self._enforcers[name].list_shares()
+
+    def list_applied(
+        self,
+    ) -> tuple[dict[str, frozenset[str]], list[alarm.Problem]]:
+        """Ask each enforcer what is applied.
+
+        :return: enforcer -> consumer uuids, without enforcers that cannot
+            tell; and why they cannot
+        """
+        applied, problems = {}, []
+        for name, enforcer in self._enforcers.items():
+            try:
+                with self._translated(name):
+                    uuids = enforcer.list_applied()
+                    if uuids is not None:
+                        applied[name] = frozenset(uuids)
+            except exception.ExtResourcesError as err:
+                problems.append(
+                    alarm.from_error(
+                        err, default=alarm.ENFORCER_FAILED, subject=name
+                    )
+                )
+        return applied, problems
+
+    def list_lost(
+        self,
+        entries: Iterable[assignment.Entry],
+        applied: Mapping[str, frozenset[str]],
+    ) -> frozenset[str]:
+        """Return consumers of which an enforcer has not all that it should.
+
+        Claims and releases under way are not looked at.
+
+        :param applied: as :meth:`list_applied` has returned it
+        """
+        return frozenset(
+            entry.consumer_uuid
+            for entry in entries
+            if entry.state is assignment.State.APPLIED
+            and self._is_lost(entry, applied)
+        )
+
+    def _is_lost(
+        self, entry: assignment.Entry, applied: Mapping[str, frozenset[str]]
+    ) -> bool:
+        return any(
+            entry.consumer_uuid not in applied[name]
+            or not self._is_in_force(name, entry)
+            for name in self._list_serving(entry)
+            if name in applied
+        )
+
+    def _is_in_force(self, name: str, entry: assignment.Entry) -> bool:
+        """Let an enforcer compare; what it cannot see is applied again.
+
+        Then the reason is reported among the problems.
+        """
+        try:
+            with self._translated(name, entry.consumer_uuid):
+                return self._enforcers[name].is_in_force(entry)
+        except exception.ExtResourcesError as err:
+            LOG.warning('%(err)s', {'err': err})
+            return False
+
+    def check_applied(self, entry: assignment.Entry) -> None:
+        """Make sure that a server has all that was allocated to it.
+
+        :raises EnforcementFailed: an enforcer reports what is missing
+        """
+        for name in self._list_serving(entry):
+            with self._translated(name, entry.consumer_uuid):
+                reason = self._enforcers[name].find_fault(entry)
+            if reason:
+                raise exception.EnforcementFailed(
+                    host=self._host,
+                    enforcer=name,
+                    consumer_uuid=entry.consumer_uuid,
+                    reason=reason,
+                )
+
+    def _list_serving(self, entry: assignment.Entry) -> list[str]:
+        return [
+            name
+            for name, enforcer in self._enforcers.items()
+            if any(
+                enforcer.serves(a.resource_class) for a in entry.assignments
+            )
+        ]
+
+    @contextlib.contextmanager
+    def _translated(
+        self, name: str, consumer_uuid: str = ''
+    ) -> Iterator[None]:
+        """Raise whatever an enforcer raises as an error of ours.
+
+        A third party's plugin may raise anything. It must not keep repair
+        from the other servers, nor hide its reason.
+        """
+        try:
+            yield
+        except exception.ExtResourcesError:
+            raise
+        except Exception as err:
+            LOG.debug('Enforcer %(name)s', {'name': name}, exc_info=True)
+            raise exception.EnforcementFailed(
+                host=self._host,
+                enforcer=name,
+                consumer_uuid=consumer_uuid,
+                reason=plugins.describe(err),
+            ) from err
+
+    def _undo(self, done: list[str], entry: assignment.Entry) -> None:
+        for name in reversed(done):
+            try:
+                with self._translated(name, entry.consumer_uuid):
+                    self._enforcers[name].release(entry)
+            except exception.ExtResourcesError as err:
+                LOG.error(
+                    'Host %(host)s: could not undo: %(err)s',
+                    {'host': self._host, 'err': err},
+                )
+
+
+def _identify(one: tunable.Share) -> tuple[str, str, str]:
+    return one.consumer_uuid, one.rp_key, one.resource_class
+
+
+def _check_answer(
+    real: Sequence[assignment.Assignment], entry: assignment.Entry
+) -> None:
+    """Make sure that an enforcer returned assignments of the same resources.
+
+    :raises (AttributeError, TypeError): it returned something else
+    :raises ValueError: it returned more or fewer than it got, or of others
+    """
+    given = [(one.rp_uuid, one.resource_class) for one in real]
+    held = [(one.rp_uuid, one.resource_class) for one in entry.assignments]
+    if given != held:
+        raise ValueError(f'it has applied {given} instead of {held}')

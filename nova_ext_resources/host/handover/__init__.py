@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Moves what servers hold from one backend to another while they run.
+
+* ``errors``: what a hand-over raises
+* ``journal``: how far a hand-over got: a file beside the ledger
+* ``messages``: what a hand-over prints for the operator
+* ``plan``: which units servers get at the new backend
+* ``run``: carries it out, and can be killed at any line
+"""

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The host's durable record of what its servers hold.
+
+SQLite in WAL mode, one connection that writes, every change synced to the
+disk before the call returns (``synchronous=FULL``): nothing on the host is
+changed for a server of which the ledger has no entry. A second process that
+opens the same ledger to write is refused; others read it beside the first
+one, see :func:`read_entries`.
+"""
+
+from collections.abc import Iterable, Iterator
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import functools
+import os
+import pathlib
+import sqlite3
+import stat
+import threading
+from typing import TextIO
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import ledger_tables as tables
+from nova_ext_resources.objects import assignment
+
+LOG = logging.getLogger(__name__)
+
+#: Of the folder and of the files, at most.
+FOLDER_MODE = 0o750
+FILE_MODE = 0o600
+
+#: What SQLite and this module add to the file's name.
+_SUFFIXES = ('', '-wal', '-shm', '-journal', '.lock')
+
+_EFFECT = (
+    'Servers that run keep what they have; new ones are refused until this '
+    'is corrected. '
+)
+_MAKE_WRITABLE = (
+    'Make the folder writable for the user that nova-compute runs as, or set '
+    '[ext_resources] ledger_path.'
+)
+_CLOSE_OTHERS = (
+    'End other programs that write to it, such as the sqlite3 tool.'
+)
+
+_READ_AS_OWNER = 'Run this as the user that nova-compute runs as.'
+
+_open_private = functools.partial(os.open, mode=FILE_MODE)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Whether the ledger can be written, for health checks.
+
+    :ivar last_success_at: time of the last write; aware, UTC
+    :ivar failure: the reason when the last write failed, else ''
+    """
+
+    last_success_at: datetime.datetime
+    failure: str = ''
+
+
+class Ledger:
+    """Stores :class:`~.assignment.Entry` by consumer.
+
+    :param path: the file; its folder is made when missing
+    :raises LedgerError: it cannot be opened, is damaged, is in use by
+        another process, or was written by a newer version
+    """
+
+    def __init__(self, path: str) -> None:
+        # A symbolic link leads to the same lock beside the file.
+        self.path = os.path.realpath(path)
+        self._lock = threading.Lock()
+        with _translated(self.path, 'cannot be opened'):
+            _make_folder(os.path.dirname(self.path))
+            self._guard = self._take_guard()
+            try:
+                self._db = self._open()
+            except BaseException:
+                self._guard.close()
+                raise
+        self._status = Status(last_success_at=_read_clock())
+
+    @property
+    def status(self) -> Status:
+        return self._status
+
+    def retry(self) -> None:
+        """After a failure, find out whether writing works again.
+
+        Raises nothing.
+        """
+        if self._status.failure:
+            with contextlib.suppress(exception.LedgerError):
+                # Writes a page of the file, and changes nothing.
+                with self._transaction() as db:
+                    db.execute(f'PRAGMA user_version = {tables.VERSION}')
+
+    def list_entries(self) -> dict[str, assignment.Entry]:
+        """Return all entries by consumer uuid.
+
+        :raises LedgerError: a row is malformed
+        """
+        with self._lock, _translated(self.path, 'cannot be read'):
+            return tables.read(self._db)
+
+    def put(self, entry: assignment.Entry) -> None:
+        """Write an entry in place of the former one, synced.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            tables.put(db, entry)
+
+    def set_state(
+        self, consumer_uuids: Iterable[str], state: assignment.State
+    ) -> None:
+        """Change the state of entries, all or none, synced.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            db.executemany(
+                'UPDATE entry SET state = ? WHERE consumer_uuid = ?',
+                [(state.value, one) for one in consumer_uuids],
+            )
+
+    def delete(self, consumer_uuids: Iterable[str]) -> None:
+        """Delete entries, all or none, synced; unknown ones are skipped.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            tables.delete(db, consumer_uuids)
+
+    def list_published(self) -> frozenset[str]:
+        """Return the uuids of all providers that were ever published.
+
+        :raises LedgerError: they cannot be read
+        """
+        with self._lock, _translated(self.path, 'cannot be read'):
+            rows = self._db.execute('SELECT rp_uuid FROM published').fetchall()
+        return frozenset(row['rp_uuid'] for row in rows)
+
+    def add_published(self, rp_uuids: Iterable[str]) -> None:
+        """Record providers before they are published, synced.
+
+        :raises LedgerError: nothing was changed
+        """
+        with self._transaction() as db:
+            db.executemany(
+                'INSERT OR IGNORE INTO published VALUES (?)',
+                [(one,) for one in rp_uuids],
+            )
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+            self._guard.close()
+
+    def _take_guard(self) -> TextIO:
+        # Kept open: the kernel frees the lock when the process ends.
+        guard = open(f'{self.path}.lock', 'a', opener=_open_private)
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            guard.close()
+            raise exception.LedgerInUse(
+                path=self.path,
+                reason='another process of this machine uses it; stop that '
+                'process, or set another [ext_resources] ledger_path for '
+                'this one',
+            ) from None
+        return guard
+
+    def _open(self) -> sqlite3.Connection:
+        # SQLite gives the files beside it the same mode.
+        open(self.path, 'a', opener=_open_private).close()
+        for suffix in _SUFFIXES:
+            _restrict(f'{self.path}{suffix}', FILE_MODE)
+        db = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False
+        )
+        try:
+            self._prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.row_factory = sqlite3.Row
+        tables.check_version(db)
+        db.execute('PRAGMA journal_mode = WAL')
+        db.execute('PRAGMA synchronous = FULL')
+        db.execute('PRAGMA foreign_keys = ON')
+        tables.upgrade(db)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._lock, _translated(self.path, 'cannot be written'):
+                self._db.execute('BEGIN IMMEDIATE')
+                try:
+                    yield self._db
+                    self._db.execute('COMMIT')
+                except BaseException:
+                    # A full disk ends the transaction by itself.
+                    if self._db.in_transaction:
+                        self._db.execute('ROLLBACK')
+                    raise
+        except exception.LedgerError as err:
+            self._status = dataclasses.replace(self._status, failure=str(err))
+            raise
+        self._status = Status(last_success_at=_read_clock())
+
+
+def read_entries(path: str) -> dict[str, assignment.Entry]:
+    """Return all entries of a ledger by consumer uuid, read only.
+
+    For tools that run beside the process that writes it. They neither wait
+    for it nor keep it from starting or writing.
+
+    :raises LedgerError: it cannot be read, or another release wrote it
+    """
+    uri = f'{pathlib.Path(os.path.realpath(path)).as_uri()}?mode=ro'
+    with (
+        _translated(path, 'cannot be read', advice=_READ_AS_OWNER),
+        contextlib.closing(
+            sqlite3.connect(uri, uri=True, isolation_level=None)
+        ) as db,
+    ):
+        db.row_factory = sqlite3.Row
+        if tables.check_version(db) != tables.VERSION:
+            raise tables.VersionError(
+                'it was written by an older release; start nova-compute once'
+            )
+        return tables.read(db)
+
+
+def downgrade(path: str) -> None:
+    """Change a ledger to version 1, the only one that older releases read.
+
+    :raises LedgerError: it was not changed
+    """
+    with (
+        contextlib.closing(Ledger(path)) as ledger,
+        _translated(ledger.path, 'cannot be downgraded'),
+    ):
+        tables.downgrade(ledger._db)
+
+
+def _make_folder(path: str) -> None:
+    os.makedirs(path, mode=FOLDER_MODE, exist_ok=True)
+    # Another folder may belong to other software as well.
+    if os.path.basename(path) == 'ext_resources':
+        _restrict(path, FOLDER_MODE)
+
+
+def _restrict(path: str, mode: int) -> None:
+    """Remove permissions beyond a mode, as older releases left them."""
+    # Files of another user are for that user to restrict.
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        found = stat.S_IMODE(os.stat(path).st_mode)
+        if found & ~mode:
+            os.chmod(path, found & mode)
+            LOG.info(
+                'Mode of %(path)s changed from %(old)04o to %(new)04o',
+                {'path': path, 'old': found, 'new': found & mode},
+            )
+
+
+@contextlib.contextmanager
+def _translated(path: str, what: str, *, advice: str = '') -> Iterator[None]:
+    try:
+        yield
+    except tables.VersionError as err:
+        raise exception.LedgerError(path=path, reason=str(err)) from err
+    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as err:
+        raise exception.LedgerError(
+            path=path,
+            reason=f'it {what}: {str(err).rstrip(".")}. '
+            f'{advice or _advise(err)}',
+        ) from err
+
+
+def _read_clock() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now
+
+
+#: Errors of SQLite about the file system, not about the file's contents.
+_OUTSIDE: dict[int, str] = {
+    sqlite3.SQLITE_CANTOPEN: _MAKE_WRITABLE,
+    sqlite3.SQLITE_PERM: _MAKE_WRITABLE,
+    sqlite3.SQLITE_READONLY: _MAKE_WRITABLE,
+    sqlite3.SQLITE_FULL: 'Make room on its file system.',
+    sqlite3.SQLITE_IOERR: 'Look into the kernel log for its file system.',
+    sqlite3.SQLITE_BUSY: _CLOSE_OTHERS,
+    sqlite3.SQLITE_LOCKED: _CLOSE_OTHERS,
+}
+
+
+def _advise(err: Exception) -> str:
+    # The lower byte is the primary code, the others say it more closely.
+    code = getattr(err, 'sqlite_errorcode', 0) & 0xFF
+    return _EFFECT + _OUTSIDE.get(
+        sqlite3.SQLITE_PERM if isinstance(err, OSError) else code,
+        'A damaged file may be moved away when no server of this host holds '
+        'anything.',
+    )

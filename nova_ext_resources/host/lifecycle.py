@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The life of a claim: taken, applied, released.
+
+A row of the ledger is written before anything on the host is touched:
+``CLAIMED`` with the units that the tracker chose, then the enforcers run,
+then ``APPLIED`` with the units that the server really has. A process that is
+killed in between leaves a row that :mod:`.repair` carries to its end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import dataclasses
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import locks
+from nova_ext_resources.host import state as state_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import server as server_obj
+
+LOG = logging.getLogger(__name__)
+
+State = assignment.State
+
+
+class Lifecycle:
+    """Claims, applies and releases. Safe to share by threads.
+
+    Calls for different servers run side by side; those for one server run
+    one after the other.
+
+    :ivar state: entries and view; changed by this class only
+    """
+
+    def __init__(
+        self,
+        state: state_mod.HostState,
+        enforcement: enforcement_mod.Enforcement,
+        ledger: ledger_mod.Ledger,
+        *,
+        host: str,
+        tests: Sequence[claims_base.ClaimTest],
+    ) -> None:
+        self.host = host
+        self.state = state
+        self.enforcement = enforcement
+        self._ledger = ledger
+        self._tests = tuple(tests)
+        self._servers = locks.ServerLocks()
+        self._published = ledger.list_published()
+
+    @property
+    def entries(self) -> Mapping[str, assignment.Entry]:
+        """What each server holds, by its uuid."""
+        return self.state.entries
+
+    def find_entry(self, consumer_uuid: str) -> assignment.Entry | None:
+        return self.state.entries.get(consumer_uuid)
+
+    def holds(self, consumer_uuid: str) -> bool:
+        """Return whether a server has a claim that is not being released."""
+        entry = self.find_entry(consumer_uuid)
+        return entry is not None and entry.state is not State.RELEASING
+
+    def claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
+        """Take everything that a server asks for, or nothing.
+
+        What the server holds already is released first: a new claim replaces
+        the former one. Where an enforcer chooses the units itself, they are
+        applied before this returns.
+
+        :return: its entry; where the host chose another domain shows in it
+        :raises ClaimError: with every shortfall
+        :raises EnforcementFailed: the units could not be applied
+        :raises LedgerError: it could not be written down
+        """
+        with self._servers.hold(request.consumer_uuid):
+            self._release([request.consumer_uuid])
+            entry = self.state.take(
+                request,
+                tests=self._tests,
+                published=self._published,
+                claimed_at=timeutils.utcnow(with_timezone=True),
+            )
+            if not entry.assignments:
+                return entry
+            try:
+                self._ledger.put(entry)
+            except exception.LedgerError:
+                self.state.drop([entry.consumer_uuid])
+                raise
+            if not self.enforcement.chooses_units(entry):
+                return entry
+            return self._apply_or_undo(entry)
+
+    def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
+        """Apply a server's claim; applying it again changes nothing.
+
+        A claim that fails is released. What was applied before stays in the
+        ledger, and repair tries again.
+
+        :param must_hold: whether it is an error to hold nothing
+        :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
+        """
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            if entry is not None and self.holds(consumer_uuid):
+                self._apply_or_undo(entry)
+            elif must_hold:
+                raise exception.EnforcementFailed(
+                    host=self.host,
+                    enforcer='(any)',
+                    consumer_uuid=consumer_uuid,
+                    reason='its resources were released in the meantime; '
+                    'start the server again',
+                )
+
+    def _apply_or_undo(self, entry: assignment.Entry) -> assignment.Entry:
+        try:
+            return self._apply(entry)
+        except exception.ExtResourcesError:
+            if entry.state is State.CLAIMED:
+                self._undo(entry.consumer_uuid)
+            raise
+
+    def _apply(self, entry: assignment.Entry) -> assignment.Entry:
+        real = self.enforcement.apply(entry)
+        applied = dataclasses.replace(
+            entry, assignments=real, state=State.APPLIED
+        )
+        if applied != self.find_entry(entry.consumer_uuid):
+            self._ledger.put(applied)
+            self.state.put(applied)
+        return applied
+
+    def _undo(self, consumer_uuid: str) -> None:
+        """Release after a failed apply.
+
+        Errors here are logged only, so that the first error is the one
+        raised.
+        """
+        try:
+            self._release([consumer_uuid])
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: releasing failed too and will be retried: '
+                '%(err)s',
+                {'host': self.host, 'err': err},
+            )
+
+    def release(self, consumer_uuid: str) -> None:
+        """Release all that a server holds; to hold nothing is a success.
+
+        :raises EnforcementFailed, LedgerError: it counts as held until
+            repair has released it
+        """
+        with self._servers.hold(consumer_uuid):
+            self._release([consumer_uuid])
+
+    def _release(self, consumer_uuids: Iterable[str]) -> None:
+        """Release servers together; all are tried.
+
+        :raises EnforcementFailed, LedgerError: the first failure
+        """
+        entries = self.state.mark_releasing(consumer_uuids)
+        if not entries:
+            return
+        uuids = [one.consumer_uuid for one in entries]
+        self._ledger.set_state(uuids, State.RELEASING)
+        done, failures = self.enforcement.release_all(entries)
+        gone = {one.consumer_uuid for one in done}
+        self._ledger.delete(gone)
+        self.state.drop(gone)
+        if failures:
+            raise failures[0]
+
+    # -- what repair does ----------------------------------------------
+
+    def release_gone(self, entries: Sequence[assignment.Entry]) -> None:
+        """Release servers together that are gone; all are tried.
+
+        :param entries: as they were compared with Nova; a server that has
+            claimed anew since keeps what it has
+        :raises EnforcementFailed, LedgerError: the first failure
+        """
+        with contextlib.ExitStack() as stack:
+            # In one order, or two that hold several would wait for each other.
+            for one in sorted(entries, key=lambda one: one.consumer_uuid):
+                stack.enter_context(self._servers.hold(one.consumer_uuid))
+            self._release(
+                one.consumer_uuid
+                for one in entries
+                if self.find_entry(one.consumer_uuid) == one
+            )
+
+    def release_orphan(
+        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Release what is applied and not in the ledger.
+
+        :param applied: enforcer -> consumer uuids
+        :raises EnforcementFailed: it may still be applied
+        """
+        with self._servers.hold(consumer_uuid):
+            # The server may have come back in the meantime.
+            if self.find_entry(consumer_uuid) is None:
+                self.enforcement.release_orphan(consumer_uuid, applied)
+
+    def finish(self, consumer_uuid: str) -> None:
+        """Finish a release, or apply what should be applied.
+
+        :raises EnforcementFailed, LedgerError: it did not work this time
+        """
+        with self._servers.hold(consumer_uuid):
+            entry = self.find_entry(consumer_uuid)
+            if entry is not None and self.holds(consumer_uuid):
+                self._apply(entry)
+            elif entry is not None:
+                self._release([consumer_uuid])
+
+    def describe(self, servers: Mapping[str, server_obj.NovaServer]) -> None:
+        """Complete entries of a ledger that was upgraded.
+
+        :param servers: from Nova, by uuid
+        :raises LedgerError: an entry could not be written
+        """
+        for uuid, entry in self.entries.items():
+            info = servers.get(entry.server_uuid)
+            if info is None or entry.flavor is not None:
+                continue
+            with self._servers.hold(uuid):
+                described = dataclasses.replace(
+                    entry, flavor=info.flavor, project_id=info.project_id
+                )
+                if self.find_entry(uuid) == entry:
+                    self._ledger.put(described)
+                    self.state.put(described)
+
+    def close(self) -> None:
+        self._ledger.close()

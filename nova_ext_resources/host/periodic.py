@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The host's loop: discover, audit and repair, observe, publish.
+
+Publishing has a thread of its own, which is only woken here: a placement
+that hangs delays no repair. Nova's servers are compared once, after Nova has
+made sure that host name and cell are right.
+"""
+
+from collections.abc import Callable, Iterable
+import threading
+
+from oslo_log import log as logging
+
+from nova_ext_resources.host import audit
+from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.placement import publisher as publisher_mod
+from nova_ext_resources import plugins
+
+LOG = logging.getLogger(__name__)
+
+
+class Periodic:
+    """Runs rounds in a thread until stopped; nothing that fails ends it.
+
+    :param list_live: returns the uuids of all servers that Nova or the
+        hypervisor has on this host; does I/O
+    :param expect: called with the uuids of servers after each round
+    :param interval: seconds from one round to the next
+    """
+
+    def __init__(
+        self,
+        host: host_mod.HostResources,
+        health: health_mod.Health,
+        publisher: publisher_mod.Publisher,
+        *,
+        list_live: Callable[[], Iterable[str]],
+        expect: Callable[[Iterable[str]], object],
+        interval: float,
+    ) -> None:
+        self._host = host
+        self._health = health
+        self._publisher = publisher
+        self._list_live = list_live
+        self._expect = expect
+        self._interval = interval
+        self._failures: dict[str, str] = {}
+        self._unsettled = 0
+        self._is_accepted = False
+        self._live: tuple[audit.Entries, frozenset[str]] | None = None
+        self._is_stopping = threading.Event()
+        self._is_awake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread; its first round begins after the interval."""
+        self._thread = threading.Thread(
+            target=self._run, name='ext-resources-host', daemon=True
+        )
+        self._thread.start()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """End the thread after the round that it is in.
+
+        :param timeout: seconds to wait for it
+        """
+        self._is_stopping.set()
+        self._is_awake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def wake(self) -> None:
+        """Begin the next round now: something has changed on the host."""
+        self._is_awake.set()
+
+    def accept_host(self) -> None:
+        """Note that Nova has checked host name and cell.
+
+        Only then are the resources of servers that are gone released. No
+        I/O: a thread asks which servers are here, and ends with the answer.
+        """
+        if not self._is_accepted:
+            self._is_accepted = True
+            threading.Thread(
+                target=self._ask_live, name='ext-resources-live', daemon=True
+            ).start()
+
+    def _ask_live(self) -> None:
+        failures = 0
+        while not self._is_stopping.is_set():
+            # What is claimed from now on may be missing from the answer.
+            before = self._host.entries
+            try:
+                self._live = before, frozenset(self._list_live())
+            # Of Nova or the hypervisor, which may be away for a while.
+            except Exception as err:
+                failures += 1
+                LOG.warning(
+                    'Host %(host)s: which servers are here is not known yet, '
+                    'and no resources are released until it is: %(err)s',
+                    {'host': self._host.host, 'err': plugins.describe(err)},
+                )
+                delay = publisher_mod.find_delay(failures, self._interval)
+                self._is_stopping.wait(delay)
+            else:
+                self.wake()
+                return
+
+    def run_round(self) -> None:
+        """Discover, audit and repair, observe, have it published."""
+        self._survive('discovery', self._host.refresh)
+        self._survive('audit', self._repair)
+        self._expect(one.server_uuid for one in self._host.entries.values())
+        try:
+            self._health.observe_host(
+                self._host, failure='; '.join(self._failures.values())
+            )
+        # Only what is reported of the host depends on it.
+        except Exception:
+            LOG.exception(
+                'Host %(host)s: its health cannot be reported. Please report '
+                'this bug',
+                {'host': self._host.host},
+            )
+        self._publisher.wake()
+
+    def _repair(self) -> None:
+        if self._live is None:
+            self._host.heal()
+        else:
+            before, live = self._live
+            self._host.reconcile(live, before=before)
+            self._live = None
+
+    def _survive(self, step: str, act: Callable[[], None]) -> None:
+        """Run a step; whatever it raises, the others go on."""
+        try:
+            act()
+        except Exception as err:
+            failure = f'{step}: {plugins.describe(err)}'
+            if failure != self._failures.get(step):
+                LOG.exception(
+                    'Host %(host)s: the %(step)s failed and will be retried; '
+                    'applied settings are unchanged. Please report this bug',
+                    {'host': self._host.host, 'step': step},
+                )
+            self._failures[step] = failure
+        else:
+            self._failures.pop(step, None)
+
+    def _run(self) -> None:
+        while True:
+            self._is_awake.wait(self._find_delay())
+            if self._is_stopping.is_set():
+                return
+            self._is_awake.clear()
+            self.run_round()
+
+    def _find_delay(self) -> float:
+        is_well = self._host.is_settled and not self._failures
+        self._unsettled = 0 if is_well else self._unsettled + 1
+        return publisher_mod.find_delay(self._unsettled, self._interval)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Acts on what an audit finds: after a crash, a restart, a loss.
+
+Nothing here decides what a server may hold; it finishes what was begun and
+restores what the ledger says.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from oslo_log import log as logging
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import audit
+from nova_ext_resources.host import lifecycle as lifecycle_mod
+from nova_ext_resources.objects import alarm as alarm_mod
+from nova_ext_resources.objects import assignment
+
+LOG = logging.getLogger(__name__)
+
+State = assignment.State
+Kind = audit.Kind
+
+#: How many servers one line of the log names.
+_MAX_LISTED = 20
+
+#: The alarm that is raised for what is found and not repaired.
+_ALARMS: Mapping[Kind, str] = {
+    Kind.GONE: alarm_mod.RELEASE_PENDING,
+    Kind.ORPHAN: alarm_mod.LEFTOVER_IN_FORCE,
+    Kind.RELEASING: alarm_mod.RELEASE_PENDING,
+    Kind.UNAPPLIED: alarm_mod.NOT_IN_FORCE,
+    Kind.UNKNOWN: alarm_mod.STRANGER_IN_FORCE,
+    Kind.UNCOUNTED: alarm_mod.UNBOOKABLE_UNITS,
+}
+
+
+class Repair:
+    """Audits a host again and again. Used by one thread at a time.
+
+    :ivar problems: what the last audit found and could not be repaired
+    """
+
+    def __init__(
+        self,
+        host: lifecycle_mod.Lifecycle,
+        trackers: Mapping[str, claims_base.Tracker],
+    ) -> None:
+        self._host = host
+        self._trackers = trackers
+        self.problems: tuple[alarm_mod.Problem, ...] = ()
+        self._is_compared = False
+        self._interrupted = frozenset(
+            (uuid, entry.claimed_at)
+            for uuid, entry in host.entries.items()
+            if entry.state is State.CLAIMED
+        )
+
+    def run(
+        self,
+        live: frozenset[str] | None = None,
+        before: audit.Entries | None = None,
+    ) -> None:
+        """Audit, and repair.
+
+        :param live: uuids of all servers that Nova or the hypervisor has on
+            this host; None: that is not known, and nothing is gone
+        :param before: the entries before anyone was asked for these
+        """
+        host = self._host
+        before = host.entries if before is None else before
+        applied, problems = host.enforcement.list_applied()
+        entries = host.entries
+        self._is_compared |= live is not None
+        findings = audit.compare(
+            audit.Seen(
+                before=before,
+                entries=entries,
+                applied=applied,
+                lost=host.enforcement.list_lost(entries.values(), applied),
+                released=host.enforcement.released,
+                live=live,
+                interrupted=self._interrupted if self._is_compared else (),
+            )
+        )
+        problems += self._repair_all(findings, entries, applied)
+        problems += [
+            _make_problem(one, one.text)
+            for one in audit.list_uncounted(
+                host.state.view, host.entries.values(), self._trackers
+            )
+        ]
+        self._report(tuple(problems))
+
+    def _repair_all(
+        self,
+        findings: Iterable[audit.Finding],
+        entries: audit.Entries,
+        applied: Mapping[str, frozenset[str]],
+    ) -> list[alarm_mod.Problem]:
+        findings = tuple(findings)
+        self._release_gone(
+            [
+                entries[one.consumer_uuid]
+                for one in findings
+                if one.kind is Kind.GONE
+            ]
+        )
+        problems = []
+        for one in findings:
+            text = one.text
+            try:
+                self._repair(one, applied)
+            except exception.LedgerError as err:
+                problems.append(
+                    _make_problem(one, str(err), alarm_mod.LEDGER_FAILED)
+                )
+                continue
+            except exception.ExtResourcesError as err:
+                text = str(err)
+            if text:
+                problems.append(_make_problem(one, text))
+        return problems
+
+    def _repair(
+        self, one: audit.Finding, applied: Mapping[str, frozenset[str]]
+    ) -> None:
+        """Repair; what has a text of its own is only reported.
+
+        :raises ExtResourcesError: it did not work this time, or not all of
+            it
+        """
+        uuid = one.consumer_uuid
+        if one.kind is Kind.ORPHAN:
+            self._host.release_orphan(uuid, applied)
+        elif one.kind in (Kind.RELEASING, Kind.UNAPPLIED):
+            self._host.finish(uuid)
+        elif one.kind is Kind.GONE:
+            entry = self._host.find_entry(uuid)
+            if entry is not None and entry.state is State.RELEASING:
+                self._host.finish(uuid)
+        entry = self._host.find_entry(uuid)
+        if entry is not None and entry.state is State.APPLIED:
+            self._host.enforcement.check_applied(entry)
+
+    def _release_gone(self, entries: list[assignment.Entry]) -> None:
+        """Release all at once; one that fails is tried once more."""
+        if not entries:
+            return
+        host = self._host
+        LOG.warning(
+            'Host %(host)s: releasing the resources of %(count)d servers '
+            'that are gone, such as %(uuids)s',
+            {
+                'host': host.host,
+                'count': len(entries),
+                'uuids': ', '.join(
+                    one.consumer_uuid for one in entries[:_MAX_LISTED]
+                ),
+            },
+        )
+        try:
+            host.release_gone(entries)
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: not all could be released: %(err)s',
+                {'host': host.host, 'err': err},
+            )
+
+    def _report(self, problems: tuple[alarm_mod.Problem, ...]) -> None:
+        for problem in problems:
+            if problem not in self.problems:
+                LOG.error(
+                    'Host %(host)s: %(problem)s',
+                    {'host': self._host.host, 'problem': problem},
+                )
+        left = {(one.alarm, one.subject) for one in problems}
+        for one in self.problems:
+            if (one.alarm, one.subject) not in left:
+                LOG.info(
+                    'Host %(host)s: alarm cleared: %(alarm)s %(subject)s',
+                    {
+                        'host': self._host.host,
+                        'alarm': one.alarm,
+                        'subject': one.subject,
+                    },
+                )
+        self.problems = problems
+
+
+def _make_problem(
+    one: audit.Finding, text: str, alarm: str = ''
+) -> alarm_mod.Problem:
+    return alarm_mod.Problem(
+        alarm=alarm or _ALARMS[one.kind], subject=one.consumer_uuid, text=text
+    )

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The extended resources of one host: the one object that a host runs.
+
+Facts come from the inventory providers, truth about servers from the
+ledger; both make the view on which claims are decided. ``refresh`` and the
+enforcers do I/O; everything that Nova calls while it holds its semaphore
+(``view``, ``stats``, ``providers``) reads a snapshot.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import threading
+
+from oslo_log import log as logging
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources.host import discovery
+from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import lifecycle
+from nova_ext_resources.host import repair
+from nova_ext_resources.host import state as state_mod
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import stats as stats_obj
+from nova_ext_resources.objects import view as view_obj
+
+LOG = logging.getLogger(__name__)
+
+#: How often one refresh scans the host, while servers come and go.
+_MAX_SCANS = 3
+
+#: Seconds to wait for what is under way before the next scan.
+_MAX_PAUSE = 2.0
+
+
+class HostResources(lifecycle.Lifecycle):
+    """The life of claims on a host that is discovered and repaired.
+
+    :param node: the compute node below which providers are published
+    :param providers: inventory providers by name, in order
+    :raises InvalidConfiguration: a resource needs an enforcer and none of
+        the enabled ones serves it
+    :raises LedgerError: the ledger cannot be read
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        node: provider.Node,
+        providers: Mapping[str, drivers_base.InventoryProvider],
+        trackers: Mapping[str, claims_base.Tracker],
+        tests: Sequence[claims_base.ClaimTest],
+        enforcers: Mapping[str, drivers_base.Enforcer],
+        ledger: ledger_mod.Ledger,
+    ) -> None:
+        enforcement = enforcement_mod.Enforcement(host, enforcers, trackers)
+        self._discovery = discovery.Discovery(
+            providers,
+            host,
+            trackers=trackers,
+            check=enforcement.check_definition,
+        )
+        state = state_mod.HostState(
+            host=host,
+            node=node,
+            trackers=trackers,
+            entries=ledger.list_entries(),
+            found=discovery.Found(missing=frozenset(providers)),
+            resource_classes=frozenset(
+                one.name
+                for name in providers
+                for one in self._discovery.list_definitions(name)
+            ),
+            constraints=constraints.Constraints(
+                enforcers=frozenset(enforcers),
+                classes=constraints.unite(
+                    one.constraints for one in enforcers.values()
+                ),
+            ),
+        )
+        super().__init__(state, enforcement, ledger, host=host, tests=tests)
+        self.node = node
+        self._repair = repair.Repair(self, trackers)
+        self._refreshing = threading.Lock()
+        self._has_cut_stats = False
+
+    # -- what Nova may ask at any time ---------------------------------
+
+    @property
+    def view(self) -> view_obj.HostView:
+        return self.state.view
+
+    @property
+    def found(self) -> discovery.Found:
+        return self.state.found
+
+    @property
+    def has_cut_stats(self) -> bool:
+        """Whether the scheduler sees totals only, see :meth:`stats`."""
+        return self._has_cut_stats
+
+    @property
+    def ledger_status(self) -> ledger_mod.Status:
+        return self._ledger.status
+
+    @property
+    def problems(self) -> tuple[alarm.Problem, ...]:
+        """What the last audit found and repair could not repair."""
+        return self._repair.problems
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits to be repaired."""
+        return not self.problems and all(
+            entry.state is not assignment.State.RELEASING
+            for entry in self.entries.values()
+        )
+
+    def stats(self) -> str:
+        """Return the document for Nova's host state."""
+        text = stats_obj.encode(self.view)
+        is_cut = stats_obj.is_cut(text)
+        if is_cut and not self._has_cut_stats:
+            LOG.warning(
+                'Host %(host)s: it has too many providers or resource '
+                'classes for Nova to carry their state to the scheduler '
+                '(%(limit)d bytes): only totals are published there, and '
+                'servers may be sent here that this host then refuses',
+                {'host': self.host, 'limit': stats_obj.MAX_BYTES},
+            )
+        self._has_cut_stats = is_cut
+        return text
+
+    def providers(self) -> tuple[provider.Provider, ...]:
+        """Return the tree that placement shall see. May write the ledger.
+
+        :raises LedgerError: it cannot be remembered, so it must not be
+            published
+        """
+        made = self.state.make_providers()
+        new = {one.rp_uuid for one in made} - self._published
+        if new:
+            self._ledger.add_published(new)
+            self._published |= new
+        return made
+
+    # -- what the host's loop does ---------------------------------------
+
+    def refresh(self) -> None:
+        """Discover the host and make the view of it. Does I/O."""
+        with self._refreshing:
+            for left in reversed(range(_MAX_SCANS)):
+                before = self.entries
+                found = self._discovery.scan()
+                is_moving = self._servers.is_any_held
+                if not (left and is_moving) and self.state.rebuild(
+                    found, before, may_refuse=bool(left)
+                ):
+                    return
+                self._servers.wait_until_free(_MAX_PAUSE)
+
+    def heal(self) -> None:
+        """Audit the host, and repair what can be repaired."""
+        self._ledger.retry()
+        self._repair.run()
+
+    def reconcile(
+        self,
+        live: Iterable[str],
+        *,
+        before: Mapping[str, assignment.Entry] | None = None,
+    ) -> None:
+        """Do the same, and release servers that are gone.
+
+        :param live: uuids of all servers that Nova or the hypervisor has on
+            this host
+        :param before: the entries before anyone was asked for these; what
+            has been claimed since is left alone
+        """
+        self._repair.run(
+            frozenset(live), self.entries if before is None else before
+        )

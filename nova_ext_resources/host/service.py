@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Loads the resources of a host from options, and keeps them published.
+
+The one place where the host side, placement and a thread come together.
+Nova's driver runs it inside nova-compute.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import functools
+import importlib
+import os
+import types
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import reader
+from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources import exception
+from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import periodic
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import servers
+from nova_ext_resources.host import telemetry
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import operation as operation_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import server as server_obj
+from nova_ext_resources.placement import allocations
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import publisher
+from nova_ext_resources import plugins
+
+if TYPE_CHECKING:
+    from nova_ext_resources.monitoring.exporter import families
+    from nova_ext_resources.monitoring.exporter import server as metrics_server
+
+LOG = logging.getLogger(__name__)
+
+#: What is known of a host is no longer believed after so many intervals
+#: of refreshing, and so many seconds.
+_STALE_ROUNDS = 3
+_STALE = 300.0
+
+
+def find_ledger_path(
+    options: cfg.ConfigOpts.GroupAttr, state_path: str, host: str
+) -> str:
+    """Return the file of a host's ledger.
+
+    :param options: of ``[ext_resources]``
+    :param state_path: its folder where the options name no file
+    """
+    name = f'{reader.make_file_name(host)}.sqlite'
+    return options.ledger_path or os.path.join(state_path, name)
+
+
+def _load_host(
+    conf: cfg.ConfigOpts,
+    host: str,
+    node: provider.Node,
+    entries: drivers_base.EntriesReader,
+) -> Callable[..., host_mod.HostResources]:
+    """Load all plugins; only the ledger is still to be passed.
+
+    :raises ExtResourcesError: one of them cannot be used
+    """
+    options = conf.ext_resources
+    trackers = plugins.load_trackers()
+    providers = plugins.load_with_options(
+        plugins.INVENTORY_PROVIDERS,
+        options.inventory_providers,
+        conf,
+        host,
+        entries,
+    )
+    enforcers = plugins.load_with_options(
+        plugins.ENFORCERS, options.enforcers, conf, host, entries
+    )
+    plugins.check_compatible(providers, enforcers)
+    return functools.partial(
+        host_mod.HostResources,
+        host=host,
+        node=node,
+        providers=providers,
+        trackers=trackers,
+        tests=plugins.load_claim_tests(options.claim_tests, trackers),
+        enforcers=enforcers,
+    )
+
+
+def _load_metrics(name: str) -> types.ModuleType:
+    """Import an HTTP server, which only a host with metrics needs."""
+    return importlib.import_module(
+        f'nova_ext_resources.monitoring.exporter.{name}'
+    )
+
+
+class HostService:
+    """The resources of one host, published by a thread.
+
+    :param conf: parsed; plugins add their options to it
+    :param state_path: folder of the ledger where no other is set
+    :param on_deleted: called after providers were deleted from placement
+    :param list_live: returns the uuids of all servers that Nova or the
+        hypervisor has here; called in a thread, after :meth:`accept_host`
+    :param list_servers: describes Nova's servers here, by uuid; called in a
+        thread of its own, and for metrics and monitoring only
+    :raises ExtResourcesError: something named in the options cannot be
+        used; nothing was started
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        *,
+        host: str,
+        node: provider.Node,
+        state_path: str,
+        on_deleted: Callable[[], None] = lambda: None,
+        list_live: Callable[[], Iterable[str]] = tuple,
+        list_servers: Callable[
+            [], Mapping[str, server_obj.NovaServer]
+        ] = lambda: {},
+    ) -> None:
+        self.conf = conf
+        options = conf.ext_resources
+        self._ledger_path = find_ledger_path(options, state_path, host)
+        make = _load_host(conf, host, node, lambda: self.host.entries)
+        self.grammar = plugins.load_grammar()
+        self._placement = placement_client.from_conf(conf)
+        ledger = ledger_mod.Ledger(self._ledger_path)
+        try:
+            journal.check_none(self._ledger_path, self._list_enabled())
+            self.host = make(ledger=ledger)
+        except BaseException:
+            ledger.close()
+            raise
+        self.health = health_mod.Health(
+            host,
+            inventory_providers=options.inventory_providers,
+            enforcers=options.enforcers,
+            stale_after=_STALE_ROUNDS * options.refresh_interval + _STALE,
+        )
+        self.audit_path = os.path.join(
+            state_path, f'{reader.make_file_name(host)}-tuning.jsonl'
+        )
+        self._measuring: telemetry.Measuring | None = None
+        self._servers = servers.ServerList(
+            list_servers, host=host, interval=options.refresh_interval
+        )
+        self._metrics: metrics_server.MetricsServer | None = None
+        self._is_node_noticed = False
+        self.publisher = publisher.Publisher(
+            self._placement,
+            node,
+            wanted=self.host.providers,
+            is_complete=lambda: self.host.found.is_complete,
+            on_deleted=on_deleted,
+            interval=options.refresh_interval,
+        )
+        self.periodic = periodic.Periodic(
+            self.host,
+            self.health,
+            self.publisher,
+            list_live=list_live,
+            expect=self._servers.expect,
+            interval=options.refresh_interval,
+        )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether any inventory provider is enabled."""
+        return bool(self.conf.ext_resources.inventory_providers)
+
+    def start(self) -> None:
+        """Discover, repair, publish, and go on in threads.
+
+        Nova calls this before it has checked host name and cell: nothing is
+        released before :meth:`accept_host`. What has to leave placement does
+        so before this returns, when Nova has not read its provider tree yet.
+
+        :raises InvalidConfiguration: an option for metrics or measuring
+            cannot be used; nothing was started
+        """
+        self._measuring = telemetry.Measuring(
+            self.conf,
+            self.host,
+            self.health,
+            audit_path=self.audit_path,
+            list_uuids=self._servers.list_uuids,
+        )
+        if self.conf.ext_resources_metrics.port:
+            self._metrics = _load_metrics('server').from_conf(
+                self.conf, read=self.read_metrics, health=self.read_health
+            )
+        options = self.conf.ext_resources
+        LOG.info(
+            'Host %(host)s: extended resources of %(providers)s, applied by '
+            '%(enforcers)s, tested by %(tests)s, recorded in %(ledger)s',
+            {
+                'host': self.host.host,
+                'providers': ', '.join(options.inventory_providers) or 'none',
+                'enforcers': ', '.join(options.enforcers) or 'none',
+                'tests': ', '.join(options.claim_tests) or 'none',
+                'ledger': self._ledger_path,
+            },
+        )
+        if self._metrics is not None or self._measuring.is_enabled:
+            self._servers.start()
+        self.periodic.run_round()
+        self.periodic.start()
+        self.publisher.run_round()
+        self.publisher.start()
+        self._measuring.start()
+        if self._metrics is not None:
+            self._metrics.start()
+        # Not before: a start that fails may be followed by one as before.
+        journal.forget(self._ledger_path, self._list_enabled())
+
+    def describe(self, servers: Mapping[str, server_obj.NovaServer]) -> None:
+        """See :meth:`.lifecycle.Lifecycle.describe`; raises nothing."""
+        try:
+            self.host.describe(servers)
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: flavors and projects of entries could not be '
+                'recorded, and this will be retried at the next start: '
+                '%(err)s',
+                {'host': self.host.host, 'err': err},
+            )
+
+    def _list_enabled(self) -> frozenset[str]:
+        options = self.conf.ext_resources
+        return frozenset({*options.inventory_providers, *options.enforcers})
+
+    def stop(self) -> None:
+        """End the threads and close the ledger; what is applied stays."""
+        if self._metrics is not None:
+            self._metrics.stop()
+        if self._measuring is not None:
+            self._measuring.stop()
+        self._servers.stop()
+        self.periodic.stop()
+        self.publisher.stop()
+        self.host.close()
+
+    def accept_host(self) -> None:
+        """Note that Nova has checked host name and cell. No I/O."""
+        self.periodic.accept_host()
+
+    def notice_node(self) -> None:
+        """Note that Nova is about to write its provider tree. No I/O.
+
+        At the first start of a host it creates its own provider now, for
+        which ours wait.
+        """
+        if not self._is_node_noticed or self.publisher.status.failure:
+            self._is_node_noticed = True
+            self.publisher.wake()
+
+    def claim(self, request: assignment.ClaimRequest) -> None:
+        """Claim, and let placement's allocation follow the host's choice.
+
+        :raises ExtResourcesError: nothing is held
+        """
+        entry = self.host.claim(request)
+        try:
+            self._move_allocations(request, entry)
+        except exception.ExtResourcesError:
+            self.release(
+                request.consumer_uuid, operation_obj.Operation.BUILD_FAILED
+            )
+            raise
+        self.periodic.wake()
+
+    def release(
+        self,
+        consumer_uuid: str,
+        operation: operation_obj.Operation = operation_obj.Operation.DELETE,
+    ) -> None:
+        """Release all that a consumer holds, unless the operation keeps it.
+
+        :raises ExtResourcesError: it will be retried
+        """
+        if operation.keeps_claim or not self.host.find_entry(consumer_uuid):
+            return
+        try:
+            self.host.release(consumer_uuid)
+        finally:
+            self.periodic.wake()
+
+    def read_health(self) -> health_obj.HostHealth:
+        """Return how the host is, without I/O."""
+        self.health.observe_publisher(self.publisher.status)
+        return self.health.snapshot()
+
+    def read_metrics(self) -> 'families.HostSnapshot':
+        """Return all that metrics are made of, without I/O."""
+        snapshot: families.HostSnapshot = _load_metrics(
+            'families'
+        ).HostSnapshot(
+            health=self.read_health(),
+            view=self.host.view,
+            entries=self.host.entries,
+            servers=self._servers.latest,
+            sweep=self._measuring.latest if self._measuring else None,
+            tuning_changes=self._measuring.changes if self._measuring else {},
+        )
+        return snapshot
+
+    def _move_allocations(
+        self, request: assignment.ClaimRequest, entry: assignment.Entry
+    ) -> None:
+        for resource_class, source, target in allocations.list_moved(
+            request, entry
+        ):
+            LOG.info(
+                'Host %(host)s: moving %(class)s of server %(uuid)s to the '
+                'domain of its CPUs',
+                {
+                    'host': self.host.host,
+                    'class': resource_class,
+                    'uuid': entry.server_uuid,
+                },
+            )
+            allocations.move_allocation(
+                self._placement,
+                entry.consumer_uuid,
+                from_rp_uuid=source,
+                to_rp_uuid=target,
+                resource_class=resource_class,
+            )

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a host has and what its servers hold, in memory, without I/O.
+
+The ledger has the same entries on the disk; :mod:`.lifecycle` keeps the two
+in step.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+import dataclasses
+import datetime
+import threading
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import decide
+from nova_ext_resources.host import discovery
+from nova_ext_resources.host import view as view_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import view as view_obj
+
+Entries = Mapping[str, assignment.Entry]
+
+
+class HostState:
+    """The entries of all servers, and the view in which they are taken.
+
+    Values are replaced and never changed, so that reading needs no lock.
+
+    :ivar entries: what each server holds, by consumer uuid
+    :ivar view: what claims are decided on; made of what was found and of
+        the entries
+    :ivar found: what is known of the host so far
+    :param entries: as the ledger has them
+    :param resource_classes: what its plugins define
+    :param constraints: what its enforcers can never do
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str,
+        node: provider.Node,
+        trackers: Mapping[str, base.Tracker],
+        entries: Entries,
+        found: discovery.Found,
+        resource_classes: frozenset[str],
+        constraints: constraints_obj.Constraints = constraints_obj.NONE,
+    ) -> None:
+        self._host = host
+        self._node = node
+        self._trackers = trackers
+        self._classes = resource_classes
+        self._constraints = constraints
+        self._lock = threading.Lock()
+        self.entries = entries
+        self.found = found
+        # The view in which no server holds anything, and the real one.
+        self._empty = view_obj.HostView(resource_classes=resource_classes)
+        self.view = self._empty
+
+    def make_providers(self) -> tuple[provider.Provider, ...]:
+        """Return the tree that placement shall see."""
+        with self._lock:
+            return view_mod.make_providers(
+                self.found.providers,
+                self.view,
+                node=self._node,
+                held=view_mod.list_held(self.entries.values()),
+            )
+
+    def take(
+        self,
+        request: assignment.ClaimRequest,
+        *,
+        tests: Sequence[base.ClaimTest],
+        published: Collection[str],
+        claimed_at: datetime.datetime | None = None,
+    ) -> assignment.Entry:
+        """Claim everything or nothing.
+
+        :param published: uuids of all providers that this host ever
+            published
+        :raises ClaimError: with every shortfall
+        """
+        with self._lock:
+            decision = decide.decide(
+                self.view,
+                request,
+                trackers=self._trackers,
+                tests=tests,
+                published=published,
+            )
+            if not decision.fits:
+                raise decision.make_error(self._host)
+            entry = request.make_entry(decision.taken, claimed_at)
+            self.view = decision.view
+            if decision.taken:
+                self.entries = {**self.entries, entry.consumer_uuid: entry}
+            return entry
+
+    def mark_releasing(
+        self, consumer_uuids: Iterable[str]
+    ) -> list[assignment.Entry]:
+        """Count no longer on what these servers hold; return their entries."""
+        with self._lock:
+            entries = [
+                dataclasses.replace(entry, state=assignment.State.RELEASING)
+                for uuid in consumer_uuids
+                if (entry := self.entries.get(uuid))
+            ]
+            self.entries = {
+                **self.entries,
+                **{one.consumer_uuid: one for one in entries},
+            }
+        return entries
+
+    def rebuild(
+        self, found: discovery.Found, before: Entries, *, may_refuse: bool
+    ) -> bool:
+        """Make the view of what was found.
+
+        :param before: the entries when discovery began
+        :param may_refuse: whether to refuse when entries have changed since:
+            what a server has just got would count as held and as used by
+            others, and too little would be published until the next round
+        :return: whether it was made
+        """
+        with self._lock:
+            if may_refuse and before != self.entries:
+                return False
+            settled = [
+                entry
+                for uuid, entry in self.entries.items()
+                if entry.state is not assignment.State.CLAIMED
+                and before.get(uuid) == entry
+            ]
+            self._empty = view_mod.make_view(
+                found.providers,
+                node=self._node,
+                trackers=self._trackers,
+                settled=view_mod.list_held(settled),
+                resource_classes=self._classes | found.resource_classes,
+                constraints=dataclasses.replace(
+                    self._constraints,
+                    classes=constraints_obj.unite(
+                        [self._constraints.classes, found.constraints]
+                    ),
+                ),
+            )
+            self.found = found
+            self.view = view_mod.book(
+                self._empty, self._list_latest_first(), self._trackers
+            )
+            return True
+
+    def put(self, entry: assignment.Entry) -> None:
+        """Replace an entry by what its server really has."""
+        with self._lock:
+            old = self.entries.get(entry.consumer_uuid)
+            self.entries = {
+                **_without(self.entries, [entry.consumer_uuid]),
+                entry.consumer_uuid: entry,
+            }
+            if old is None or old.assignments != entry.assignments:
+                self._count_again([entry, *([old] if old else [])])
+
+    def drop(self, consumer_uuids: Collection[str]) -> None:
+        """Forget entries; unknown ones are passed over."""
+        with self._lock:
+            gone = [
+                self.entries[uuid]
+                for uuid in consumer_uuids
+                if uuid in self.entries
+            ]
+            self.entries = _without(self.entries, consumer_uuids)
+            self._count_again(gone)
+
+    def _count_again(self, changed: Iterable[assignment.Entry]) -> None:
+        """Book anew where these entries have, or had, something."""
+        places = {
+            (one.rp_uuid, one.resource_class)
+            for one in view_mod.list_held(changed)
+        }
+        view = self.view
+        for place in places & self._empty.tracked.keys():
+            view = view.with_state(place, self._empty.tracked[place].state)
+        self.view = view_mod.book(
+            view, self._list_latest_first(), self._trackers, places=places
+        )
+
+    def _list_latest_first(self) -> list[assignment.Entry]:
+        return list(self.entries.values())[::-1]
+
+
+def _without(entries: Entries, consumer_uuids: Collection[str]) -> Entries:
+    return {u: e for u, e in entries.items() if u not in consumer_uuids}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Measures the servers of a host, and tunes them by what is measured."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import monitoring as monitoring_conf
+from nova_ext_resources.conf import resctrl as resctrl_conf
+from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import topology
+from nova_ext_resources import exception
+from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.monitoring import loading
+from nova_ext_resources.monitoring import loop as monitoring_loop
+from nova_ext_resources.monitoring import sample
+from nova_ext_resources import plugins
+from nova_ext_resources.tuning import loop as tuning_loop
+from nova_ext_resources.tuning import readings
+from nova_ext_resources.tuning import target
+
+LOG = logging.getLogger(__name__)
+
+
+class Measuring:
+    """One thread that sweeps, and tunes after each sweep.
+
+    Both are off unless the options say otherwise, and nothing is running
+    then.
+
+    :param audit_path: file of what tuning has done, where the options name
+        none
+    :param list_uuids: returns the servers of this host, whatever they hold
+    :raises InvalidConfiguration: an option cannot be used, or it shall tune
+        what is not measured, or what no enforcer can change
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: host_mod.HostResources,
+        health: health_mod.Health,
+        *,
+        audit_path: str,
+        list_uuids: Callable[[], Iterable[str]],
+    ) -> None:
+        self._conf = conf
+        self._host = host
+        self._health = health
+        self._sweeps: monitoring_loop.SweepLoop | None = loading.from_conf(
+            conf,
+            host.host,
+            list_entries=lambda: host.entries,
+            list_uuids=list_uuids,
+            on_sweep=self._tune,
+        )
+        if self._sweeps is None and _is_used(conf):
+            loading.clean(conf, host.host)
+        self._tuner = _make_tuner(conf, host, audit_path)
+        if self._tuner is not None:
+            self._check_tunable()
+
+    def _check_tunable(self) -> None:
+        if self._sweeps is None:
+            raise _refuse_tuning(
+                'it decides on what monitoring measures, which is off; set '
+                '[ext_resources_monitoring] enabled = True too'
+            )
+        if not self._host.enforcement.has_shares:
+            names = self._conf.ext_resources.enforcers
+            enforcers = ', '.join(names) or '(empty)'
+            raise _refuse_tuning(
+                f'[ext_resources] enforcers = {enforcers} cannot change what '
+                'a running server has; set it to False, or use one that can, '
+                'such as resctrl'
+            )
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether anything is measured."""
+        return self._sweeps is not None
+
+    @property
+    def latest(self) -> sample.Sweep | None:
+        """What was measured last; None where nothing is."""
+        return self._sweeps.latest if self._sweeps else None
+
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """Resource class -> changes that tuning has made since the start."""
+        return self._tuner.changes if self._tuner else {}
+
+    def start(self) -> None:
+        self._log_start()
+        if self._sweeps is not None:
+            self._sweeps.start()
+
+    def _log_start(self) -> None:
+        """Log what is on: what is off is off by default."""
+        if self._sweeps is not None:
+            options = self._conf[monitoring_conf.GROUP.name]
+            LOG.info(
+                'Host %(host)s: monitoring is on: servers = %(servers)s, '
+                'every %(interval)d s',
+                {
+                    'host': self._host.host,
+                    'servers': options.servers,
+                    'interval': options.interval,
+                },
+            )
+        if self._tuner is not None:
+            LOG.info(
+                'Host %(host)s: tuning is on%(how)s',
+                {
+                    'host': self._host.host,
+                    'how': ', as a dry run: nothing is changed'
+                    if self._conf[tuning_conf.GROUP.name].dry_run
+                    else ' and changes what servers have',
+                },
+            )
+
+    def stop(self) -> None:
+        if self._sweeps is not None:
+            self._sweeps.stop()
+
+    def _tune(self, sweep: sample.Sweep) -> None:
+        self._health.observe_sweep(sweep)
+        if self._tuner is None:
+            return
+        cpus = {
+            uuid: len(entry.cpus)
+            for uuid, entry in self._host.entries.items()
+            if entry.cpus
+        }
+        try:
+            self._tuner.run_once(readings.list_readings(sweep, cpus))
+        # Of a third party's enforcer, or a bug: measuring goes on without.
+        except Exception as err:
+            LOG.debug(
+                'Host %(host)s: a round of tuning failed',
+                {'host': self._host.host},
+                exc_info=True,
+            )
+            self._health.observe_tuning(
+                [f'a round failed: {plugins.describe(err)}']
+            )
+        else:
+            self._health.observe_tuning(self._tuner.problems)
+
+
+def _refuse_tuning(reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='[ext_resources_tuning] enabled', value=True, reason=reason
+    )
+
+
+def _is_used(conf: cfg.ConfigOpts) -> bool:
+    """Whatever gives resources out, monitoring may have been on."""
+    options = conf.ext_resources
+    return bool({*options.inventory_providers, *options.enforcers})
+
+
+def _make_tuner(
+    conf: cfg.ConfigOpts, host: host_mod.HostResources, audit_path: str
+) -> tuning_loop.Tuner | None:
+    _register(conf, tuning_conf.GROUP.name, tuning_conf.OPTS)
+    resctrl = _register(conf, resctrl_conf.GROUP.name, resctrl_conf.OPTS)
+    is_enabled = conf[tuning_conf.GROUP.name].enabled
+    made = target.Target(
+        host,
+        sizes=_read_sizes(host.host, resctrl.cpu_path) if is_enabled else {},
+        bandwidth=resctrl.memory_bandwidth,
+    )
+    return tuning_loop.from_conf(
+        conf, made, host=host.host, audit_path=audit_path
+    )
+
+
+def _register(
+    conf: cfg.ConfigOpts, group: str, options: tuple[cfg.Opt, ...]
+) -> cfg.ConfigOpts.GroupAttr:
+    name = group.removeprefix(plugins.GROUP_PREFIX)
+    return plugins.register_opts(conf, name, options)
+
+
+def _read_sizes(host: str, cpu_path: str) -> dict[int, int]:
+    """Return the sizes of the caches; without them ways are not tuned."""
+    try:
+        return topology.read_sizes(cpu_path)
+    except errors.ResctrlError as err:
+        LOG.debug(
+            'Host %(host)s: sizes of caches are not known: %(err)s',
+            {'host': host, 'err': err},
+        )
+        return {}

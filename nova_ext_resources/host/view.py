@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes a host's view and its tree of what was found and what is held.
+
+Pure: called under the host's lock.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+import dataclasses
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import decide
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import view as view_obj
+
+DEFAULT_TRACKER = 'count'
+
+
+def make_view(
+    found: Iterable[provider.HostProvider],
+    *,
+    node: provider.Node,
+    trackers: Mapping[str, base.Tracker],
+    settled: Iterable[assignment.Assignment],
+    resource_classes: frozenset[str],
+    constraints: constraints_obj.Constraints = constraints_obj.NONE,
+) -> view_obj.HostView:
+    """Make the view in which no server of this host holds anything.
+
+    :param settled: what was applied during the whole discovery, so that
+        the host's own figures contain it
+    :raises InvalidResource: a plugin reports what its tracker cannot track
+    """
+    uuids = {one.key: one.make_rp_uuid(node) for one in found}
+    applied = _by_place(settled)
+    tracked = {
+        (uuids[one.key], resource_class): _make_tracked(
+            one, resource_class, uuids, trackers, applied
+        )
+        for one in found
+        for resource_class in one.inventories
+    }
+    return view_obj.HostView(
+        tracked=tracked,
+        keys={rp_uuid: key for key, rp_uuid in uuids.items()},
+        resource_classes=resource_classes,
+        constraints=constraints,
+    )
+
+
+def book(
+    view: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+    *,
+    places: Container[decide.Place] | None = None,
+) -> view_obj.HostView:
+    """Count what servers hold, on a view where they hold nothing.
+
+    Two servers may have the same units for a while: the host has lost what
+    was applied for one, and an enforcer that chooses units itself gave them
+    to the other. Then any free units count as taken for one of the two, so
+    that no unit is allocated that one of them still needs.
+
+    Units that their tracker does not understand are not counted; the audit
+    reports them.
+
+    :param entries: the most certain first; claims come last in any case
+    :param places: only these; None for all
+    """
+    clashes = []
+    for one in _list_by_certainty(entries):
+        place = one.rp_uuid, one.resource_class
+        tracked = view.tracked.get(place)
+        if tracked is None or not (places is None or place in places):
+            continue
+        tracker = trackers[tracked.tracker]
+        if not tracker.understands(one.units):
+            continue
+        state, _ = tracker.take(tracked.state, one.amount, one.units)
+        if state.used - tracked.state.used < one.amount:
+            clashes.append(one)
+        else:
+            view = view.with_state(place, state)
+    for one in clashes:
+        place = one.rp_uuid, one.resource_class
+        tracked = view.tracked[place]
+        tracker = trackers[tracked.tracker]
+        has_room = tracker.fits(tracked.state, one.amount)
+        state, _ = tracker.take(
+            tracked.state, one.amount, None if has_room else one.units
+        )
+        view = view.with_state(place, state)
+    return view
+
+
+def _list_by_certainty(
+    entries: Iterable[assignment.Entry],
+) -> list[assignment.Assignment]:
+    ordered = sorted(
+        entries, key=lambda one: one.state is assignment.State.CLAIMED
+    )
+    return list_held(ordered)
+
+
+def list_held(
+    entries: Iterable[assignment.Entry],
+) -> list[assignment.Assignment]:
+    """Return what all of these servers hold."""
+    return [one for entry in entries for one in entry.assignments]
+
+
+def make_providers(
+    found: Iterable[provider.HostProvider],
+    view: view_obj.HostView,
+    *,
+    node: provider.Node,
+    held: Iterable[assignment.Assignment],
+) -> tuple[provider.Provider, ...]:
+    """Make the tree that placement shall see below the compute node.
+
+    What servers hold without an allocation is reserved, so that
+    placement's count stays true whoever uses the host.
+    """
+    unallocated = _by_place(one for one in held if not one.is_allocated)
+    return tuple(
+        provider.Provider(
+            rp_uuid=one.make_rp_uuid(node),
+            name=f'{node.hypervisor_hostname}_{one.key}',
+            parent_uuid=(
+                node.uuid
+                if one.parent_key is None
+                else provider.make_rp_uuid(node.uuid, one.parent_key)
+            ),
+            inventories={
+                name: _reserve(view, one.make_rp_uuid(node), name, unallocated)
+                for name in one.inventories
+            },
+            traits=one.traits | {provider.OWNER_TRAIT},
+        )
+        for one in found
+    )
+
+
+def _make_tracked(
+    one: provider.HostProvider,
+    resource_class: str,
+    uuids: Mapping[str, str],
+    trackers: Mapping[str, base.Tracker],
+    applied: Mapping[decide.Place, list[assignment.Assignment]],
+) -> view_obj.Tracked:
+    name = one.trackers.get(resource_class, DEFAULT_TRACKER)
+    tracker = trackers[name]
+    units = one.units.get(resource_class, {})
+    inventory = one.inventories[resource_class]
+    held = [
+        other
+        for other in applied.get((uuids[one.key], resource_class), ())
+        if tracker.understands(other.units)
+    ]
+    inventory = tracker.observe(inventory, units, held)
+    state = tracker.initial(inventory, units)
+    for other in held:
+        # It looked taken; now it is among what can be allocated.
+        state, _ = tracker.take(state, other.amount, other.units)
+        state = tracker.give(state, other.amount, other.units)
+    implied = one.implied.get(resource_class)
+    has_implied = implied is not None and one.parent_key is not None
+    return view_obj.Tracked(
+        tracker=name,
+        state=state,
+        inventory=inventory,
+        implied=(
+            (uuids[str(one.parent_key)], str(implied)) if has_implied else None
+        ),
+        cpus=one.cpus if tracker.IS_CPU_LOCAL else None,
+        follows_tasks=one.follows_tasks,
+    )
+
+
+def _reserve(
+    view: view_obj.HostView,
+    rp_uuid: str,
+    resource_class: str,
+    unallocated: Mapping[decide.Place, list[assignment.Assignment]],
+) -> inventory_obj.Inventory:
+    place = rp_uuid, resource_class
+    inventory = view.tracked[place].inventory
+    assert inventory is not None, 'a view of the host itself has them all'
+    extra = sum(one.amount for one in unallocated.get(place, ()))
+    reserved = min(inventory.reserved + extra, inventory.total)
+    return dataclasses.replace(inventory, reserved=reserved)
+
+
+def _by_place(
+    held: Iterable[assignment.Assignment],
+) -> dict[decide.Place, list[assignment.Assignment]]:
+    places: dict[decide.Place, list[assignment.Assignment]] = {}
+    for one in held:
+        place = one.rp_uuid, one.resource_class
+        places.setdefault(place, []).append(one)
+    return places

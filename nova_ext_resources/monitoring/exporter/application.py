@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The WSGI application for metrics and health: two pages."""
+
+from collections.abc import Callable, Iterable
+import gzip
+import http
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+from oslo_log import log as logging
+import prometheus_client
+from prometheus_client import exposition
+
+from nova_ext_resources.monitoring.exporter import report
+from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources import plugins
+
+if TYPE_CHECKING:
+    from _typeshed import wsgi
+
+LOG = logging.getLogger(__name__)
+
+#: Server name in all answers; the default shows the version of Python.
+SERVER = 'nova-ext-resources'
+
+#: Load balancers check with HEAD.
+_METHODS = ('GET', 'HEAD')
+
+_TEXT = 'text/plain; charset=utf-8'
+
+#: Status, headers besides the usual ones, content type, body.
+_Answer: TypeAlias = tuple[http.HTTPStatus, list[tuple[str, str]], str, bytes]
+
+#: Makes the answer to a request.
+_Page: TypeAlias = Callable[['wsgi.WSGIEnvironment'], _Answer]
+
+
+class Application:
+    """Answers GET and HEAD of ``/metrics`` and ``/health``, nothing else.
+
+    :param health: returns the health of the host, without I/O
+    """
+
+    def __init__(
+        self,
+        registry: prometheus_client.CollectorRegistry,
+        health: Callable[[], health_obj.HostHealth],
+    ) -> None:
+        self._registry = registry
+        self._health = health
+        self._failure = ''
+        self._pages: dict[str, _Page] = {
+            '/metrics': self._show_metrics,
+            '/health': self._show_health,
+        }
+
+    def __call__(
+        self,
+        environ: 'wsgi.WSGIEnvironment',
+        start_response: 'wsgi.StartResponse',
+    ) -> Iterable[bytes]:
+        status, headers, kind, body = self._answer(environ)
+        start_response(
+            f'{status.value} {status.phrase}',
+            [
+                ('Content-Type', kind),
+                ('Content-Length', str(len(body))),
+                ('Server', SERVER),
+                ('Cache-Control', 'no-store'),
+                ('X-Content-Type-Options', 'nosniff'),
+                *headers,
+            ],
+        )
+        # No body may follow a HEAD request; its length is in the headers.
+        return [] if environ['REQUEST_METHOD'] == 'HEAD' else [body]
+
+    def _answer(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
+        page = self._pages.get(environ.get('PATH_INFO', ''))
+        if page is None:
+            return _refuse(
+                http.HTTPStatus.NOT_FOUND,
+                'the only pages are /metrics and /health',
+            )
+        if environ['REQUEST_METHOD'] not in _METHODS:
+            return _refuse(
+                http.HTTPStatus.METHOD_NOT_ALLOWED,
+                'only GET and HEAD are allowed',
+                ('Allow', ', '.join(_METHODS)),
+            )
+        try:
+            answer = page(environ)
+        # A tracker of a third party may raise anything: the server goes on.
+        except Exception as err:
+            failure = plugins.describe(err)
+            if failure != self._failure:
+                LOG.exception(
+                    'A request for metrics or health failed. Please report '
+                    'this bug'
+                )
+            self._failure = failure
+            return _refuse(
+                http.HTTPStatus.INTERNAL_SERVER_ERROR,
+                'an error occurred; its reason is in the log of the service',
+            )
+        self._failure = ''
+        return answer
+
+    def _show_metrics(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
+        encode, kind = exposition.choose_encoder(
+            environ.get('HTTP_ACCEPT', '')
+        )
+        body = encode(self._registry)
+        headers = [('Vary', 'Accept, Accept-Encoding')]
+        if exposition.gzip_accepted(environ.get('HTTP_ACCEPT_ENCODING', '')):
+            headers.append(('Content-Encoding', 'gzip'))
+            # Higher levels save little, and cost CPU time that servers need.
+            body = gzip.compress(body, compresslevel=1)
+        return http.HTTPStatus.OK, headers, kind, body
+
+    def _show_health(self, environ: 'wsgi.WSGIEnvironment') -> _Answer:
+        health = self._health()
+        is_failing = health.status is health_obj.HealthStatus.FAILING
+        return (
+            http.HTTPStatus.SERVICE_UNAVAILABLE
+            if is_failing
+            else http.HTTPStatus.OK,
+            [],
+            'application/json',
+            f'{json.dumps(report.make_report(health), indent=2)}\n'.encode(),
+        )
+
+
+def _refuse(
+    status: http.HTTPStatus, reason: str, *headers: tuple[str, str]
+) -> _Answer:
+    return status, list(headers), _TEXT, f'{reason}\n'.encode()

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The HTTP server for metrics and health: off by default, small, bounded.
+
+It serves a scrape every few seconds. Slow clients are cut off as soon as
+another client needs their place, so that they cannot keep a scrape waiting.
+"""
+
+from collections.abc import Callable
+import contextlib
+import errno
+import io
+import socket
+import socketserver
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TextIO
+from wsgiref import simple_server
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.monitoring.exporter import application
+from nova_ext_resources.monitoring.exporter import collector
+from nova_ext_resources.monitoring.exporter import families
+from nova_ext_resources.objects import health as health_obj
+
+if TYPE_CHECKING:
+    from _typeshed import wsgi
+
+LOG = logging.getLogger(__name__)
+
+#: Connections at a time; another one takes the place of the oldest.
+MAX_CONNECTIONS = 8
+
+#: Seconds for a request and its answer in all.
+MAX_DURATION = 15.0
+
+#: Seconds between two attempts to listen, while that fails.
+RETRY_PAUSE = 10.0
+
+#: Seconds to wait for a connection that was cut off to leave its place.
+_LEAVE_TIMEOUT = 1.0
+
+#: Seconds to wait when no client can be accepted, such as when the process
+#: has no file descriptor left.
+_CROWDED_PAUSE = 0.2
+
+_GROUP = '[ext_resources_metrics]'
+
+_OTHER_ADVICE = f'correct listen and port in {_GROUP}'
+_ADVICE = {
+    errno.EADDRINUSE: f'free the port, or choose another {_GROUP} port',
+    errno.EADDRNOTAVAIL: 'this host has no such address now; unless it gets '
+    f'the address later, correct {_GROUP} listen',
+}
+
+
+class _Handler(simple_server.WSGIRequestHandler):
+    #: Does not show the version of Python.
+    server_version = application.SERVER
+    sys_version = ''
+
+    def log_message(self, format: str, *args: Any) -> None:
+        # The default writes a line per scrape to stderr.
+        LOG.debug(
+            '%(client)s: %(message)s',
+            {'client': self.client_address[0], 'message': format % args},
+        )
+
+    def get_stderr(self) -> TextIO:
+        # Where wsgiref writes a traceback when a client stalls.
+        return io.StringIO()
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    """A bounded number of connections, each for a bounded time.
+
+    A scrape takes milliseconds. So when all places are taken, the oldest
+    connection is that of a slow client, and is cut off for a new one.
+    """
+
+    daemon_threads = True
+    # Not joined on close: stop() cuts their connections off first.
+    block_on_close = False
+    #: For clients that connect at the same time; five by default.
+    request_queue_size = 128
+    #: Seconds that handle_request waits for a request.
+    timeout = 0.5
+
+    def __init__(
+        self, address: tuple[str, int], app: 'wsgi.WSGIApplication'
+    ) -> None:
+        if ':' in address[0]:
+            self.address_family = socket.AF_INET6
+        self._changed = threading.Condition()
+        #: Connection -> since when, the oldest first.
+        self._open: dict[socket.socket, float] = {}
+        super().__init__(address, _Handler)
+        self.set_app(app)
+
+    def server_bind(self) -> None:
+        # HTTPServer resolves its own name, which takes long without DNS.
+        socketserver.TCPServer.server_bind(self)
+        host, self.server_port = self.server_address[:2]
+        self.server_name = str(host)
+        self.setup_environ()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # The client still waits, so the next attempt follows at once:
+            # without a pause this would take all of a CPU.
+            time.sleep(_CROWDED_PAUSE)
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            if not self._has_place():
+                oldest = next(iter(self._open))
+                # To the end: if it does not leave, another one is next.
+                self._open[oldest] = self._open.pop(oldest)
+                _cut(oldest)
+                self._changed.wait_for(self._has_place, _LEAVE_TIMEOUT)
+            is_accepted = self._has_place()
+            if is_accepted:
+                self._open[request] = time.monotonic()
+        if is_accepted:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def _has_place(self) -> bool:
+        return len(self._open) < MAX_CONNECTIONS
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._changed:
+            self._open.pop(request, None)
+            self._changed.notify_all()
+        super().shutdown_request(request)
+
+    def cut_off(self, started_before: float) -> None:
+        """Cut off the connections that were opened before a time."""
+        with self._changed:
+            for request, started_at in self._open.items():
+                if started_at < started_before:
+                    _cut(request)
+
+    def wait_until_idle(self, timeout: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._open, timeout)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A client that leaves or stalls is no error of this service.
+        LOG.debug(
+            'A request for metrics was not completed: %(err)s',
+            {'err': sys.exc_info()[1]},
+        )
+
+
+def _cut(request: socket.socket) -> None:
+    # Its own thread notices, and closes it; it may have done so by now.
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+class MetricsServer:
+    """Serves an application in threads of its own.
+
+    If it cannot listen at first, it tries again and again: another process
+    may have the port for a moment, and the host may get the address later.
+
+    :param listen: an IPv4 or IPv6 address of this host
+    :param port: 0 takes any free one
+    :param pause: seconds between two attempts
+    :raises InvalidConfiguration: this process may not listen there
+    """
+
+    def __init__(
+        self,
+        app: 'wsgi.WSGIApplication',
+        *,
+        listen: str,
+        port: int,
+        pause: float = RETRY_PAUSE,
+    ) -> None:
+        self._app = app
+        self._listen, self._port = listen, port
+        self._pause = pause
+        self._is_stopping = threading.Event()
+        self._failure = ''
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        try:
+            self._server = self._bind()
+        except PermissionError as err:
+            raise exception.InvalidConfiguration(
+                option=f'{_GROUP} port',
+                value=port,
+                reason=f'this process may not listen on {listen} port {port}: '
+                f'{err.strerror}; choose another port, or 0 for no metrics',
+            ) from err
+        except OSError as err:
+            self._log(err)
+
+    def _bind(self) -> _Server:
+        return _Server((self._listen, self._port), self._app)
+
+    def _log(self, err: OSError) -> None:
+        failure = err.strerror or str(err)
+        if failure != self._failure:
+            LOG.error(
+                'Metrics and health are not served, because listening on '
+                '%(listen)s port %(port)s failed: %(err)s. Another attempt '
+                'follows every %(pause).0f seconds; %(advice)s',
+                {
+                    'listen': self._listen,
+                    'port': self._port,
+                    'err': failure,
+                    'pause': self._pause,
+                    'advice': _ADVICE.get(err.errno or 0, _OTHER_ADVICE),
+                },
+            )
+        self._failure = failure
+
+    @property
+    def url(self) -> str:
+        """Return its address, without a path."""
+        host, port = self._listen, self._port
+        if self._server is not None:
+            host, port = self._server.server_name, self._server.server_port
+        name = f'[{host}]' if ':' in host else host
+        return f'http://{name}:{port}'
+
+    def start(self) -> None:
+        self._thread = threading.Thread(
+            target=self._run, name='ext-resources-metrics', daemon=True
+        )
+        self._thread.start()
+
+    def _run(self) -> None:
+        while self._server is None:
+            if self._is_stopping.wait(self._pause):
+                return
+            try:
+                self._server = self._bind()
+            except OSError as err:
+                self._log(err)
+        LOG.info('Metrics are at %(url)s/metrics', {'url': self.url})
+        while not self._is_stopping.is_set():
+            self._server.handle_request()
+            self._server.cut_off(time.monotonic() - MAX_DURATION)
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Close everything, also requests that are being answered.
+
+        :param timeout: seconds to wait for the thread, and then for requests
+        """
+        self._is_stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        if self._server is not None:
+            self._server.cut_off(float('inf'))
+            self._server.server_close()
+            self._server.wait_until_idle(timeout)
+
+
+def from_conf(
+    conf: cfg.ConfigOpts,
+    *,
+    read: Callable[[], families.HostSnapshot],
+    health: Callable[[], health_obj.HostHealth],
+) -> MetricsServer | None:
+    """Make the server that the options describe; None when it is off.
+
+    :param conf: with the options of :mod:`.conf.metrics` registered
+    :raises InvalidConfiguration: this process may not listen there
+    """
+    options = conf.ext_resources_metrics
+    if not options.port:
+        return None
+    registry = collector.make_registry(
+        collector.Collector(read, options.max_servers)
+    )
+    return MetricsServer(
+        application.Application(registry, health),
+        listen=options.listen,
+        port=options.port,
+    )

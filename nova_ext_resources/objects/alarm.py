@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What can be wrong with a host, by name. Pure.
+
+Every name has a section in the documentation (``admin/alarms.rst``), a rule
+in ``etc/nova_ext_resources/alerts.yaml`` and a series in the metrics, whether
+or not it is raised now.
+"""
+
+import dataclasses
+import datetime
+import enum
+
+
+class Severity(enum.StrEnum):
+    """How much an alarm matters.
+
+    ``CRITICAL``: allocated resources are not applied, or that is unknown.
+    ``WARNING``: all of them are applied, but something needs attention.
+    """
+
+    CRITICAL = 'critical'
+    WARNING = 'warning'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmKind:
+    """One alarm that can be raised.
+
+    :ivar summary: what it means, one sentence
+    :ivar subject: what its subjects are, such as ``server``; '' when it is
+        about the host as a whole
+    """
+
+    name: str
+    severity: Severity
+    summary: str
+    subject: str = ''
+
+
+NOT_IN_FORCE = 'not_in_force'
+ENFORCER_FAILED = 'enforcer_failed'
+RESCTRL_MISSING = 'resctrl_missing'
+HEALING_FAILED = 'healing_failed'
+STALLED = 'stalled'
+RELEASE_PENDING = 'release_pending'
+LEFTOVER_IN_FORCE = 'leftover_in_force'
+STRANGER_IN_FORCE = 'stranger_in_force'
+UNBOOKABLE_UNITS = 'unbookable_units'
+DISCOVERY_FAILED = 'discovery_failed'
+RESOURCES_LEFT_OUT = 'resources_left_out'
+PUBLISH_FAILED = 'publish_failed'
+PROVIDER_IN_USE = 'provider_in_use'
+LEDGER_FAILED = 'ledger_failed'
+STATS_CUT = 'stats_cut'
+MONITORING_FAILED = 'monitoring_failed'
+NOT_MONITORED = 'not_monitored'
+TUNING_FAILED = 'tuning_failed'
+
+
+#: Name, what it is about, and what it means.
+_CRITICAL = (
+    (
+        NOT_IN_FORCE,
+        'server',
+        'Resources that are allocated to a server are not applied.',
+    ),
+    (
+        ENFORCER_FAILED,
+        'enforcer',
+        'An enforcer cannot report what is applied.',
+    ),
+    (
+        RESCTRL_MISSING,
+        'enforcer',
+        'The resctrl file system is not mounted, or with other options.',
+    ),
+    (HEALING_FAILED, '', 'The audit failed with an unexpected error.'),
+    (STALLED, '', 'The host has not been read for a long time.'),
+)
+
+_WARNING = (
+    (
+        RELEASE_PENDING,
+        'server',
+        'Settings of a server that is gone could not be removed yet.',
+    ),
+    (
+        LEFTOVER_IN_FORCE,
+        'server',
+        'Orphaned settings of a server could not be removed yet.',
+    ),
+    (
+        STRANGER_IN_FORCE,
+        'server',
+        'Settings are applied for a server that is not in the ledger.',
+    ),
+    (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
+    (
+        DISCOVERY_FAILED,
+        'inventory provider',
+        'An inventory provider cannot read the host.',
+    ),
+    (
+        RESOURCES_LEFT_OUT,
+        'resource',
+        'An inventory provider could not report all of its resources.',
+    ),
+    (PUBLISH_FAILED, '', 'The inventory could not be written to placement.'),
+    (
+        PROVIDER_IN_USE,
+        'provider',
+        'Servers hold inventory that should be removed from placement.',
+    ),
+    (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
+    (
+        STATS_CUT,
+        '',
+        'The scheduler gets only totals, as the host has too many resources.',
+    ),
+    (MONITORING_FAILED, '', 'Servers are not measured.'),
+    (NOT_MONITORED, 'server', 'A server is not measured, or only in part.'),
+    (
+        TUNING_FAILED,
+        '',
+        'Fine tuning does not work; servers keep what they have.',
+    ),
+)
+
+#: Name -> kind, of every alarm that there is.
+KINDS: dict[str, AlarmKind] = {
+    name: AlarmKind(
+        name=name, severity=severity, subject=subject, summary=summary
+    )
+    for severity, rows in (
+        (Severity.CRITICAL, _CRITICAL),
+        (Severity.WARNING, _WARNING),
+    )
+    for name, subject, summary in rows
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that is wrong now, as found.
+
+    :ivar alarm: one of the names above
+    :ivar subject: what it is about, such as a server's uuid
+    :ivar text: what happened and what to do, one sentence
+    """
+
+    alarm: str
+    subject: str = ''
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.alarm not in KINDS:
+            raise ValueError(f'there is no alarm {self.alarm}')
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """A problem, with the time since when its name and subject have had one.
+
+    :ivar name: one of the names above
+    :ivar since: aware, UTC
+    """
+
+    name: str
+    subject: str
+    text: str
+    since: datetime.datetime
+
+    @property
+    def severity(self) -> Severity:
+        return KINDS[self.name].severity
+
+
+def find_name(err: BaseException, default: str) -> str:
+    """Return the alarm that an error stands for.
+
+    An error names it by its attribute ``alarm``, or the error that it was
+    raised from does: plugins translate errors of daemons and kernels.
+    """
+    cause: BaseException | None = err
+    while cause is not None:
+        name = getattr(cause, 'alarm', '')
+        if name in KINDS:
+            return str(name)
+        cause = cause.__cause__
+    return default
+
+
+def from_error(
+    err: BaseException, *, default: str, subject: str = ''
+) -> Problem:
+    """Make a problem of an error."""
+    return Problem(
+        alarm=find_name(err, default), subject=subject, text=str(err)
+    )

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a host can never do, as its plugins declare it.
+
+Plain values: the host refuses claims by them, and publishes them, so that
+the scheduler refuses the same requests in the same words. Whatever a reader
+does not know yet, it passes over; what a writer did not know yet is not
+constrained.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import functools
+from typing import Any, Self
+
+#: Field of :class:`ClassConstraints` -> its key where it is published.
+_NAMES = {
+    'needs': 'n',
+    'needs_beside': 'b',
+    'excludes': 'x',
+    'excludes_beside': 'y',
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClassConstraints:
+    """What a host can never do with one resource class.
+
+    Sets contain resource classes; ``excludes`` also keys of enforcers, such
+    as ``rmd:pstate_ratio``.
+
+    :ivar attributes: attribute -> its margin: by how many units its value
+        must differ from the amount, and be above zero; with 0 the tracker
+        alone checks the value. None: all attributes of the tracker
+    :ivar needs: the server must request one of these too
+    :ivar needs_beside: the server must request one of these too, on exactly
+        the same providers
+    :ivar excludes: the server must not request these
+    :ivar excludes_beside: the server must not request these on the same
+        provider
+    :ivar is_uniform: whether amounts must be equal on all providers
+    """
+
+    attributes: Mapping[str, int] | None = None
+    needs: frozenset[str] = frozenset()
+    needs_beside: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    excludes_beside: frozenset[str] = frozenset()
+    is_uniform: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types; what does not constrain is left out."""
+        written: dict[str, Any] = {
+            key: sorted(getattr(self, name))
+            for name, key in _NAMES.items()
+            if getattr(self, name)
+        }
+        if self.attributes is not None:
+            written['a'] = dict(self.attributes)
+        if self.is_uniform:
+            written['u'] = 1
+        return written
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what ``to_dict`` wrote.
+
+        :raises (AttributeError, TypeError, ValueError): it is something else
+        """
+        sets = {
+            name: frozenset(map(str, data.get(key, ())))
+            for name, key in _NAMES.items()
+        }
+        attributes = data.get('a')
+        return cls(
+            attributes=None
+            if attributes is None
+            else {str(k): int(v) for k, v in attributes.items()},
+            is_uniform=bool(data.get('u')),
+            **sets,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    """What a host can never do.
+
+    :ivar enforcers: the enabled ones; None where that is not known
+    :ivar classes: resource class -> its constraints
+    """
+
+    enforcers: frozenset[str] | None = None
+    classes: Mapping[str, ClassConstraints] = dataclasses.field(
+        default_factory=dict
+    )
+
+    def __bool__(self) -> bool:
+        return self.enforcers is not None or bool(self.classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types."""
+        written: dict[str, Any] = {
+            'c': {name: one.to_dict() for name, one in self.classes.items()}
+        }
+        if self.enforcers is not None:
+            written['e'] = sorted(self.enforcers)
+        return written
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Read what ``to_dict`` wrote.
+
+        :raises (AttributeError, TypeError, ValueError): it is something else
+        """
+        enforcers = data.get('e')
+        return cls(
+            enforcers=None
+            if enforcers is None
+            else frozenset(map(str, enforcers)),
+            classes={
+                str(name): ClassConstraints.from_dict(one)
+                for name, one in data.get('c', {}).items()
+            },
+        )
+
+
+#: Nothing is constrained, as far as anybody knows.
+NONE = Constraints()
+
+
+def unite(
+    declared: Iterable[Mapping[str, ClassConstraints]],
+) -> dict[str, ClassConstraints]:
+    """Return what holds where all of these hold."""
+    united: dict[str, ClassConstraints] = {}
+    for classes in declared:
+        for name, one in classes.items():
+            united[name] = (
+                _unite_two(united[name], one) if name in united else one
+            )
+    return united
+
+
+def _unite_two(
+    one: ClassConstraints, other: ClassConstraints
+) -> ClassConstraints:
+    attributes = [
+        each.attributes for each in (one, other) if each.attributes is not None
+    ]
+    sets = {name: getattr(one, name) | getattr(other, name) for name in _NAMES}
+    return ClassConstraints(
+        attributes=functools.reduce(_intersect, attributes)
+        if attributes
+        else None,
+        is_uniform=one.is_uniform or other.is_uniform,
+        **sets,
+    )
+
+
+def _intersect(
+    one: Mapping[str, int], other: Mapping[str, int]
+) -> Mapping[str, int]:
+    return {
+        name: max(margin, other[name])
+        for name, margin in one.items()
+        if name in other
+    }

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Placement's JSON -> values.
+
+Unexpected content raises ``ValueError``, ``LookupError``,
+``TypeError`` or ``AttributeError``; see ``errors.understood``.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider as provider_obj
+
+#: How placement shows consumers that were written below 1.38, as Nova does.
+UNKNOWN_CONSUMER_TYPE = 'unknown'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Allocations:
+    """All that one consumer holds.
+
+    :ivar resources: rp_uuid -> resource class -> amount
+    :ivar generation: the consumer's; None where placement does not know it
+    """
+
+    consumer_uuid: str
+    resources: Mapping[str, Mapping[str, int]]
+    project_id: str = ''
+    user_id: str = ''
+    consumer_type: str = UNKNOWN_CONSUMER_TYPE
+    generation: int | None = None
+
+
+def parse_provider(body: Mapping[str, Any]) -> provider_obj.Provider:
+    return provider_obj.Provider(
+        rp_uuid=body['uuid'],
+        name=body['name'],
+        parent_uuid=body['parent_provider_uuid'],
+        generation=int(body['generation']),
+    )
+
+
+def parse_generation(body: Mapping[str, Any]) -> int:
+    return int(body['resource_provider_generation'])
+
+
+def parse_inventories(
+    body: Mapping[str, Any],
+) -> Mapping[str, inventory_obj.Inventory]:
+    inventories = {}
+    for name, data in body.items():
+        try:
+            inventories[name] = inventory_obj.Inventory.from_dict(data)
+        except exception.InvalidResource:
+            # Placement accepts more than makes sense, such as a ratio of 0.
+            # An unusable inventory is as good as absent.
+            continue
+    return inventories
+
+
+def parse_holders(body: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    holders: dict[str, list[str]] = {}
+    for consumer_uuid, held in sorted(body.items()):
+        for resource_class in held['resources']:
+            holders.setdefault(resource_class, []).append(consumer_uuid)
+    return {name: tuple(consumers) for name, consumers in holders.items()}
+
+
+def parse_allocations(
+    consumer_uuid: str, body: Mapping[str, Any]
+) -> Allocations:
+    if not body['allocations']:
+        return Allocations(consumer_uuid=consumer_uuid, resources={})
+    return Allocations(
+        consumer_uuid=consumer_uuid,
+        resources={
+            rp_uuid: dict(held['resources'])
+            for rp_uuid, held in body['allocations'].items()
+        },
+        project_id=body['project_id'],
+        user_id=body['user_id'],
+        consumer_type=body['consumer_type'],
+        generation=body['consumer_generation'],
+    )

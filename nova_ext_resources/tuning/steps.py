@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is moved, and where from and to. Values."""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import enum
+
+from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.tuning import pressure as pressure_mod
+
+
+class Kind(enum.StrEnum):
+    """Why something is moved."""
+
+    WANTED = 'wanted'
+    UNDONE = 'undone'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What holds for one resource class of one domain.
+
+    :ivar capacity: of all servers together; None: not known, units only go
+        from one server to another
+    :ivar step: the units in which the hardware counts
+    :ivar max_step: the most units that one server gains or loses at once
+    :ivar is_tried: whether a step must prove itself, because nothing tells
+        beforehand whether the one who gives can do without
+    """
+
+    capacity: int | None = None
+    step: int = 1
+    max_step: int = 1
+    is_tried: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One step: units of one pool from one server to another.
+
+    :ivar taker: server that gets them; None: nobody
+    :ivar giver: server that has them; None: nobody
+    :ivar reason: a sentence
+    :ivar pressures: server -> what it suffered, smoothed
+    """
+
+    rp_key: str
+    resource_class: str
+    units: int
+    taker: str | None
+    giver: str | None
+    kind: Kind
+    reason: str
+    pressures: Mapping[str, float]
+
+    @property
+    def pool(self) -> pressure_mod.PoolKey:
+        return self.rp_key, self.resource_class
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        return tuple(one for one in (self.taker, self.giver) if one)
+
+    def find_gain(self, consumer_uuid: str) -> int:
+        """Give by how much the amount of a server grows."""
+        if consumer_uuid == self.taker:
+            return self.units
+        return -self.units if consumer_uuid == self.giver else 0
+
+
+def apply_move(
+    shares: Iterable[share_obj.Share], move: Move
+) -> tuple[share_obj.Share, ...]:
+    """Give the shares of the pool as they are after the step."""
+    return tuple(
+        dataclasses.replace(
+            one, amount=one.amount + move.find_gain(one.consumer_uuid)
+        )
+        for one in shares
+        if (one.rp_key, one.resource_class) == move.pool
+    )

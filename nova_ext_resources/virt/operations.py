@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From the call of a driver's method to what Nova does with a server.
+
+Which method Nova calls in which state of the server was read from and tried
+with Nova 34.
+"""
+
+from typing import Any
+
+from nova.compute import task_states
+from nova.compute import vm_states
+
+from nova_ext_resources.objects import operation
+
+Operation = operation.Operation
+
+#: Methods with one meaning, whatever the state of the server.
+_METHODS = {
+    'prepare_for_spawn': Operation.BOOT,
+    'failed_spawn_cleanup': Operation.BUILD_FAILED,
+    'power_on': Operation.RESTART,
+    'reboot': Operation.RESTART,
+    'rescue': Operation.RESTART,
+    'resume': Operation.RESTART,
+    'resume_state_on_host_boot': Operation.RESTART,
+    'unrescue': Operation.RESTART,
+    'finish_migration': Operation.MOVE_IN,
+    'check_can_live_migrate_destination': Operation.MOVE_IN,
+    'pre_live_migration': Operation.MOVE_IN,
+    'post_live_migration_at_destination': Operation.MOVE_IN,
+    'migrate_disk_and_power_off': Operation.MOVE_OUT,
+    'live_migration': Operation.MOVE_OUT,
+    'post_live_migration': Operation.MOVE_OUT,
+    'post_live_migration_at_source': Operation.MOVE_OUT,
+    'confirm_migration': Operation.CONFIRM,
+    'finish_revert_migration': Operation.REVERT_IN,
+    'rollback_live_migration_at_destination': Operation.REVERT_OUT,
+}
+
+#: Moves to another cell use ``spawn`` and ``destroy``. Nova's fake driver
+#: spawns a guest that is missing when it is rebooted.
+_SPAWNS = {
+    **dict.fromkeys(task_states.hard_reboot_states, Operation.RESTART),
+    task_states.RESIZE_FINISH: Operation.MOVE_IN,
+    task_states.RESIZE_REVERTING: Operation.REVERT_IN,
+}
+_DESTROYS = {
+    task_states.BLOCK_DEVICE_MAPPING: Operation.BUILD_FAILED,
+    task_states.NETWORKING: Operation.BUILD_FAILED,
+    task_states.SCHEDULING: Operation.BUILD_FAILED,
+    task_states.SPAWNING: Operation.BUILD_FAILED,
+    task_states.DELETING: Operation.DELETE,
+    task_states.MIGRATING: Operation.REVERT_OUT,
+    task_states.RESIZE_MIGRATING: Operation.MOVE_OUT,
+    task_states.RESIZE_REVERTING: Operation.REVERT_OUT,
+    task_states.SHELVING_OFFLOADING: Operation.SHELVE_OFFLOAD,
+}
+
+
+def find_operation(
+    method: str, instance: Any, host: str, *, destroy_secrets: bool = True
+) -> Operation:
+    """Return what Nova does when it calls a method of the driver.
+
+    :param method: its name
+    :param instance: a ``nova.objects.Instance``
+    :param host: the name of this host
+    :param destroy_secrets: argument of ``destroy``; false only where a
+        driver destroys a guest in order to start it again
+    :raises KeyError: the method changes no claim
+    """
+    if method == 'spawn':
+        return _find_spawn(instance, host)
+    if method == 'destroy':
+        if not destroy_secrets:
+            return Operation.RESTART
+        return _find_destroy(instance, host)
+    return _METHODS[method]
+
+
+def _find_spawn(instance: Any, host: str) -> Operation:
+    if instance.task_state in task_states.rebuild_states:
+        # An evacuation has the same states, and still the former host.
+        is_here = instance.host == host
+        return Operation.REBUILD if is_here else Operation.EVACUATE_IN
+    if instance.vm_state == vm_states.SHELVED_OFFLOADED:
+        return Operation.UNSHELVE
+    return _SPAWNS.get(instance.task_state, Operation.BOOT)
+
+
+def _find_destroy(instance: Any, host: str) -> Operation:
+    if instance.task_state in _DESTROYS:
+        return _DESTROYS[instance.task_state]
+    if instance.host not in (None, host):
+        return Operation.EVACUATE_OUT
+    if instance.task_state in task_states.rebuild_states:
+        # The source of an evacuation that has come back in the middle of it
+        # is still the server's host. Only a rebuild elsewhere has a context.
+        is_here = instance.migration_context is None
+        return Operation.REBUILD if is_here else Operation.EVACUATE_OUT
+    return Operation.DELETE

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the choice among allocation candidates."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import json
+from typing import Any, TypeAlias
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.claims.schedule import candidates
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view as view_obj
+from tests import base
+from tests.unit import builders
+
+ROOT: str = uuidsentinel.root
+TRACKERS = builders.make_trackers()
+
+FreeCpus: TypeAlias = Sequence[set[int]] | None
+
+#: Both sockets' CPUs, all free.
+FREE: FreeCpus = [set(range(0, 12)), set(range(12, 24))]
+
+
+def make_candidate(
+    allocations: Mapping[str, Mapping[str, int]],
+) -> dict[str, Any]:
+    """Make one as placement does, Nova's root among its providers."""
+    return {
+        'allocations': {
+            ROOT: {'resources': {'VCPU': 2}},
+            **{rp: {'resources': dict(r)} for rp, r in allocations.items()},
+        },
+        'mappings': {'': [ROOT, *allocations]},
+    }
+
+
+ON_0 = make_candidate({builders.L3_0: {builders.WAYS: 4}})
+ON_1 = make_candidate({builders.L3_1: {builders.WAYS: 4}})
+
+
+def publish(view: view_obj.HostView) -> stats.Document:
+    document = stats.decode(stats.encode(view))
+    assert document is not None
+    return document
+
+
+def make_judge(
+    sizes: candidates.Sizes = (2,), **fields: Any
+) -> candidates.Judge:
+    asked = {builders.WAYS: 4, builders.CLOS: 0, builders.SEATS: 0}
+    needs = builders.make_requirement(_=asked)
+    return candidates.Judge(
+        TRACKERS, sizes, dataclasses.replace(needs, **fields)
+    )
+
+
+def choose(
+    document: stats.Document,
+    options: Sequence[candidates.Candidate] = (ON_0, ON_1),
+    *,
+    sizes: candidates.Sizes = (2,),
+    free: FreeCpus = FREE,
+    **fields: Any,
+) -> list[candidates.Candidate]:
+    judge = make_judge(sizes, **fields)
+    return judge.choose(document, options, lambda: free)
+
+
+def explain(
+    document: stats.Document,
+    *,
+    sizes: candidates.Sizes = (2,),
+    free: FreeCpus = FREE,
+) -> str:
+    found = make_judge(sizes).explain(document, (ON_0, ON_1), lambda: free)
+    return '\n'.join(map(str, found))
+
+
+class ChooseTestCase(base.TestCase):
+    def test_a_domain_without_a_run_is_dropped(self) -> None:
+        document = publish(builders.make_view([0x777, 0x00F]))
+
+        self.assertEqual([ON_1], choose(document))
+
+    def test_the_domain_that_loses_the_least_comes_first(self) -> None:
+        document = publish(builders.make_view([0x7FF, 0x0FF]))
+
+        kept = choose(document)
+
+        # Both lose four; the second has less to lose.
+        self.assertEqual([ON_1, ON_0], kept)
+
+    def test_a_gap_is_filled_before_a_long_run_is_cut(self) -> None:
+        document = publish(builders.make_view([0x7F, 0x7EF]))
+
+        # The first would be cut from 7 to 3, the second has a gap of 4
+        # beside its run of 6.
+        self.assertEqual([ON_1, ON_0], choose(document))
+
+    def test_equal_candidates_stay_in_the_order_of_placement(self) -> None:
+        document = publish(builders.make_view())
+
+        self.assertEqual([ON_1, ON_0], choose(document, (ON_1, ON_0)))
+
+    def test_without_a_class_of_service_nothing_is_kept(self) -> None:
+        document = publish(builders.make_view(clos=0))
+
+        self.assertEqual([], choose(document))
+
+    def test_a_class_that_is_asked_for_is_not_asked_twice(self) -> None:
+        both = make_candidate(
+            {
+                builders.L3_0: {builders.WAYS: 4},
+                builders.RDT: {builders.CLOS: 1},
+            }
+        )
+        document = publish(builders.make_view(clos=1))
+
+        self.assertEqual([both], choose(document, [both]))
+
+    def test_a_floating_server_gets_no_ways(self) -> None:
+        document = publish(builders.make_view())
+
+        self.assertEqual([], choose(document, sizes=()))
+        self.assertIn('hw:cpu_policy=dedicated', explain(document, sizes=()))
+
+    def test_a_floating_server_gets_ways_that_follow_its_threads(self) -> None:
+        document = publish(builders.make_view([0x3, 0xF], follows_tasks=True))
+
+        self.assertEqual([ON_1], choose(document, sizes=()))
+        self.assertNotIn('float', explain(document, sizes=()))
+
+    def test_a_pinned_server_gets_them_where_its_cpus_are(self) -> None:
+        document = publish(builders.make_view(follows_tasks=True))
+
+        kept = choose(document, free=[{0}, set(range(12, 24))])
+
+        self.assertEqual([ON_1], kept)
+
+    def test_a_floating_server_gets_what_serves_the_whole_host(self) -> None:
+        seat = make_candidate({builders.POOL: {builders.SEATS: 1}})
+        document = publish(builders.make_view(seats=1))
+
+        self.assertEqual([seat], choose(document, [seat], sizes=()))
+
+    def test_a_domain_without_free_cpus_is_dropped(self) -> None:
+        document = publish(builders.make_view())
+
+        kept = choose(document, free=[{0}, set(range(12, 24))])
+
+        self.assertEqual([ON_1], kept)
+
+    def test_without_numa_cells_cpus_are_left_to_others(self) -> None:
+        document = publish(builders.make_view())
+
+        self.assertEqual([ON_0, ON_1], choose(document, free=None))
+
+    def test_it_is_not_asked_for_cpus_when_nobody_must_know(self) -> None:
+        def refuse() -> None:
+            raise AssertionError('the NUMA cells were looked at')
+
+        document = publish(builders.make_view())
+
+        for sizes in (None, ()):
+            make_judge(sizes).choose(document, [ON_0, ON_1], refuse)
+
+    def test_what_the_document_does_not_have_passes(self) -> None:
+        elsewhere = make_candidate({uuidsentinel.new: {builders.WAYS: 99}})
+        document = publish(builders.make_view([0]))
+
+        self.assertEqual([elsewhere], choose(document, [elsewhere]))
+
+    def test_a_tracker_that_is_not_installed_here_passes(self) -> None:
+        text = stats.encode(builders.make_view([0, 0]))
+        document = stats.decode(text.replace('cache_ways', 'third_party'))
+        assert document is not None
+
+        self.assertEqual([ON_0, ON_1], choose(document))
+
+    def test_what_the_document_does_not_have_comes_last(self) -> None:
+        elsewhere = make_candidate({uuidsentinel.new: {builders.WAYS: 4}})
+        document = publish(builders.make_view())
+
+        self.assertEqual(
+            [ON_1, elsewhere], choose(document, [elsewhere, ON_1])
+        )
+
+    def test_an_odd_record_does_not_let_the_others_pass(self) -> None:
+        both = make_candidate(
+            {
+                builders.L3_0: {builders.WAYS: 4},
+                builders.POOL: {builders.SEATS: 1},
+            }
+        )
+        for full, kept in ((0x001, []), (0x7FF, [both])):
+            document = publish(builders.make_view([full], seats=3))
+            odd: Any = document.providers[builders.POOL][builders.SEATS]
+            odd['i'] = 5
+            with self.subTest(full=full):
+                self.assertEqual(kept, choose(document, [both]))
+
+    def test_what_cannot_be_read_is_reported(self) -> None:
+        document = publish(builders.make_view())
+        odd: Any = document.providers[builders.L3_0][builders.WAYS]
+        odd['s'] = {'w': 5}
+        judge = make_judge()
+
+        kept = judge.choose(document, [ON_0, ON_1], lambda: FREE)
+
+        self.assertEqual([ON_1, ON_0], kept)
+        self.assertEqual({(builders.WAYS, 'cache_ways')}, set(judge.unread))
+
+    def test_a_provider_that_placement_left_out_is_used(self) -> None:
+        document = publish(builders.make_view([0x001, 0x7FF]))
+
+        self.assertEqual([ON_0], choose(document, [ON_0]))
+        self.assertEqual(
+            [], choose(document, [ON_0], free=[set(range(0, 12)), set()])
+        )
+
+    def test_what_fits_as_it_is_comes_before_what_must_move(self) -> None:
+        document = publish(builders.make_view([0x001, 0x7FF]))
+
+        self.assertEqual([ON_1], choose(document, [ON_0, ON_1]))
+
+    def test_garbled_records_pass(self) -> None:
+        records: tuple[Any, ...] = (
+            5,
+            None,
+            [],
+            'text',
+            {builders.WAYS: 5},
+            {builders.WAYS: {}},
+            {builders.WAYS: {'t': 'cache_ways', 's': 5}},
+            {builders.WAYS: {'t': ['x'], 's': {}}},
+            {builders.WAYS: {'t': 'cache_ways', 's': {'w': 5, 't': 'x'}}},
+            {builders.WAYS: {'t': 'count', 's': {'c': 9, 'u': 0}, 'i': 5}},
+            {builders.WAYS: {'t': 'count', 's': {'c': 9, 'u': 0}, 'c': 5}},
+            {
+                builders.WAYS: {
+                    't': 'count',
+                    's': {'c': 9, 'u': 0},
+                    'i': [['x'], {}],
+                }
+            },
+        )
+        for garbled in records:
+            with self.subTest(garbled=garbled):
+                document = stats.Document({builders.L3_0: garbled})
+                self.assertEqual([ON_0], choose(document, [ON_0]))
+
+
+class ExplainTestCase(base.TestCase):
+    def test_every_candidate_has_its_reason(self) -> None:
+        text = explain(publish(builders.make_view([0x777, 0x001], clos=0)))
+
+        self.assertIn(f'provider {builders.L3_0}', text)
+        self.assertIn('not side by side', text)
+        self.assertIn(f'provider {builders.L3_1}', text)
+        self.assertIn('CUSTOM_RDT_CLOS', text)
+
+    def test_missing_cpus_are_named(self) -> None:
+        document = publish(builders.make_view())
+
+        text = explain(document, sizes=(8,), free=[{0, 1}, set()])
+
+        self.assertIn('8 dedicated CPUs', text)
+        self.assertIn('free are 0-1 of 0-11,24-35', text)
+        self.assertIn('free are none of 12-23,36-47', text)
+
+    def test_what_fits_has_none(self) -> None:
+        self.assertEqual('', explain(publish(builders.make_view())))
+
+
+class TakeTestCase(base.TestCase):
+    def test_what_was_taken_is_gone(self) -> None:
+        document = publish(builders.make_view([0x00F, 0x00F], clos=2))
+
+        document = make_judge().take(document, ON_0)
+
+        self.assertEqual([ON_1], choose(document))
+        document = make_judge().take(document, ON_1)
+        self.assertEqual([], choose(document))
+
+    def test_a_class_of_service_goes_with_it(self) -> None:
+        document = publish(builders.make_view(clos=1))
+
+        document = make_judge().take(document, ON_0)
+
+        self.assertEqual([], choose(document))
+
+    def test_what_does_not_fit_changes_nothing(self) -> None:
+        document = publish(builders.make_view([0, 0]))
+
+        self.assertEqual(document, make_judge().take(document, ON_0))
+
+    def test_the_old_document_stays_as_it_was(self) -> None:
+        document = publish(builders.make_view())
+        before = json.dumps(document)
+
+        make_judge().take(document, ON_0)
+
+        self.assertEqual(before, json.dumps(document))

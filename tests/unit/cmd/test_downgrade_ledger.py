@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import sqlite3
+
+from nova_ext_resources.cmd import downgrade_ledger
+from nova_ext_resources.host import ledger as ledger_mod
+from tests import base
+
+VERSION_1 = pathlib.Path(__file__).parents[2] / 'data' / 'ledger-1.sqlite'
+
+
+class DowngradeTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = os.path.join(self.make_folder(), 'ledger.sqlite')
+
+    def run_command(self, *arguments: str) -> tuple[int, str]:
+        """Return its status and all that it prints."""
+        text = io.StringIO()
+        with (
+            contextlib.redirect_stdout(text),
+            contextlib.redirect_stderr(text),
+        ):
+            status = downgrade_ledger.main(arguments)
+        return status, text.getvalue()
+
+    def read_version(self) -> int:
+        with contextlib.closing(sqlite3.connect(self.path)) as db:
+            version: int = db.execute('PRAGMA user_version').fetchone()[0]
+        return version
+
+    def test_a_ledger_goes_back(self) -> None:
+        shutil.copy(VERSION_1, self.path)
+        ledger_mod.Ledger(self.path).close()
+        self.assertEqual(2, self.read_version())
+
+        status, text = self.run_command(self.path)
+
+        self.assertEqual(0, status)
+        self.assertIn('Install the older release', text)
+        self.assertEqual(1, self.read_version())
+
+    def test_one_in_use_stays(self) -> None:
+        with contextlib.closing(ledger_mod.Ledger(self.path)):
+            status, text = self.run_command(self.path)
+
+        self.assertEqual(1, status)
+        self.assertIn('another process', text)
+        self.assertEqual(2, self.read_version())
+
+    def test_a_missing_one_is_not_made(self) -> None:
+        for arguments in ((self.path,), (), ('a', 'b')):
+            status, text = self.run_command(*arguments)
+
+            self.assertEqual(2, status)
+            self.assertIn('the path of the ledger', text)
+        self.assertFalse(os.path.exists(self.path))

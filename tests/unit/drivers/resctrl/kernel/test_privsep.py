@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Callable
+import os
+from typing import Any
+
+import fixtures
+from oslo_config import cfg
+from oslo_config import fixture as config_fixture
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import privsep
+from tests import base
+
+_SYSTEM = 'nova_ext_resources.drivers.resctrl.kernel.system'
+
+
+class PrivsepTest(base.TestCase):
+    def test_the_helper_keeps_no_capability(self) -> None:
+        self.assertEqual([], privsep.context.conf.capabilities)
+
+    def test_the_helper_can_be_started_by_its_name(self) -> None:
+        command = privsep.context.helper_command('/run/socket')
+
+        self.assertIn(
+            'nova_ext_resources.drivers.resctrl.kernel.privsep.context',
+            command,
+        )
+
+    def test_the_helper_refuses_what_is_not_resctrl(self) -> None:
+        folder = self.make_folder()
+        privsep.context.set_client_mode(False)
+        self.addCleanup(privsep.context.set_client_mode, True)
+
+        for call, arguments in (
+            (privsep.write, (f'{folder}/schemata', 'L3:0=1\n')),
+            (privsep.assign, (f'{folder}/tasks', [1])),
+            (privsep.mkdir, (f'{folder}/db',)),
+            (privsep.rmdir, (folder,)),
+        ):
+            self.assertRaises(PermissionError, call, *arguments)
+        self.assertEqual([], os.listdir(folder))
+
+    def test_a_path_that_changes_after_the_check_leads_nowhere_else(
+        self,
+    ) -> None:
+        """Somebody swaps a link while the helper works."""
+        good, bad = self.make_tree(), self.make_tree()
+        link = os.path.join(self.make_folder(), 'link')
+        privsep.context.set_client_mode(False)
+        self.addCleanup(privsep.context.set_client_mode, True)
+
+        def check(_folder: int) -> None:
+            os.remove(link)
+            os.symlink(bad, link)
+
+        self.useFixture(fixtures.MonkeyPatch(f'{_SYSTEM}.check', check))
+        for call, *arguments in (
+            (privsep.write, 'schemata', 'L3:0=1\n'),
+            (privsep.assign, 'tasks', [1]),
+            (privsep.mkdir, 'new'),
+            (privsep.rmdir, 'old'),
+        ):
+            if os.path.lexists(link):
+                os.remove(link)
+            os.symlink(good, link)
+            call(f'{link}/{arguments[0]}', *arguments[1:])
+
+        self.assertEqual(
+            {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'new': None},
+            read_tree(good),
+        )
+        self.assertEqual(
+            {'schemata': '', 'tasks': '', 'old': None}, read_tree(bad)
+        )
+
+    def make_tree(self) -> str:
+        folder = self.make_folder()
+        os.mkdir(f'{folder}/old')
+        for name in ('schemata', 'tasks'):
+            with open(f'{folder}/{name}', 'w'):
+                pass
+        return folder
+
+    def test_who_may_write_himself_needs_no_helper(self) -> None:
+        folder = self.make_folder()
+        real = files.RealFileSystem(folder)
+
+        real.mkdir('db')
+
+        self.assertEqual(['db'], real.listdir(''))
+        self.assertIsNone(privsep.context.channel)
+
+    def test_a_helper_that_does_not_start_is_told_as_the_kernels_errors_are(
+        self,
+    ) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            helper_command='/bin/false', group=privsep.context.cfg_section
+        )
+        # Nobody may write there himself.
+        real = files.RealFileSystem('/nowhere/resctrl')
+        for call, arguments in (
+            (real.write, ('schemata', 'L3:0=1\n')),
+            (real.assign, ('tasks', [1])),
+            (real.mkdir, ('db',)),
+            (real.rmdir, ('db',)),
+        ):
+            err = self.assertRaises(
+                errors.ResctrlFailed, self.try_it, real, call, *arguments
+            )
+
+            self.assertIn('[ext_resources_resctrl_privsep]', str(err))
+            self.assertIn('FailedToDropPrivileges', str(err))
+
+    def try_it(
+        self,
+        real: files.RealFileSystem,
+        call: Callable[..., None],
+        *arguments: Any,
+    ) -> None:
+        with files.translated(real, 'change it'):
+            call(*arguments)
+
+
+def read_tree(folder: str) -> dict[str, str | None]:
+    """Return name -> text, None for folders."""
+    found: dict[str, str | None] = {}
+    for one in os.scandir(folder):
+        found[one.name] = None
+        if one.is_file():
+            with open(one.path) as file:
+                found[one.name] = file.read()
+    return found

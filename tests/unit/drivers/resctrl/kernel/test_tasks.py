@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Iterable
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources.drivers.resctrl.kernel import groups
+from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.drivers.resctrl.kernel import tasks as tasks_mod
+from nova_ext_resources.testing import resctrl
+from tests import base
+
+SERVER = uuidsentinel.server
+
+_TASKS = 'nova-*/tasks'
+
+
+class MadeUpServer(processes.Server):
+    """One whose threads are numbers in the test kernel."""
+
+    def __init__(self, kernel: Any, pid: int) -> None:
+        self.kernel = kernel
+        self.pid = pid
+
+    def list_threads(self) -> frozenset[int]:
+        return frozenset(self.kernel.list_threads(self.pid))
+
+    def list_foreign(self, tids: Iterable[int]) -> frozenset[int]:
+        return frozenset(tids) - self.list_threads()
+
+
+class MembersTest(base.TestCase):
+    """The threads are made up, and start and end when the test wants."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        machine = self.useFixture(resctrl.ResctrlFixture('skylake2'))
+        self.kernel = machine.kernel
+        self.files = machine.file_system
+        self.group_files = group_files.GroupFiles(self.files)
+        self.name = self.group_files.make(groups.make_name(SERVER)).name
+        self.pid = self.kernel.start_task()
+        self.server = MadeUpServer(self.kernel, self.pid)
+        for _ in range(3):
+            self.kernel.clone_task(self.pid)
+
+    def settle(self, *, is_new: bool = True) -> None:
+        tasks_mod.settle(
+            self.group_files, self.name, self.server, is_new=is_new
+        )
+
+    def list_inside(self) -> set[int]:
+        return set(self.kernel.list_groups()[self.name]['tasks'])
+
+    def look(self) -> tasks_mod.Membership:
+        def read(uuids: Iterable[str]) -> dict[str, frozenset[int]]:
+            return {
+                uuid: self.group_files.read_tasks(self.name) for uuid in uuids
+            }
+
+        return tasks_mod.read({SERVER: self.server}, read)[SERVER]
+
+    def assert_settled(self) -> None:
+        self.assertEqual(self.server.list_threads(), self.list_inside())
+        self.assertEqual('', self.look().fault)
+
+    def test_all_threads_go_into_the_group_and_are_read_back(self) -> None:
+        self.kernel.forget_operations()
+
+        self.settle()
+
+        tasks = f'{self.name}/tasks'
+        expected = [['write', tasks]] * 4 + [['read', tasks]]
+        self.assertEqual(expected, self.kernel.list_operations())
+        self.assert_settled()
+
+    def test_nothing_is_done_for_a_server_that_is_off(self) -> None:
+        self.kernel.exit_task(self.pid)
+        self.kernel.forget_operations()
+
+        self.settle()
+
+        self.assertEqual([], self.kernel.list_operations())
+
+    def test_who_is_inside_already_is_not_written_again(self) -> None:
+        self.settle()
+        self.kernel.forget_operations()
+
+        self.settle(is_new=False)
+
+        operations = self.kernel.list_operations()
+        self.assertEqual([['read', f'{self.name}/tasks']], operations)
+
+    def test_threads_that_start_meanwhile_are_moved_too(self) -> None:
+        # When the first is written, and again when that one is.
+        for skip in (0, 4):
+            self.kernel.fail(
+                operation='*',
+                path=_TASKS,
+                error=None,
+                skip=skip,
+                do=('clone_task', self.pid),
+            )
+
+        self.settle()
+
+        self.assertEqual(6, len(self.server.list_threads()))
+        self.assert_settled()
+
+    def test_threads_that_end_meanwhile_do_not_matter(self) -> None:
+        late = self.kernel.clone_task(self.pid)
+        self.kernel.fail(
+            operation='write', path=_TASKS, error=None, do=('exit_task', late)
+        )
+
+        self.settle()
+
+        self.assert_settled()
+
+    def test_a_server_that_ends_meanwhile_is_a_success(self) -> None:
+        for skip in range(5):
+            with self.subTest(skip=skip):
+                self.pid = self.server.pid = self.kernel.start_task()
+                self.kernel.clone_task(self.pid)
+                self.kernel.fail(
+                    path=_TASKS,
+                    error=None,
+                    skip=skip,
+                    do=('exit_task', self.pid),
+                )
+
+                self.settle()
+                self.kernel.stop_failing()
+
+    def test_threads_that_are_moved_away_all_the_time_are_named(self) -> None:
+        self.kernel.fail(
+            operation='read',
+            path=_TASKS,
+            error=None,
+            count=None,
+            do=('write', 'tasks', f'{self.pid}\n'),
+        )
+
+        err = self.assertRaises(errors.NotApplied, self.settle)
+
+        self.assertIn(f'{self.pid} stayed outside', str(err))
+
+    def test_strangers_go_to_the_default_group(self) -> None:
+        self.settle()
+        stranger = self.kernel.start_task()
+        self.kernel.write(f'{self.name}/tasks', f'{stranger}\n')
+        self.assertIn(f'not its own: {stranger}', self.look().fault)
+
+        self.settle(is_new=False)
+
+        self.assert_settled()
+
+    def test_each_error_of_the_kernel_is_told(self) -> None:
+        for error, expected in (
+            ('EIO', errors.ResctrlFailed),
+            ('EBUSY', errors.ResctrlBusy),
+            ('ENOSPC', errors.NoFreeClosid),
+            ('EINVAL', errors.ResctrlRefused),
+            ('EPERM', errors.ResctrlFailed),
+            ('ENODEV', errors.GroupGone),
+        ):
+            for operation in ('write', 'read'):
+                with self.subTest(error=error, operation=operation):
+                    self.kernel.fail(
+                        operation=operation, path=_TASKS, error=error
+                    )
+                    self.assertRaises(expected, self.settle)
+
+    def test_what_is_outside_is_counted_and_named(self) -> None:
+        self.settle()
+        self.kernel.write('tasks', f'{self.pid}\n')
+
+        self.assertIn(
+            f'1 of 4 threads run outside its group: {self.pid}',
+            self.look().fault,
+        )
+
+    def test_a_thread_that_was_born_while_this_looked_is_no_fault(
+        self,
+    ) -> None:
+        self.settle()
+        self.kernel.fail(
+            operation='read',
+            path=_TASKS,
+            error=None,
+            do=('clone_task', self.pid),
+        )
+
+        self.assertEqual('', self.look().fault)
+
+    def test_many_threads_are_not_all_named(self) -> None:
+        for _ in range(20):
+            self.kernel.clone_task(self.pid)
+
+        self.assertTrue(self.look().fault.endswith(', ...'))

@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import dataclasses
+import os
+from typing import Any
+
+import fixtures
+
+from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.resctrl import inventory
+from nova_ext_resources.drivers.resctrl.kernel import group_files
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider
+from nova_ext_resources.testing import resctrl as machines
+from nova_ext_resources.testing.resctrl import shape
+from tests.unit.drivers import contract
+
+CLOS = classes.CLOS
+WAYS = classes.WAYS
+WAYS_2 = classes.L2_WAYS
+PERCENT = classes.PERCENT
+MBPS = classes.MBPS
+
+
+class ResctrlTestCase(contract.InventoryProviderContract):
+    name = 'resctrl'
+    plugin_class = inventory.ResctrlInventory
+
+    SHAPE: machines.Shape | str = 'skylake2'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.machine = self.useFixture(machines.ResctrlFixture(self.SHAPE))
+        self.kernel = self.machine.kernel
+
+    def make_plugin(self, **values: Any) -> plugin_base.InventoryProvider:
+        options = self.make_options(
+            **{'cpu_path': self.machine.cpu_path, **values}
+        )
+        return self.make_with(options)
+
+    def make_with(self, options: Any) -> inventory.ResctrlInventory:
+        return inventory.ResctrlInventory(
+            options, 'host-1', files=self.machine.file_system
+        )
+
+    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+        self.kernel.fail(error='EIO', count=None)
+
+    def find(self, **values: Any) -> dict[str, provider.HostProvider]:
+        found = self.make_plugin(**values).discover()
+        return {one.key: one for one in found}
+
+    def test_a_restart_finds_the_same(self) -> None:
+        plugin = self.make_plugin()
+        again = self.make_with(plugin.options)
+
+        self.assertEqual(plugin.discover(), again.discover())
+
+
+class SkylakeTest(ResctrlTestCase):
+    def test_classes_are_those_of_the_scarcer_control(self) -> None:
+        found = self.find()['RDT']
+
+        given = found.inventories[CLOS]
+        self.assertEqual(
+            (8, 1, 1), (given.total, given.reserved, given.max_unit)
+        )
+        self.assertEqual({CLOS: {'free': 7}}, found.units)
+
+    def test_each_cache_has_its_ways_and_cpus(self) -> None:
+        found = self.find()
+
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, set(found))
+        self.assertEqual('0-11,24-35', found['L3_0'].cpus)
+        self.assertEqual(11, found['L3_1'].inventories[WAYS].total)
+        self.assertEqual({'free': '1ff'}, found['L3_1'].units[WAYS])
+
+    def test_the_host_keeps_what_it_is_told_to_keep(self) -> None:
+        found = self.find(reserved_ways=4)
+
+        self.assertEqual({'free': '7f'}, found['L3_0'].units[WAYS])
+
+    def test_what_others_hold_is_not_free(self) -> None:
+        self.kernel.add_group('db', 'L3:0=3;1=600\n')
+
+        found = self.find()
+
+        self.assertEqual({'free': '1fc'}, found['L3_0'].units[WAYS])
+        self.assertEqual({'free': 6}, found['RDT'].units[CLOS])
+
+    def test_bandwidth_is_sold_in_steps_of_the_hardware(self) -> None:
+        given = self.find()['L3_0'].inventories[PERCENT]
+
+        self.assertEqual(
+            (100, 10, 10), (given.total, given.min_unit, given.step_size)
+        )
+
+    def test_the_providers_are_those_of_rmd(self) -> None:
+        # A host may change its backend without new uuids in placement.
+        found = self.find()
+
+        self.assertEqual('RDT', found['L3_0'].parent_key)
+        self.assertEqual(CLOS, found['L3_0'].implied[WAYS])
+
+    def test_cpus_that_never_were_online_serve_nobody(self) -> None:
+        self.kernel.set_offline('0,24')
+
+        self.assertEqual('1-11,25-35', self.find()['L3_0'].cpus)
+
+    def test_cpus_that_go_offline_stay_where_they_were(self) -> None:
+        before = self.find()
+        for cpus in ('0,24', '0-11,24-35'):
+            with self.subTest(cpus=cpus):
+                self.kernel.set_offline(cpus)
+
+                self.assertEqual(before, self.find())
+
+    def test_a_cache_that_nobody_has_seen_is_not_taken_for_gone(
+        self,
+    ) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('0-11,24-35')
+        plugin.discover()
+        self.assertEqual(
+            {'caches of offline CPUs 0-11,24-35'}, plugin.left_out
+        )
+
+        self.kernel.set_online('0-11,24-35')
+        plugin.discover()
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_caches_of_another_machine_are_told(self) -> None:
+        epyc = self.useFixture(machines.ResctrlFixture('epyc16'))
+        plugin = inventory.ResctrlInventory(
+            self.make_options(cpu_path=self.machine.cpu_path),
+            'host-1',
+            files=epyc.file_system,
+        )
+
+        found = {one.key for one in plugin.discover()}
+
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, found)
+        self.assertEqual(
+            {f'L3 caches 2-15 ({self.machine.cpu_path} knows no CPU of them)'},
+            plugin.left_out,
+        )
+
+    def test_some_cpus_of_a_cache_that_is_known_are_not_missed(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('0,24')
+
+        plugin.discover()
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_without_hyper_threading_no_cache_is_missed(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.set_offline('24-47')
+        folder = os.path.join(self.machine.cpu_path, 'smt')
+        os.mkdir(folder)
+        for control, count in (('on', 1), ('off', 0), ('forceoff', 0)):
+            with self.subTest(control=control):
+                with open(os.path.join(folder, 'control'), 'w') as file:
+                    file.write(f'{control}\n')
+                plugin.discover()
+
+                self.assertEqual(count, len(plugin.left_out))
+
+    def test_it_is_told_when_resctrl_is_not_mounted(self) -> None:
+        plugin = self.make_plugin()
+        self.kernel.unmount()
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('mount -t resctrl', str(err))
+
+    def test_half_a_file_is_not_believed(self) -> None:
+        plugin = self.make_plugin()
+        read = self.machine.file_system.read
+        self.machine.file_system.read = lambda path: read(path)[:-3]
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('understand', str(err))
+
+    def test_a_folder_that_is_not_there_is_told(self) -> None:
+        options = self.make_options(path='/nowhere/resctrl')
+        plugin = inventory.ResctrlInventory(options, 'host-1')
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('/nowhere/resctrl', str(err))
+
+
+class BurstTest(ResctrlTestCase):
+    def find_burst(self, **values: Any) -> Any:
+        return self.find(**values)['L3_0'].inventories[classes.BURST]
+
+    def test_the_pool_is_sold_apart_from_the_other_ways(self) -> None:
+        found = self.find(burst_ways=4)['L3_0']
+
+        given = found.inventories[classes.BURST]
+        self.assertEqual(
+            (4, 0, 1), (given.total, given.reserved, given.min_unit)
+        )
+        self.assertEqual({'free': '1f0'}, found.units[WAYS])
+        self.assertEqual(CLOS, found.implied[classes.BURST])
+
+    def test_without_the_option_there_is_none(self) -> None:
+        self.assertNotIn(classes.BURST, self.find()['L3_0'].inventories)
+
+    def test_what_others_hold_of_it_is_reserved(self) -> None:
+        self.kernel.add_group('db', 'L3:0=2;1=400\n')
+
+        # One way on the other side of it is of no use to a run.
+        self.assertEqual(2, self.find_burst(burst_ways=4).reserved)
+
+    def test_pools_that_do_not_fit_are_told(self) -> None:
+        plugin = self.make_plugin(burst_ways=10)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('burst_ways is 10, and 9 ways in a row', str(err))
+        self.assertIn('L3_0', str(err))
+
+    def test_a_pool_of_fewer_ways_than_the_cpu_gives_is_told(self) -> None:
+        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        plugin = self.make_plugin(burst_ways=1)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('fewer than 2 ways', str(err))
+
+
+class SharedTest(ResctrlTestCase):
+    def test_places_are_sold_and_take_no_class_each(self) -> None:
+        found = self.find(shared_ways=3, shared_servers=5)['L3_0']
+
+        given = found.inventories[classes.SHARED]
+        self.assertEqual(
+            (5, 0, 1), (given.total, given.reserved, given.max_unit)
+        )
+        self.assertNotIn(classes.SHARED, found.implied)
+        self.assertEqual({'free': '1f8'}, found.units[WAYS])
+
+    def test_without_the_option_there_are_none(self) -> None:
+        self.assertNotIn(classes.SHARED, self.find()['L3_0'].inventories)
+
+    def test_the_class_of_the_pool_is_kept(self) -> None:
+        found = self.find(shared_ways=3)['RDT']
+
+        self.assertEqual(2, found.inventories[CLOS].reserved)
+        self.assertEqual({CLOS: {'free': 6}}, found.units)
+
+    def test_a_pool_in_use_is_not_foreign(self) -> None:
+        self.kernel.add_group('nova-shared', 'L3:0=7;1=7\n')
+
+        found = self.find(shared_ways=3)
+
+        self.assertEqual({CLOS: {'free': 6}}, found['RDT'].units)
+        self.assertEqual({'free': '1f8'}, found['L3_0'].units[WAYS])
+
+    def test_a_pool_that_others_have_has_no_places(self) -> None:
+        self.kernel.add_group('db', 'L3:0=7;1=400\n')
+
+        found = self.find(shared_ways=3, shared_servers=5)
+
+        self.assertEqual(5, found['L3_0'].inventories[classes.SHARED].reserved)
+        self.assertEqual(0, found['L3_1'].inventories[classes.SHARED].reserved)
+
+    def test_too_few_ways_for_the_cpu_are_no_pool_either(self) -> None:
+        self.machine = self.useFixture(machines.ResctrlFixture('haswell'))
+        self.machine.kernel.add_group('db', 'L3:0=3\n')
+
+        found = self.find(shared_ways=3, shared_servers=5)
+
+        self.assertEqual(5, found['L3_0'].inventories[classes.SHARED].reserved)
+
+    def test_pools_that_do_not_fit_together_are_told(self) -> None:
+        plugin = self.make_plugin(burst_ways=6, shared_ways=4)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('shared_ways is 4, and 3 ways in a row', str(err))
+
+
+class EpycTest(ResctrlTestCase):
+    SHAPE = 'epyc16'
+
+    def test_each_complex_is_a_domain(self) -> None:
+        found = self.find()
+
+        self.assertEqual(17, len(found))
+        self.assertEqual({'free': '7fff'}, found['L3_15'].units[WAYS])
+
+    def test_bandwidth_is_sold_when_its_size_is_known(self) -> None:
+        self.assertNotIn(MBPS, self.find()['L3_0'].inventories)
+
+    def test_bandwidth_is_sold_in_eighths_of_gb(self) -> None:
+        given = self.find(memory_bandwidth=40000)['L3_0'].inventories[MBPS]
+
+        self.assertEqual(
+            (40000, 125, 125), (given.total, given.min_unit, given.step_size)
+        )
+
+
+def _change_caches(name: str, **fields: Any) -> machines.Shape:
+    """Make a CPU whose caches differ in some fields."""
+    shape = machines.SHAPES[name]
+    caches = tuple(dataclasses.replace(one, **fields) for one in shape.caches)
+    return dataclasses.replace(shape, caches=caches)
+
+
+class TwoEndsTest(ResctrlTestCase):
+    """I/O devices fill ways at both ends of the cache, as of a real CPU."""
+
+    SHAPE = _change_caches('skylake2', ways=20, shareable_bits=0xC0001)
+
+    def test_all_ways_between_them_are_free(self) -> None:
+        self.assertEqual({'free': '3fffe'}, self.find()['L3_0'].units[WAYS])
+
+
+class IoClassTest(ResctrlTestCase):
+    """Newer kernels give I/O devices a class of service on AMD."""
+
+    SHAPE = _change_caches('epyc16', io_ways=0x0F00)
+
+    def test_its_ways_are_not_free(self) -> None:
+        found = self.find()['L3_0'].units[WAYS]
+
+        self.assertFalse(int(found['free'], 16) & 0x0F00)
+        self.assertEqual({'free': 'f0ff'}, found)
+
+    def test_its_class_is_reserved(self) -> None:
+        found = self.find()['RDT']
+
+        given = found.inventories[CLOS]
+        self.assertEqual((16, 2), (given.total, given.reserved))
+        self.assertEqual({CLOS: {'free': 14}}, found.units)
+
+
+class NoIoClassTest(ResctrlTestCase):
+    """The kernel could give them one, and shows no ways of it."""
+
+    SHAPE = _change_caches('epyc16', io_ways=0)
+
+    def test_all_is_as_without(self) -> None:
+        found = self.find()
+
+        self.assertEqual({'free': '7fff'}, found['L3_0'].units[WAYS])
+        self.assertEqual(1, found['RDT'].inventories[CLOS].reserved)
+
+
+class FullIoTest(ResctrlTestCase):
+    """I/O devices fill all ways, as when their class was just enabled."""
+
+    SHAPE = _change_caches('epyc16', io_ways=0xFFFF)
+
+    def test_it_is_reported_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        plugin = self.make_plugin()
+
+        for _ in range(2):
+            plugin.discover()
+
+        self.assertEqual(1, log.output.count('no way of L3_0'))
+        self.assertEqual({'free': '0'}, self.find()['L3_0'].units[WAYS])
+
+
+class AssignedCountersTest(ResctrlTestCase):
+    """The root has a file that is no group and has no name of old."""
+
+    SHAPE = dataclasses.replace(
+        machines.SHAPES['epyc16'], kernel=shape.ASSIGNED_COUNTERS
+    )
+
+    def test_it_takes_no_class(self) -> None:
+        names = self.machine.file_system.listdir('')
+        files = group_files.GroupFiles(self.machine.file_system)
+
+        self.assertIn('mbm_L3_assignments', names)
+        self.assertEqual([], files.list_names())
+        self.kernel.add_group('db', '')
+        self.assertEqual(['db'], files.list_names())
+
+
+class CdpTest(ResctrlTestCase):
+    SHAPE = 'cdp'
+
+    def test_ways_are_free_for_code_and_data_together(self) -> None:
+        before = int(self.find()['L3_0'].units[WAYS]['free'], 16)
+        self.kernel.add_group(
+            'db', 'L3CODE:0=1\nL3DATA:0=6\nL3CODE:1=600\nL3DATA:1=600\n'
+        )
+
+        after = int(self.find()['L3_0'].units[WAYS]['free'], 16)
+
+        self.assertEqual(before & ~0x7, after)
+
+    def test_it_is_a_trait(self) -> None:
+        self.assertIn(classes.CDP_TRAIT, self.find()['L3_0'].traits)
+
+    def test_classes_are_half_as_many(self) -> None:
+        self.assertEqual(8, self.find()['RDT'].inventories[CLOS].total)
+
+
+class MegabytesTest(ResctrlTestCase):
+    SHAPE = 'mbps'
+
+    def test_bandwidth_is_sold_in_megabytes(self) -> None:
+        found = self.find(memory_bandwidth=60000)['L3_0']
+
+        given = found.inventories[MBPS]
+        self.assertEqual((60000, 1), (given.total, given.step_size))
+        self.assertNotIn(PERCENT, found.inventories)
+
+
+class NoBandwidthTest(ResctrlTestCase):
+    SHAPE = 'no_mba'
+
+    def test_ways_are_sold_without_bandwidth(self) -> None:
+        self.assertEqual({WAYS}, set(self.find()['L3_0'].inventories))
+
+
+class ClustersTest(ResctrlTestCase):
+    SHAPE = 'icelake_snc'
+
+    def test_clusters_share_the_cache_of_their_socket(self) -> None:
+        self.assertEqual({'RDT', 'L3_0', 'L3_1'}, set(self.find()))
+
+
+class AtomTest(ResctrlTestCase):
+    SHAPE = 'atom_l2'
+
+    def test_ways_of_each_l2_are_sold_where_there_is_no_l3(self) -> None:
+        found = self.find()
+
+        self.assertEqual(9, len(found))
+        self.assertEqual({WAYS_2}, set(found['L2_7'].inventories))
+        self.assertEqual({'free': '7f'}, found['L2_7'].units[WAYS_2])
+        self.assertEqual('14-15', found['L2_7'].cpus)
+        self.assertEqual(CLOS, found['L2_7'].implied[WAYS_2])
+        self.assertEqual({classes.L2_CAT_TRAIT}, found['L2_7'].traits)
+        self.assertEqual('RDT', found['L2_7'].parent_key)
+
+    def test_ways_of_others_are_not_free(self) -> None:
+        values = ';'.join(f'{n}=80' for n in range(8) if n != 3)
+        self.kernel.add_group('db', f'L2:{values};3=3\n')
+
+        found = self.find()
+
+        self.assertEqual({'free': '7f'}, found['L2_2'].units[WAYS_2])
+        self.assertEqual({'free': '7c'}, found['L2_3'].units[WAYS_2])
+
+    def test_pools_that_no_cache_can_have_are_told_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        plugin = self.make_plugin(burst_ways=2)
+
+        for _ in range(2):
+            plugin.discover()
+
+        self.assertEqual(1, log.output.count('burst_ways have no effect'))
+        self.assertIn('host-1', log.output)
+
+    def test_no_pools_are_not_missed(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.find()
+
+        self.assertNotIn('no effect', log.output)
+
+    def test_caches_without_cpus_are_told(self) -> None:
+        other = self.useFixture(machines.ResctrlFixture('no_mba'))
+        plugin = self.make_plugin(cpu_path=other.cpu_path)
+
+        err = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('neither', str(err))
+
+
+class BothLevelsTest(ResctrlTestCase):
+    SHAPE = 'granite'
+
+    def test_both_levels_are_sold(self) -> None:
+        found = self.find()
+
+        self.assertEqual(1 + 2 + 32, len(found))
+        self.assertEqual({WAYS, PERCENT}, set(found['L3_1'].inventories))
+        self.assertEqual({WAYS_2}, set(found['L2_31'].inventories))
+
+    def test_classes_are_those_of_the_scarcer_level(self) -> None:
+        self.assertEqual(8, self.find()['RDT'].inventories[CLOS].total)
+
+    def test_code_and_data_of_a_level_are_a_trait_of_it(self) -> None:
+        self.kernel.remount(['cdpl2'])
+
+        found = self.find()
+
+        self.assertEqual(
+            {classes.L2_CAT_TRAIT, classes.L2_CDP_TRAIT}, found['L2_0'].traits
+        )
+        self.assertEqual({classes.CAT_TRAIT}, found['L3_0'].traits)

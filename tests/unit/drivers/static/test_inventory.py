@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the inventory provider ``static``."""
+
+import os
+
+import fixtures
+
+from nova_ext_resources.drivers import base as plugin_base
+from nova_ext_resources.drivers.static import inventory
+from nova_ext_resources import exception
+from tests.unit import builders
+from tests.unit.drivers import contract
+
+SEATS = """
+  - name: CUSTOM_LICENCE_SEAT
+    units: seats
+    description: Seats of a licence.
+    inventory: {total: 10, reserved: 2}
+"""
+SLOT = """
+  - name: CUSTOM_MASTER_SLOT
+    units: servers
+    description: Lets one server of this kind run on each host.
+    inventory: {total: 1}
+"""
+BAD = """
+  - name: CUSTOM_MASTER_SLOT
+    units: servers
+    inventory: {total: one}
+"""
+SAMPLE = os.path.join(
+    os.path.dirname(inventory.__file__),
+    '../../../etc/nova_ext_resources/definitions.yaml',
+)
+
+
+class TestStaticInventory(contract.InventoryProviderContract):
+    name = 'static'
+    plugin_class = inventory.StaticInventory
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.make_folder()
+        self.path = os.path.join(self.folder, 'definitions.yaml')
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.written = 0
+
+    def write(self, *entries: str, path: str | None = None) -> None:
+        self.write_text(''.join(('resources:\n', *entries)), path)
+
+    def write_text(self, text: str, path: str | None = None) -> None:
+        """Write a file, at another time than all before."""
+        path = path or self.path
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        self.written += 1
+        os.utime(path, (self.written, self.written))
+
+    def make_plugin(self, *entries: str) -> inventory.StaticInventory:
+        self.write(*(entries or (SEATS, SLOT)))
+        return self.load()
+
+    def load(self, path: str | None = None) -> inventory.StaticInventory:
+        options = self.make_options(definitions_file=path or self.path)
+        return inventory.StaticInventory(options, 'host-1')
+
+    def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
+        self.write_text('resources: [')
+
+    def list_found(self, plugin: inventory.StaticInventory) -> set[str]:
+        return {c for one in plugin.discover() for c in one.inventories}
+
+    def test_what_the_file_defines_is_found(self) -> None:
+        [found] = self.make_plugin().discover()
+
+        self.assertEqual(
+            builders.make_host_provider(
+                key='STATIC',
+                inventories={
+                    'CUSTOM_LICENCE_SEAT': builders.make_inventory(
+                        10, reserved=2
+                    ),
+                    'CUSTOM_MASTER_SLOT': builders.make_inventory(1),
+                },
+                trackers={
+                    'CUSTOM_LICENCE_SEAT': 'count',
+                    'CUSTOM_MASTER_SLOT': 'count',
+                },
+            ),
+            found,
+        )
+
+    def test_one_server_of_a_kind_per_host_can_be_said(self) -> None:
+        [found] = self.make_plugin(SLOT).discover()
+        tracker = self.trackers['count']
+
+        state = tracker.initial(found.inventories['CUSTOM_MASTER_SLOT'], {})
+        state, _units = tracker.take(state, 1)
+
+        self.assertFalse(tracker.fits(state, 1))
+
+    def test_entries_of_other_providers_are_kept_apart(self) -> None:
+        other = f'{SEATS}    provider: POOL\n    traits: [CUSTOM_FAST]\n'
+
+        found = self.make_plugin(SEATS, other, SLOT).discover()
+
+        self.assertEqual(['STATIC', 'POOL'], [one.key for one in found])
+        self.assertEqual(
+            [frozenset(), frozenset({'CUSTOM_FAST'})],
+            [one.traits for one in found],
+        )
+        self.assertEqual(2, len(self.load().definitions()))
+
+    def test_all_files_of_a_folder_count(self) -> None:
+        self.write(SEATS, path=os.path.join(self.folder, 'a.yaml'))
+        self.write(SLOT, path=os.path.join(self.folder, 'b.yml'))
+        for name in ('c.txt', '.d.yaml', 'e.yaml~'):
+            self.write_text('[', os.path.join(self.folder, name))
+
+        plugin = self.load(self.folder)
+
+        self.assertEqual(
+            {'CUSTOM_LICENCE_SEAT', 'CUSTOM_MASTER_SLOT'},
+            self.list_found(plugin),
+        )
+
+    def test_the_sample_is_good(self) -> None:
+        plugin = self.load(SAMPLE)
+
+        self.assertEqual('', self.log.output)
+        self.assertEqual(3, len(self.list_found(plugin)))
+
+    # -- bad entries ----------------------------------------------------
+
+    def test_a_bad_entry_does_not_take_the_others_down(self) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        self.assertIn(
+            f'{self.path}, entry 2 (CUSTOM_MASTER_SLOT): ', self.log.output
+        )
+        self.assertIn("'description' is a required", self.log.output)
+        self.assertIn("'one' is not of type 'integer'", self.log.output)
+        self.assertIn('left out', self.log.output)
+
+    def test_a_bad_entry_is_told_once(self) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+        before = self.log.output
+
+        plugin.discover()
+        plugin.discover()
+
+        self.assertEqual(before, self.log.output)
+
+    def test_an_entry_that_breaks_later_stays_as_it_was(self) -> None:
+        plugin = self.make_plugin(SEATS, SLOT)
+        before = plugin.discover()
+        self.write(SEATS, BAD)
+
+        self.assertEqual(before, plugin.discover())
+        self.assertIn('the last good one is used', self.log.output)
+
+    def test_a_bad_entry_is_left_out_until_it_is_good(self) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, plugin.left_out)
+
+        self.write(SEATS, SLOT)
+        plugin.discover()
+        self.assertEqual(frozenset(), plugin.left_out)
+
+        self.write(SEATS, BAD)
+        plugin.discover()
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_one_without_a_name_is_left_out_all_the_same(self) -> None:
+        plugin = self.make_plugin(SEATS, '  - 7\n')
+
+        self.assertEqual({f'{self.path}, entry 2'}, plugin.left_out)
+
+    def test_one_that_is_there_twice_is_not_left_out(self) -> None:
+        plugin = self.make_plugin(SEATS, SEATS)
+
+        self.assertEqual(frozenset(), plugin.left_out)
+
+    def test_an_entry_that_is_there_twice_is_refused(self) -> None:
+        other = SEATS.replace('10', '99')
+
+        [found] = self.make_plugin(SEATS, other).discover()
+
+        self.assertEqual(10, found.inventories['CUSTOM_LICENCE_SEAT'].total)
+        self.assertIn('the first one is used', self.log.output)
+        self.assertIn(
+            f'entry 2 (CUSTOM_LICENCE_SEAT): provider STATIC has it from '
+            f'{self.path}, entry 1',
+            self.log.output,
+        )
+
+    def test_cache_ways_are_refused_with_a_reason(self) -> None:
+        ways = SLOT.replace('units:', 'type: cache_ways\n    units:')
+
+        plugin = self.make_plugin(SEATS, ways)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+        self.assertIn('type cache_ways is not installed, or', self.log.output)
+
+    # -- bad files at the start -----------------------------------------
+
+    def assert_refused(self, *words: str, path: str | None = None) -> None:
+        error = self.assertRaises(
+            exception.InvalidConfiguration, self.load, path
+        )
+        for word in (
+            '[ext_resources_static] definitions_file',
+            path or self.path,
+            *words,
+        ):
+            self.assertIn(word, str(error))
+
+    def test_a_missing_file_stops_the_start(self) -> None:
+        self.assert_refused('No such file', 'nova-compute runs as')
+
+    def test_an_error_of_syntax_stops_the_start(self) -> None:
+        self.write_text('resources:\n  - name: A\n bad')
+
+        self.assert_refused('line 3:', 'correct the file')
+
+    def test_a_file_that_is_no_text_stops_the_start(self) -> None:
+        with open(self.path, 'wb') as file:
+            file.write(b'resources: \xff\xfe')
+
+        self.assert_refused("'utf-8' codec")
+
+    def test_a_folder_without_files_stops_the_start(self) -> None:
+        self.assert_refused('has no *.yaml', path=self.folder)
+
+    def test_one_bad_file_of_a_folder_stops_the_start(self) -> None:
+        self.write(SEATS, path=os.path.join(self.folder, 'a.yaml'))
+        self.write_text('[', os.path.join(self.folder, 'b.yaml'))
+
+        self.assert_refused('b.yaml, line 1:', path=self.folder)
+
+    # -- changes at run time --------------------------------------------
+
+    def test_a_change_of_the_file_is_seen(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        self.write(SEATS, SLOT)
+
+        self.assertEqual(
+            {'CUSTOM_LICENCE_SEAT', 'CUSTOM_MASTER_SLOT'},
+            self.list_found(plugin),
+        )
+        self.assertEqual(2, len(plugin.definitions()))
+
+    def test_a_change_that_keeps_the_size_is_seen(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        self.write(SEATS.replace('10', '99'))
+
+        [found] = plugin.discover()
+
+        self.assertEqual(99, found.inventories['CUSTOM_LICENCE_SEAT'].total)
+
+    def test_an_entry_that_is_taken_out_is_gone(self) -> None:
+        plugin = self.make_plugin(SEATS, SLOT)
+        self.write(SEATS)
+
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, self.list_found(plugin))
+
+    def test_a_file_that_breaks_later_fails_and_recovers(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        before = plugin.discover()
+        self.write_text('resources:\n  - name: A\n bad')
+
+        for _time in range(2):
+            error = self.assertRaises(
+                exception.DiscoveryFailed, plugin.discover
+            )
+            self.assertIn('line 3:', str(error))
+
+        self.write(SEATS)
+        self.assertEqual(before, plugin.discover())
+
+    def test_a_file_that_goes_away_fails(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        os.unlink(self.path)
+
+        error = self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+        self.assertIn('No such file', str(error))
+
+    def test_a_folder_that_goes_empty_fails(self) -> None:
+        self.write(SEATS)
+        plugin = self.load(self.folder)
+        os.unlink(self.path)
+
+        self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+
+    def test_a_file_that_stays_is_not_read_again(self) -> None:
+        plugin = self.make_plugin(SEATS)
+        before = plugin.discover()
+        size = os.stat(self.path).st_size
+        with open(self.path, 'w', encoding='utf-8') as file:
+            file.write('[' * size)
+        os.utime(self.path, (self.written, self.written))
+
+        self.assertEqual(before, plugin.discover())

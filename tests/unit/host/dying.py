@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A host's process that is killed at a given step, again and again.
+
+Run as a process of its own, which forks: one thread only, and everything
+is imported once. For each line ``SCENARIO STEP`` that it reads it tells
+whether the child was killed at that step or came to its end before.
+
+A step is whatever can be seen from outside: a statement of the ledger, a
+request before it is sent, and after it is sent but not answered, a command
+to the kernel before it is given and after it. Between two steps only memory
+changes, which dies with the process.
+"""
+
+from collections.abc import Callable
+import os
+import signal
+import sys
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources import plugins as plugins_mod
+from tests.unit.host import with_host
+
+#: Runs all the time; nothing of it may change.
+NEIGHBOUR = '11111111-1111-4111-8111-111111111111'
+
+#: Comes and goes.
+SERVER = '22222222-2222-4222-8222-222222222222'
+
+_STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
+
+#: What the module posix does to files of the kernel.
+_COMMANDS = frozenset({'write', 'mkdir', 'rmdir'})
+
+
+def claim_neighbour(host: host_mod.HostResources) -> None:
+    """Return the neighbour what it has."""
+    host.claim(with_host.make_claim(NEIGHBOUR, 2, cpus=frozenset({3})))
+    host.apply(NEIGHBOUR)
+
+
+def come_and_go(host: host_mod.HostResources) -> None:
+    """Build a server and delete it."""
+    host.claim(with_host.make_claim(SERVER, 3))
+    host.apply(SERVER)
+    host.release(SERVER)
+
+
+def come_and_go_floating(host: host_mod.HostResources) -> None:
+    """Do the same with one whose CPUs float."""
+    host.claim(with_host.make_claim(SERVER, 3, cpus=None))
+    host.apply(SERVER)
+    host.release(SERVER)
+
+
+def heal(host: host_mod.HostResources) -> None:
+    """Do what a service does when it starts."""
+    host.reconcile([NEIGHBOUR])
+
+
+SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
+    'come_and_go': come_and_go,
+    'come_and_go_floating': come_and_go_floating,
+    'heal': heal,
+}
+
+
+class _Killer:
+    """Kills its own process at a step, without any farewell."""
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+
+    def __call__(self, frame: Any, event: str, arg: Any) -> None:
+        name = getattr(arg, '__name__', '')
+        is_command = (
+            name in _COMMANDS and getattr(arg, '__module__', '') == 'posix'
+        )
+        is_step = (
+            (name == 'sendall' or is_command)
+            and event in ('c_call', 'c_return')
+        ) or (name in _STATEMENTS and event == 'c_call')
+        if is_step:
+            self._left -= 1
+            if not self._left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(ledger_path: str, backend: str, *options: str) -> None:
+    """Read what to do, and do it.
+
+    :param options: ``NAME=VALUE`` of the backend
+    """
+    conf = cfg.ConfigOpts()
+    conf([], project='nova', default_config_files=[])
+    plugins: dict[str, dict[str, Any]] = {}
+    for namespace in (plugins_mod.INVENTORY_PROVIDERS, plugins_mod.ENFORCERS):
+        (cls,) = plugins_mod.load_classes(namespace, [backend]).values()
+        plugins_mod.register_opts(conf, backend, cls.OPTIONS)
+        for option in options:
+            name, _equals, value = option.partition('=')
+            conf.set_override(name, value, f'ext_resources_{backend}')
+        plugins[namespace] = plugins_mod.load_with_options(
+            namespace, [backend], conf, 'host1', lambda: host.entries
+        )
+    # Once for all children.
+    with_host.load_pure()
+    for line in sys.stdin:
+        scenario, step = line.split()
+        child = os.fork()
+        if not child:
+            sys.setprofile(_Killer(int(step)))
+            ledger = ledger_mod.Ledger(ledger_path)
+            host = with_host.make_host(
+                plugins[plugins_mod.INVENTORY_PROVIDERS],
+                plugins[plugins_mod.ENFORCERS],
+                ledger,
+            )
+            host.refresh()
+            SCENARIOS[scenario](host)
+            os._exit(0)
+        _pid, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == '__main__':
+    main(*sys.argv[1:])

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Sequence
+import dataclasses
+
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.host.handover import plan
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from tests import base
+from tests.unit.host import with_host
+
+
+def make_target(free: int, *, reserved: int = 0) -> plan.Target:
+    """Make one with a cache of which these ways are free."""
+    found = (
+        provider.HostProvider(
+            key=classes.RDT,
+            inventories={classes.CLOS: inventory.Inventory(total=16)},
+        ),
+        provider.HostProvider(
+            key='L3_0',
+            parent_key=classes.RDT,
+            inventories={
+                classes.WAYS: inventory.Inventory(total=20, reserved=reserved)
+            },
+            trackers={classes.WAYS: 'cache_ways'},
+            units={classes.WAYS: {'free': f'{free:x}'}},
+            implied={classes.WAYS: classes.CLOS},
+            cpus='0-15',
+        ),
+    )
+    return plan.Target(
+        name='other', found=found, constraints=constraints.Constraints()
+    )
+
+
+def make_entries(*masks: int) -> list[assignment.Entry]:
+    return [
+        assignment.Entry(
+            consumer_uuid=f'server-{number}',
+            assignments=(
+                assignment.Assignment(
+                    rp_uuid='some',
+                    rp_key='L3_0',
+                    resource_class=classes.WAYS,
+                    amount=mask.bit_count(),
+                    units={'mask': f'{mask:x}'},
+                ),
+            ),
+            cpus=frozenset({number}),
+            state=assignment.State.APPLIED,
+        )
+        for number, mask in enumerate(masks)
+    ]
+
+
+class MakePlanTest(base.TestCase):
+    def make(
+        self,
+        entries: Sequence[assignment.Entry],
+        target: plan.Target,
+        *,
+        is_before: bool = False,
+    ) -> plan.Plan:
+        trackers, tests = with_host.load_pure()
+        return plan.make_plan(
+            entries,
+            target,
+            classes=None,
+            trackers=trackers,
+            tests=tests,
+            is_before=is_before,
+        )
+
+    def list_masks(self, made: plan.Plan) -> dict[str, str]:
+        return {
+            one.consumer_uuid: one.assignments[0].units['mask']
+            for one in made.entries
+        }
+
+    def test_who_can_keep_its_ways_does(self) -> None:
+        masks = (0b110, 0b11000, 0b1110000000)
+
+        made = self.make(make_entries(*masks), make_target(0xFFFFF))
+
+        self.assertEqual((), made.obstacles)
+        self.assertEqual(
+            {f'server-{n}': f'{mask:x}' for n, mask in enumerate(masks)},
+            self.list_masks(made),
+        )
+
+    def test_who_cannot_gets_others_of_its_own(self) -> None:
+        made = self.make(make_entries(0xF000, 0x3), make_target(0xFF))
+
+        self.assertEqual((), made.obstacles)
+        masks = self.list_masks(made)
+        self.assertEqual('3', masks['server-1'])
+        other = bitmask.parse_mask(masks['server-0'])
+        self.assertEqual((4, 0), (other.bit_count(), other & ~0xFC))
+
+    def test_ways_that_are_kept_are_given_up_where_all_fit_no_other_way(
+        self,
+    ) -> None:
+        # Kept, two ways in the middle leave no room for four.
+        made = self.make(make_entries(0x18, 0xF00), make_target(0x3F))
+
+        self.assertEqual((), made.obstacles)
+        masks = [bitmask.parse_mask(m) for m in self.list_masks(made).values()]
+        self.assertEqual(0x3F, masks[0] | masks[1])
+
+    def test_what_is_in_force_now_fits_as_it_lies(self) -> None:
+        # Packed anew, the longest first, they would not fit.
+        masks = (0xF, 0x70, 0x700, 0x1800)
+
+        made = self.make(make_entries(*masks), make_target(0), is_before=True)
+
+        self.assertEqual((), made.obstacles)
+
+    def test_the_ledgers_own_words_stay(self) -> None:
+        (entry,) = make_entries(0b110)
+
+        (done,) = self.make([entry], make_target(0xFFFFF)).entries
+
+        self.assertEqual(
+            dataclasses.replace(entry, state=assignment.State.CLAIMED), done
+        )
+
+    def test_more_than_can_ever_be_sold_is_told_once(self) -> None:
+        made = self.make(
+            make_entries(0xF, 0xF0), make_target(0xFFFFF, reserved=14)
+        )
+
+        self.assertEqual(
+            (
+                'CUSTOM_LLC_WAYS of L3_0: servers hold 8, other can sell 6 '
+                'at most',
+            ),
+            made.obstacles,
+        )
+
+    def test_who_finds_no_run_is_told(self) -> None:
+        made = self.make(make_entries(0xF, 0x30), make_target(0b1011011))
+
+        self.assertNotEqual((), made.obstacles)
+        for one in made.obstacles:
+            self.assertIn('server server-0: CUSTOM_LLC_WAYS of L3_0', one)
+            self.assertIn('4 asked for, 2 available', one)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import dataclasses
+
+from nova_ext_resources.objects import alarm
+from tests.unit.host import test_resources_meanwhile
+from tests.unit.host import with_host
+
+SERVER = test_resources_meanwhile.SERVER
+OTHER = test_resources_meanwhile.OTHER
+
+
+class HealTest(test_resources_meanwhile.ActingHostTestCase):
+    """What healing does, and what it leaves alone."""
+
+    def heal(self) -> list[tuple[str, str]]:
+        """Return what it has asked of the enforcer."""
+        self.enforcer.calls.clear()
+        self.host.heal()
+        return self.enforcer.calls
+
+    def list_problems(self) -> list[tuple[str, str]]:
+        return [(one.alarm, one.subject) for one in self.host.problems]
+
+    def test_what_is_as_it_should_be_is_left_alone(self) -> None:
+        self.start()
+
+        self.assertEqual([], self.heal())
+
+    def test_what_is_lost_is_restored(self) -> None:
+        self.start()
+        self.enforcer.in_force.clear()
+
+        self.assertEqual([('apply', SERVER)], self.heal())
+
+    def test_who_has_gone_meanwhile_is_released_once(self) -> None:
+        self.start()
+        self.enforcer.acts['list_applied'] = lambda: self.host.release(SERVER)
+
+        self.assertEqual([('release', SERVER)], self.heal())
+        self.assertNotIn('which is gone', self.log.output)
+        self.assertEqual([], self.list_problems())
+
+    def test_who_has_come_meanwhile_is_started_once(self) -> None:
+        self.enforcer.acts['list_applied'] = self.start
+
+        self.assertEqual([('apply', SERVER)], self.heal())
+
+    def test_who_was_started_again_meanwhile_is_started_once(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER))
+        self.enforcer.acts['list_applied'] = lambda: self.host.apply(SERVER)
+
+        self.assertEqual([('apply', SERVER)], self.heal())
+
+    def test_who_has_come_meanwhile_is_no_stranger(self) -> None:
+        # It is in force already when the host is asked.
+        self.enforcer.in_force.add(SERVER)
+        self.enforcer.acts['list_applied'] = self.start
+
+        self.heal()
+
+        self.assertEqual([], self.list_problems())
+
+    def test_a_stranger_is_reported_and_left_alone(self) -> None:
+        self.enforcer.in_force.add(SERVER)
+
+        self.assertEqual([], self.heal())
+        self.assertEqual(
+            [(alarm.STRANGER_IN_FORCE, SERVER)], self.list_problems()
+        )
+
+    def test_leftovers_of_who_was_released_go_and_are_no_strangers(
+        self,
+    ) -> None:
+        self.start()
+        self.host.release(SERVER)
+        self.enforcer.in_force.add(SERVER)
+
+        self.assertEqual([('release', SERVER)], self.heal())
+        self.assertEqual(set(), self.enforcer.in_force)
+        self.assertEqual([], self.list_problems())
+
+    def test_leftovers_that_do_not_go_are_reported(self) -> None:
+        self.start()
+        self.host.release(SERVER)
+        self.enforcer.in_force.add(SERVER)
+        self.enforcer.is_failing = True
+
+        self.heal()
+
+        self.assertIn((alarm.LEFTOVER_IN_FORCE, SERVER), self.list_problems())
+
+    def test_one_that_cannot_be_mended_keeps_nobody_else_waiting(
+        self,
+    ) -> None:
+        self.start(SERVER)
+        self.start(OTHER, cpu=2)
+        self.enforcer.in_force.clear()
+        self.enforcer.is_failing = True
+
+        calls = self.heal()
+
+        self.assertEqual({('apply', SERVER), ('apply', OTHER)}, set(calls))
+        self.assertEqual(
+            {
+                (alarm.NOT_IN_FORCE, SERVER),
+                (alarm.NOT_IN_FORCE, OTHER),
+            },
+            set(self.list_problems()),
+        )
+
+    def test_units_that_nobody_understands_are_reported(self) -> None:
+        self.start()
+        entry = self.host.entries[SERVER]
+        self.host._ledger.put(
+            dataclasses.replace(
+                entry,
+                assignments=tuple(
+                    dataclasses.replace(one, units={})
+                    for one in entry.assignments
+                ),
+            )
+        )
+        self.host.close()
+        self.host = self.make_host()
+
+        self.heal()
+
+        self.assertEqual(
+            [(alarm.UNBOOKABLE_UNITS, SERVER)], self.list_problems()
+        )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import assignment
+from tests.unit import guests
+from tests.unit.host import backend
+from tests.unit.host import floating
+from tests.unit.host import test_with_resctrl
+
+
+class FloatingHostTest(floating.FloatingCases):
+    def test_128_threads_are_assigned_at_once(self) -> None:
+        guest = self.run_guest(threads=128)
+        self.start_floating()
+        self.host.release(floating.SERVER)
+        self.kernel.forget_operations()
+
+        self.start_floating()
+
+        self.assert_inside(guest)
+        # One round moves them all, and the next finds nobody outside.
+        written = [
+            what
+            for what, path, *_ in self.kernel.list_operations()
+            if path.endswith('tasks') and what not in ('read', 'listdir')
+        ]
+        self.assertEqual(128, len(written))
+
+
+class FloatingSuiteTest(test_with_resctrl.ResctrlSuiteTest):
+    """What holds for every backend, with servers that float and run."""
+
+    TASKS = 'proc'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.guests: dict[str, guests.Guest] = {}
+
+    def start(
+        self,
+        host: host_mod.HostResources,
+        consumer_uuid: str,
+        ways: int = 2,
+        **fields: Any,
+    ) -> assignment.Entry:
+        if consumer_uuid not in self.guests:
+            guest = self.useFixture(guests.Guest(consumer_uuid, 2))
+            self.guests[consumer_uuid] = guest
+        fields['cpus'] = None
+        return super().start(host, consumer_uuid, ways, **fields)
+
+    def test_a_write_of_which_the_kernel_forgets_half_is_noticed(
+        self,
+    ) -> None:
+        # Without anything sold on the other domain, half is all it needs.
+        self.start(self.host, backend.OTHER, domain=1)
+
+        own = f'nova-{backend.SERVER}/schemata'
+        self.kernel.fail(operation='write', path=own, half=True, error=None)
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.start, self.host, backend.SERVER
+        )
+
+        self.assertIn('is wanted and', str(err))
+        self.assertEqual({backend.OTHER}, set(self.list_ours()))
+
+    def assert_agreement(self, host: host_mod.HostResources) -> None:
+        super().assert_agreement(host)
+        for uuid, group in self.list_ours().items():
+            if not host.entries[uuid].cpus and uuid in self.guests:
+                inside = set(group['tasks'])
+                self.assertEqual(self.guests[uuid].list_threads(), inside)

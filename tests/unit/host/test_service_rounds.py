@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""When a host looks at itself and publishes anew."""
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm as alarm_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.placement import allocations
+from nova_ext_resources.placement import publisher
+from tests.unit import builders
+from tests.unit.host import test_service
+from tests.unit.host import with_host
+
+SERVER = uuidsentinel.server
+
+
+class RoundsTestCase(test_service.HostServiceTestCase):
+    """The thread is not started; placement is away."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.made = self.make()
+        self.made.host.refresh()
+
+    def is_awake(self, *, publisher: bool = False) -> bool:
+        """Return whether a round was asked for since the last call."""
+        event = self.made.periodic._is_awake
+        if publisher:
+            event = self.made.publisher._is_awake
+        was_set = event.is_set()
+        event.clear()
+        return was_set
+
+    def fail_to_release(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.is_awake()
+        ledger = self.made.host._ledger
+        ledger._db.execute('PRAGMA query_only = 1')
+        self.assertRaises(exception.LedgerError, self.made.release, SERVER)
+        ledger._db.execute('PRAGMA query_only = 0')
+
+
+class WakeTest(RoundsTestCase):
+    """Placement hears at once of what changed on the host."""
+
+    def test_a_claim_is_published_at_once(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+
+        self.assertTrue(self.is_awake())
+
+    def test_a_claim_that_was_refused_changes_nothing(self) -> None:
+        self.assertRaises(
+            exception.ClaimError,
+            self.made.claim,
+            with_host.make_claim(SERVER, 99),
+        )
+
+        self.assertFalse(self.is_awake())
+
+    def test_a_release_is_published_at_once(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+        self.is_awake()
+
+        self.made.release(SERVER)
+
+        self.assertTrue(self.is_awake())
+
+    def test_a_release_that_failed_is_tried_again_at_once(self) -> None:
+        self.fail_to_release()
+
+        self.assertTrue(self.is_awake())
+
+    def test_servers_that_hold_nothing_cause_no_rounds(self) -> None:
+        self.made.release(SERVER)
+
+        self.assertFalse(self.is_awake())
+
+
+class NodeTest(RoundsTestCase):
+    """Our providers wait for the one that Nova creates."""
+
+    def test_the_first_write_of_nova_causes_a_round(self) -> None:
+        self.made.notice_node()
+
+        self.assertTrue(self.is_awake(publisher=True))
+
+    def test_those_that_follow_do_not(self) -> None:
+        self.made.notice_node()
+        self.is_awake(publisher=True)
+
+        self.made.notice_node()
+
+        self.assertFalse(self.is_awake(publisher=True))
+
+    def test_unless_publishing_has_failed_since(self) -> None:
+        self.made.notice_node()
+        self.made.publisher.run_round()
+        self.is_awake(publisher=True)
+
+        self.made.notice_node()
+
+        self.assertTrue(self.is_awake(publisher=True))
+
+
+class DelayTest(RoundsTestCase):
+    def test_a_host_that_is_well_is_looked_at_at_its_interval(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER))
+
+        self.assertGreater(self.made.periodic._find_delay(), 50)
+
+    def test_one_with_something_to_mend_is_looked_at_soon(self) -> None:
+        self.fail_to_release()
+
+        self.assertLessEqual(
+            self.made.periodic._find_delay(), publisher.FIRST_BACK_OFF
+        )
+
+
+class StartTest(RoundsTestCase):
+    def test_it_looks_at_the_host_once_and_survives_what_that_raises(
+        self,
+    ) -> None:
+        def look(_: object) -> None:
+            looks.append('look')
+            raise RuntimeError('a bug')
+
+        looks: list[str] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.resources.HostResources.refresh', look
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.publisher.Publisher.start',
+                lambda _: None,
+            )
+        )
+
+        self.made.start()
+        self.addCleanup(self.made.stop)
+
+        self.assertEqual(['look'], looks)
+        (alarm,) = (
+            one
+            for one in self.made.read_health().alarms
+            if one.name == alarm_mod.HEALING_FAILED
+        )
+        self.assertIn('discovery: RuntimeError: a bug', alarm.text)
+
+
+class AllocatedTest(RoundsTestCase):
+    def test_what_placement_does_not_know_of_is_not_moved_there(
+        self,
+    ) -> None:
+        request = with_host.make_claim(
+            SERVER, allocations={'elsewhere': {builders.CLOS: 1}}
+        )
+        entry = assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=(
+                builders.make_assignment(
+                    rp_uuid=with_host.RDT,
+                    resource_class=builders.CLOS,
+                    is_allocated=False,
+                ),
+            ),
+        )
+
+        self.assertEqual([], allocations.list_moved(request, entry))

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from tests.unit import shapes
+
+
+class ShapesTest(shapes.ShapesCases):
+    """In process."""

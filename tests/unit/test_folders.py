@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The docstring of every folder names its files, with a line each."""
+
+import ast
+from collections.abc import Iterator
+import pathlib
+import re
+
+import nova_ext_resources
+from tests import base
+
+ROOT = pathlib.Path(nova_ext_resources.__path__[0])
+
+#: ``* ``name``: what it is for``
+LINE = re.compile(r'^\* ``(\w+)``: \S', re.MULTILINE)
+
+
+def list_folders() -> Iterator[pathlib.Path]:
+    for path in sorted(ROOT.rglob('__init__.py')):
+        yield path.parent
+
+
+def list_files(folder: pathlib.Path) -> list[str]:
+    """Return the names of the modules and folders in a folder."""
+    names = {path.stem for path in folder.glob('*.py')}
+    names.update(path.parent.name for path in folder.glob('*/__init__.py'))
+    return sorted(one for one in names if not one.startswith('__'))
+
+
+def read_docstring(folder: pathlib.Path) -> str:
+    text = (folder / '__init__.py').read_text(encoding='utf-8')
+    return ast.get_docstring(ast.parse(text)) or ''
+
+
+class FoldersTest(base.TestCase):
+    def test_every_folder_names_its_files(self) -> None:
+        for folder in list_folders():
+            with self.subTest(folder=str(folder.relative_to(ROOT))):
+                named = LINE.findall(read_docstring(folder))
+
+                self.assertEqual(list_files(folder), sorted(named))
+
+    def test_every_module_says_what_it_is(self) -> None:
+        silent = [
+            str(path.relative_to(ROOT))
+            for path in sorted(ROOT.rglob('*.py'))
+            if not ast.get_docstring(
+                ast.parse(path.read_text(encoding='utf-8'))
+            )
+        ]
+
+        self.assertEqual([], silent)
+
+    def test_every_python_file_begins_with_its_licence(self) -> None:
+        without = [
+            str(path.relative_to(ROOT))
+            for path in sorted(ROOT.rglob('*.py'))
+            if not path.read_text(encoding='utf-8').startswith(
+                '# SPDX-License-Identifier: Apache-2.0\n'
+            )
+        ]
+
+        self.assertEqual([], without)
