@@ -49,22 +49,32 @@ class GuestTest(base.TestCase):
 
     # -- boot ----------------------------------------------------------
 
-    def test_a_guest_waits_for_its_ways_before_it_runs(self) -> None:
+    def test_no_guest_is_defined_before_its_ways_are_granted(self) -> None:
         with self.site.rmd_fault(kind='slow', seconds=3, methods=['POST']):
             uuid = self.ask()
-            domain = self.wait(lambda: self.site.find_domain(uuid))
-            self.wait(lambda: self.site.find_pid(uuid))
-            self.wait(lambda: self.is_paused(domain))
+            self.wait(lambda: self.show(uuid).task_state == 'spawning')
             time.sleep(1.5)
-            self.assertTrue(self.is_paused(domain))
             self.assertEqual({}, self.site.find_group(uuid))
-            self.assertEqual(b'', self.site.console(uuid))
+            self.assertIsNone(self.site.find_domain(uuid))
             self.wait_status(uuid, 'ACTIVE')
 
         self.assert_runs(uuid)
         self.assert_in_force(uuid)
         self.assert_started_in_force(uuid)
         self.assert_pinned(uuid)
+
+    def test_a_guest_waits_until_its_ways_are_verified(self) -> None:
+        with self.site.rmd_fault(kind='slow', seconds=1, methods=['GET']):
+            uuid = self.ask()
+            domain = self.wait(lambda: self.site.find_domain(uuid))
+            self.wait(lambda: self.is_paused(domain))
+            time.sleep(0.5)
+            self.assertTrue(self.is_paused(domain))
+            self.assertEqual(b'', self.site.console(uuid))
+            self.wait_status(uuid, 'ACTIVE')
+
+        self.assert_runs(uuid)
+        self.assert_in_force(uuid)
 
     def test_a_guest_whose_claim_fails_never_runs(self) -> None:
         for fault in (
@@ -224,6 +234,8 @@ class GuestTest(base.TestCase):
         self.compute.update_service_forced_down(service, forced=False)
 
         self.wait(lambda: self.site.find_domain(uuid) is None)
+        self.wait_released(uuid)
+        self.wait(lambda: not self.site.list_allocated(uuid))
         self.assert_gone(uuid)
 
     # -- what is asked of Nova -----------------------------------------
@@ -305,14 +317,27 @@ class GuestTest(base.TestCase):
 
     def list_reasons(self, uuid: str) -> str:
         """Return what the events of the boot say."""
-        path = f'/servers/{uuid}/os-instance-actions'
-        actions = self.compute.get(path).json()['instanceActions']
-        action = self.compute.get(f'{path}/{actions[-1]["request_id"]}')
-        events = action.json()['instanceAction']['events']
+        events = self.list_events(uuid, -1)
         return ' '.join(str(event.get('details')) for event in events)
 
+    def list_events(self, uuid: str, index: int) -> list[dict[str, Any]]:
+        """Return the events of an action; the newest action is the first."""
+        path = f'/servers/{uuid}/os-instance-actions'
+        actions = self.compute.get(path).json()['instanceActions']
+        action = self.compute.get(f'{path}/{actions[index]["request_id"]}')
+        found = action.json()['instanceAction']
+        return list(found['events'])
+
     def is_idle(self, uuid: str) -> bool:
-        return self.show(uuid).task_state is None
+        """Return whether Nova does nothing with the server.
+
+        A failed action clears the task state once before it updates the
+        host's resources and once after: the next action must come later.
+        """
+        events = self.list_events(uuid, 0)
+        return self.show(uuid).task_state is None and all(
+            event['finish_time'] for event in events
+        )
 
     def is_paused(self, domain: Any) -> bool:
         import libvirt
