@@ -85,6 +85,9 @@ def settle(
         else:
             inside = files.read_tasks(name)
         missing = wanted - inside
+        if missing and inside:
+            # Those that ended between the two readings are not outside.
+            missing &= server.list_threads()
         foreign = server.list_foreign(inside - wanted)
         if not missing and not foreign:
             return
