@@ -241,7 +241,7 @@ class Shortfall:
     def __str__(self) -> str:
         where = f' of provider {self.rp_uuid}' if self.rp_uuid else ''
         return (
-            f'{self.resource_class}{where}: {self.requested} asked for, '
+            f'{self.resource_class}{where}: {self.requested} requested, '
             f'{self.available} available: {self.reason}'
         )
 

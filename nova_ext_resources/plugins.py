@@ -78,12 +78,13 @@ def load_trackers() -> dict[str, base.Tracker]:
 
 
 def load_claim_tests(
-    names: Sequence[str], trackers: dict[str, base.Tracker]
-) -> tuple[base.ClaimTest, ...]:
-    return tuple(
-        make(CLAIM_TESTS, name, cls, trackers)
+    trackers: dict[str, base.Tracker], names: Sequence[str] | None = None
+) -> dict[str, base.ClaimTest]:
+    """Make claim tests, in order; every installed one without ``names``."""
+    return {
+        name: make(CLAIM_TESTS, name, cls, trackers)
         for name, cls in load_classes(CLAIM_TESTS, names).items()
-    )
+    }
 
 
 def load_grammar() -> extra_specs.Grammar:

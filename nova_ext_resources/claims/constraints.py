@@ -106,7 +106,7 @@ def _check_server(
     for needed in (rules.needs, rules.needs_beside):
         if needed and not needed & asked:
             yield (
-                f'this host gives {name} to servers only that also request '
+                f'this host gives {name} only to servers that also request '
                 f'{_list_or(needed)}; add it to the flavor'
             )
     for other in sorted(rules.excludes & asked):

@@ -25,8 +25,8 @@ CPUs are. Nothing of it is taken::
 
     >>> claim('five', cpus='6-7', ways=3)
     five is refused
-    CUSTOM_LLC_WAYS of B: 3 asked for, 2 available
-    CUSTOM_RDT_CLOS of RDT: 1 asked for, 0 available
+    CUSTOM_LLC_WAYS of B: 3 requested, 2 available
+    CUSTOM_RDT_CLOS of RDT: 1 requested, 0 available
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -137,7 +137,7 @@ def _check_class(
     raise _refuse(
         key,
         value,
-        f'{name} is no resource class: a standard one or CUSTOM_ and upper '
+        f'{name} is not a resource class: a standard one or CUSTOM_ and upper '
         f'case letters, digits and _ is expected{choice}',
     )
 
@@ -171,8 +171,8 @@ def _check_subjects(made: requirement.Requirement) -> None:
             raise _refuse(
                 f'resource:{resource_class}:{name}',
                 value,
-                f'there is no resources:{resource_class} that it says more '
-                'of; add the amount',
+                'it is an attribute of a resource that the flavor does not '
+                f'request; add resources:{resource_class}=AMOUNT',
             )
     for enforcer, wishes in made.enforcers.items():
         if not any(name.startswith('CUSTOM_') for name in asked):
@@ -180,7 +180,7 @@ def _check_subjects(made: requirement.Requirement) -> None:
             raise _refuse(
                 f'resource:{enforcer}:{name}',
                 value,
-                'the flavor asks for no amount of a custom resource class; '
+                'the flavor requests no custom resource class; '
                 'add resources:CUSTOM_...',
             )
 

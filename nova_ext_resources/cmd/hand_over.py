@@ -100,7 +100,7 @@ def hand_over(options: argparse.Namespace) -> None:
     _read_global(options)
     _check_rest(conf, options)
     trackers = plugins.load_trackers()
-    tests = plugins.load_claim_tests(conf.ext_resources.claim_tests, trackers)
+    tests = plugins.load_claim_tests(trackers, conf.ext_resources.claim_tests)
     path = _find_ledger(conf, options)
     _check_direction(path, conf, options)
     ledger = _open_ledger(path)
@@ -113,7 +113,7 @@ def hand_over(options: argparse.Namespace) -> None:
             ),
             ledger=ledger,
             trackers=trackers,
-            tests=tests,
+            tests=tuple(tests.values()),
             say=_say,
         )
         if options.dry_run:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Every option, a module per group. Nothing here reads the global CONF.
+"""Options, a module per group. Nothing here reads the global CONF.
+
+``opts`` finds a new module here by itself. A plugin may keep its options
+beside its class, as ``drivers/static`` does.
 
 * ``fake``: ``[ext_resources_fake]``: the simulated host
 * ``host``: ``[ext_resources]``: the host side

@@ -50,7 +50,8 @@ such as ``rmd``; ``noop`` serves everything and does nothing.
         help="""
 Tests that a server must pass on this host before it is built.
 
-All of them run, and all reasons for a refusal are reported.
+All of them run, and all reasons for a refusal are reported. The names are
+published, and nova-scheduler runs the same tests if they are installed there.
 
 Possible values: names of entry points in
 ``nova_ext_resources.claim_tests``.

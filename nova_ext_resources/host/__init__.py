@@ -2,7 +2,7 @@
 
 """What runs in nova-compute for one host.
 
-* ``audit``: compares what should be on a host with what is there
+* ``audit``: compares ledger, host and Nova; decides which servers are gone
 * ``discovery``: runs the inventory providers, and survives their failures
 * ``enforcement``: runs the enforcers in two phases, undone on failure
 * ``handover``: moves running servers from one backend to another
@@ -13,8 +13,8 @@
 * ``locks``: one lock per server
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish
 * ``repair``: acts on what an audit finds
-* ``resources``: the object that a host runs
-* ``servers``: Nova's servers on this host, read in a thread of its own
+* ``resources``: one host: ``lifecycle``, discovery, repair and view together
+* ``servers``: names of Nova's servers for metrics; never decides a release
 * ``service``: builds all of it from options; starts and stops it
 * ``state``: entries and view in memory, under one lock
 * ``telemetry``: runs monitoring and tuning

@@ -8,7 +8,7 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 (``view``, ``stats``, ``providers``) reads a snapshot.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 import threading
 
 from oslo_log import log as logging
@@ -54,7 +54,7 @@ class HostResources(lifecycle.Lifecycle):
         node: provider.Node,
         providers: Mapping[str, drivers_base.InventoryProvider],
         trackers: Mapping[str, claims_base.Tracker],
-        tests: Sequence[claims_base.ClaimTest],
+        tests: Mapping[str, claims_base.ClaimTest],
         enforcers: Mapping[str, drivers_base.Enforcer],
         ledger: ledger_mod.Ledger,
     ) -> None:
@@ -78,12 +78,15 @@ class HostResources(lifecycle.Lifecycle):
             ),
             constraints=constraints.Constraints(
                 enforcers=frozenset(enforcers),
+                tests=tuple(tests),
                 classes=constraints.unite(
                     one.constraints for one in enforcers.values()
                 ),
             ),
         )
-        super().__init__(state, enforcement, ledger, host=host, tests=tests)
+        super().__init__(
+            state, enforcement, ledger, host=host, tests=(*tests.values(),)
+        )
         self.node = node
         self._repair = repair.Repair(self, trackers)
         self._refreshing = threading.Lock()

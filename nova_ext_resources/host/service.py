@@ -37,7 +37,7 @@ from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
 
 if TYPE_CHECKING:
-    from nova_ext_resources.monitoring.exporter import families
+    from nova_ext_resources.monitoring.exporter import series
     from nova_ext_resources.monitoring.exporter import server as metrics_server
 
 LOG = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def _load_host(
         node=node,
         providers=providers,
         trackers=trackers,
-        tests=plugins.load_claim_tests(options.claim_tests, trackers),
+        tests=plugins.load_claim_tests(trackers, options.claim_tests),
         enforcers=enforcers,
     )
 
@@ -300,11 +300,9 @@ class HostService:
         self.health.observe_publisher(self.publisher.status)
         return self.health.snapshot()
 
-    def read_metrics(self) -> 'families.HostSnapshot':
+    def read_metrics(self) -> 'series.HostSnapshot':
         """Return all that metrics are made of, without I/O."""
-        snapshot: families.HostSnapshot = _load_metrics(
-            'families'
-        ).HostSnapshot(
+        snapshot: series.HostSnapshot = _load_metrics('series').HostSnapshot(
             health=self.read_health(),
             view=self.host.view,
             entries=self.host.entries,

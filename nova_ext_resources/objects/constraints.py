@@ -86,16 +86,18 @@ class Constraints:
     """What a host can never do.
 
     :ivar enforcers: the enabled ones; None where that is not known
+    :ivar tests: the enabled claim tests; None where that is not known
     :ivar classes: resource class -> its constraints
     """
 
     enforcers: frozenset[str] | None = None
+    tests: tuple[str, ...] | None = None
     classes: Mapping[str, ClassConstraints] = dataclasses.field(
         default_factory=dict
     )
 
     def __bool__(self) -> bool:
-        return self.enforcers is not None or bool(self.classes)
+        return self != NONE
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
@@ -104,6 +106,8 @@ class Constraints:
         }
         if self.enforcers is not None:
             written['e'] = sorted(self.enforcers)
+        if self.tests is not None:
+            written['t'] = list(self.tests)
         return written
 
     @classmethod
@@ -112,11 +116,12 @@ class Constraints:
 
         :raises (AttributeError, TypeError, ValueError): it is something else
         """
-        enforcers = data.get('e')
+        enforcers, tests = data.get('e'), data.get('t')
         return cls(
             enforcers=None
             if enforcers is None
             else frozenset(map(str, enforcers)),
+            tests=None if tests is None else tuple(map(str, tests)),
             classes={
                 str(name): ClassConstraints.from_dict(one)
                 for name, one in data.get('c', {}).items()

@@ -148,6 +148,6 @@ def understood(action: str, response: requests.Response) -> Iterator[None]:
         raise exception.PlacementUnavailable(
             action=action,
             status=response.status_code,
-            detail='this is not an answer of placement: '
+            detail='this response is not from placement: '
             f'{" ".join(response.text[:200].split())!r}; {_CHECK_ENDPOINT}',
         ) from err

@@ -174,8 +174,8 @@ class Publisher:
     def _note(self, published: tree.Published) -> None:
         if published.held and published.held != self._status.held:
             LOG.warning(
-                'In use on host %(host)s and therefore not removed from '
-                'placement: %(held)s',
+                'Not removed from placement, because servers of host '
+                '%(host)s hold it: %(held)s',
                 {
                     'host': self._node.hypervisor_hostname,
                     'held': '; '.join(map(str, published.held)),
@@ -212,8 +212,8 @@ class Publisher:
             self._logged = essence
             LOG.log(
                 level,
-                'Extended resources of host %(host)s are not published as '
-                'they should be, what was published stays: %(failure)s',
+                'The extended resources of host %(host)s could not all be '
+                'published; placement keeps the rest as it was: %(failure)s',
                 {
                     'host': self._node.hypervisor_hostname,
                     'failure': failure,

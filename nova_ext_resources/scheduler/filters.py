@@ -44,7 +44,7 @@ def all_filters() -> list[type[filters.BaseHostFilter]]:
             raise exception.PluginLoadFailed(
                 plugin=name,
                 namespace=plugins.SCHEDULER_FILTERS,
-                reason=f'{cls!r} is no BaseHostFilter',
+                reason=f'{cls!r} is not a BaseHostFilter',
             )
     return list(classes.values())
 
@@ -69,6 +69,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
     def __init__(self) -> None:
         super().__init__()
         self._trackers = plugins.load_trackers()
+        self._tests = plugins.load_claim_tests(self._trackers)
         self._grammar = plugins.load_grammar()
         self._consumption = consumption.Consumption()
         self._unread: set[tuple[str, str]] = set()
@@ -92,7 +93,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         if requirement is None:
             return hosts
         judge = candidates.Judge(
-            self._trackers, request.find_sizes(spec_obj), requirement
+            self._trackers,
+            self._tests,
+            request.find_sizes(spec_obj),
+            requirement,
         )
         is_multiple = request.is_multiple(spec_obj)
         report = _Report(judge, spec_obj)
@@ -144,16 +148,15 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             if kind not in self._unread:
                 self._unread.add(kind)
                 LOG.warning(
-                    'What host %(host)s publishes of %(class)s (tracker '
-                    '%(tracker)s) cannot be read here: %(reason)s. It is not '
-                    'considered, here and for other hosts: the hosts alone '
-                    'decide on it, and may refuse. Have the same version of '
-                    'nova-ext-resources, and the same plugins, for '
-                    'nova-scheduler and nova-compute.',
+                    'Cannot use %(subject)s (%(plugin)s) that host %(host)s '
+                    'publishes: %(reason)s. The scheduler ignores it on all '
+                    'hosts, so hosts may refuse servers. Install the same '
+                    'version of nova-ext-resources, and the same plugins, '
+                    'for nova-scheduler and nova-compute.',
                     {
                         'host': host_state.host,
-                        'class': kind[0],
-                        'tracker': kind[1],
+                        'subject': kind[0],
+                        'plugin': kind[1],
                         'reason': reason,
                     },
                 )

@@ -7,7 +7,7 @@
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova this package was tested with
 * ``libvirt``: Nova's libvirt driver with extended resources
-* ``mixin``: what a driver does for extended resources
+* ``mixin``: the driver's methods that claim, apply, release and refuse moves
 * ``operations``: from the call of a method to what Nova does with a server
 * ``request``: what one of Nova's instances requests
 

@@ -131,7 +131,7 @@ class TestMessage(base.TestCase):
 class TestShortfall(base.TestCase):
     def test_it_names_provider_class_and_amounts(self) -> None:
         self.assertEqual(
-            f'CUSTOM_LLC_WAYS of provider {builders.L3_0}: 4 asked for, '
+            f'CUSTOM_LLC_WAYS of provider {builders.L3_0}: 4 requested, '
             '1 available: the rest is in use',
             str(make_shortfall()),
         )

@@ -15,6 +15,15 @@ ROOT = pathlib.Path(nova_ext_resources.__path__[0])
 #: ``* ``name``: what it is for``
 LINE = re.compile(r'^\* ``(\w+)``: \S', re.MULTILINE)
 
+#: A path in our tree, as a text names it: ``host/audit``, ``drivers/``.
+ROOMS = '|'.join(one.parent.name for one in ROOT.glob('*/__init__.py'))
+PATH = re.compile(rf'``((?:{ROOMS})/[\w/]*)(?:\.py)?``')
+
+
+def is_there(named: str) -> bool:
+    path = ROOT / named
+    return path.is_dir() or path.with_suffix('.py').is_file()
+
 
 def list_folders() -> Iterator[pathlib.Path]:
     for path in sorted(ROOT.rglob('__init__.py')):
@@ -62,3 +71,14 @@ class FoldersTest(base.TestCase):
         ]
 
         self.assertEqual([], without)
+
+    def test_the_paths_that_texts_name_exist(self) -> None:
+        pages = (ROOT.parent / 'doc' / 'source').rglob('*.rst')
+        missing = [
+            f'{path.relative_to(ROOT.parent)}: {named}'
+            for path in sorted([*ROOT.rglob('*.py'), *pages])
+            for named in PATH.findall(path.read_text(encoding='utf-8'))
+            if not is_there(named)
+        ]
+
+        self.assertEqual([], missing)

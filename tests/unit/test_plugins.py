@@ -331,13 +331,13 @@ class TestInTheBox(base.TestCase):
     def test_claim_tests_know_the_trackers_and_keep_their_order(self) -> None:
         trackers = builders.make_trackers()
 
-        tests = plugins.load_claim_tests(['granularity', 'capacity'], trackers)
+        tests = plugins.load_claim_tests(trackers, ['granularity', 'capacity'])
 
         self.assertEqual(
-            ['GranularityTest', 'CapacityTest'],
-            [type(one).__name__ for one in tests],
+            [('granularity', 'GranularityTest'), ('capacity', 'CapacityTest')],
+            [(name, type(one).__name__) for name, one in tests.items()],
         )
-        self.assertIs(trackers, tests[0].trackers)
+        self.assertIs(trackers, tests['granularity'].trackers)
 
     def test_the_grammar_knows_what_every_plugin_understands(self) -> None:
         grammar = plugins.load_grammar()

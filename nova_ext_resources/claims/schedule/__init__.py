@@ -2,6 +2,6 @@
 
 """Decides for the scheduler, on the views that hosts publish.
 
-* ``candidates``: which allocation candidates a host can give, best first
+* ``candidates``: which allocation candidates of one host fit, best first
 * ``consumption``: what servers of the same request have taken already
 """

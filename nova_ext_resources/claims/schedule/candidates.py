@@ -20,8 +20,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.checks import cache_affinity
-from nova_ext_resources.claims.checks import capacity
-from nova_ext_resources.claims.checks import granularity
 from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -39,6 +37,10 @@ Sizes: TypeAlias = tuple[int, ...] | None
 #: Returns the free dedicated CPUs of each of the host's NUMA cells; None
 #: when the host has not reported any. Called when it matters only.
 FindFree: TypeAlias = Callable[[], Sequence[set[int]] | None]
+
+#: Claim tests of a host that does not publish which it has enabled.
+_DEFAULT = ('granularity', 'capacity', 'cache_affinity')
+_ALWAYS = ('granularity',)
 
 #: What describing something raises that is no record.
 _NO_RECORD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -80,12 +82,16 @@ class Judge:
 
     :param trackers: all that are installed; a host may publish others, and
         is then the only one to decide on them
-    :ivar unread: (resource class, tracker) -> why it could not be read
+    :param tests: all claim tests that are installed; those run that the host
+        has enabled
+    :ivar unread: (resource class, tracker) -> why it could not be read, and
+        ('claim test', its name) -> why it could not be run
     """
 
     def __init__(
         self,
         trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
         sizes: Sizes,
         requirement: requirement_obj.Requirement,
     ) -> None:
@@ -95,11 +101,7 @@ class Judge:
         self._unpinned = None if sizes == () else assignment.Pinning()
         self._requirement = requirement
         self._asked = frozenset(requirement.resources)
-        self._tests = (
-            granularity.GranularityTest(trackers),
-            capacity.CapacityTest(trackers),
-            cache_affinity.CacheAffinityTest(trackers),
-        )
+        self._tests = tests
         self._verdicts: dict[tuple[object, ...], Verdict] = {}
 
     def choose(
@@ -275,9 +277,21 @@ class Judge:
             view,
             request,
             trackers=self._trackers,
-            tests=self._tests,
+            tests=self._list_tests(view.constraints.tests),
             may_move=may_move,
         )
+
+    def _list_tests(
+        self, enabled: Sequence[str] | None
+    ) -> list[base.ClaimTest]:
+        """Return the claim tests that a host has enabled.
+
+        Attributes are always tested, because every host refuses bad ones.
+        """
+        names = dict.fromkeys((*_ALWAYS, *(enabled or _DEFAULT)))
+        for name in names.keys() - self._tests.keys():
+            self.unread['claim test', name] = 'it is not installed here'
+        return [self._tests[one] for one in names if one in self._tests]
 
     def _rank(
         self, view: view_obj.HostView, decision: decide.Decision

@@ -35,7 +35,7 @@ class BandwidthState(count.CountState):
         """
         step = operator.index(data['s'])
         if step < 1:
-            raise ValueError(f'a step of {step} is no step')
+            raise ValueError(f'the step is {step}; it must be 1 or more')
         return cls(operator.index(data['c']), operator.index(data['u']), step)
 
 

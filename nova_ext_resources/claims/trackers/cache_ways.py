@@ -29,7 +29,7 @@ amount has to stand for that:
 The uppermost run is an exception: its upper end is taken only where no more
 than the amount is left of it. Everything without ways of its own fills the
 free ways that lie side by side with the host's own (the highest; see
-``drivers/resctrl/policy/masks.py``). A server between the two would cut that
+``drivers/resctrl/policy/layout.py``). A server between the two would cut that
 off from all of them, which is worse than a few more refusals.
 
 An example: twelve ways, the lowest at the right, one letter per server::

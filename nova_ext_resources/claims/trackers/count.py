@@ -38,8 +38,8 @@ def check_sold_once(name: str, inventory: inventory_obj.Inventory) -> None:
     if inventory.allocation_ratio != 1.0:
         raise exception.InvalidResource(
             name=name,
-            reason=f'{name} cannot be sold twice: allocation_ratio must be '
-            '1.0',
+            reason=f'each unit of {name} has one owner: allocation_ratio must '
+            'be 1.0',
         )
 
 

@@ -42,7 +42,7 @@ def divide(
 
 def _check(capacity: int, demands: Sequence[Demand], step: int) -> None:
     if step < 1:
-        raise ValueError(f'a step of {step} is no step')
+        raise ValueError(f'the step is {step}; it must be 1 or more')
     for least, most in demands:
         if not 0 <= least <= most:
             raise ValueError(

@@ -326,5 +326,5 @@ def _tell(
     where = view.keys.get(one.rp_uuid, 'the host')
     return (
         f'server {moved.consumer_uuid}: {one.resource_class} of {where}: '
-        f'{one.requested} asked for, {one.available} available: {one.reason}'
+        f'{one.requested} requested, {one.available} available: {one.reason}'
     )

@@ -8,7 +8,7 @@ import prometheus_client
 from prometheus_client import core
 from prometheus_client import registry as registry_mod
 
-from nova_ext_resources.monitoring.exporter import families
+from nova_ext_resources.monitoring.exporter import series
 
 
 class Collector(registry_mod.Collector):
@@ -19,7 +19,7 @@ class Collector(registry_mod.Collector):
     """
 
     def __init__(
-        self, read: Callable[[], families.HostSnapshot], max_servers: int = 0
+        self, read: Callable[[], series.HostSnapshot], max_servers: int = 0
     ) -> None:
         self._read = read
         self._max_servers = max_servers
@@ -28,10 +28,10 @@ class Collector(registry_mod.Collector):
 
     def collect(self) -> Iterable[core.Metric]:
         snapshot = self._read()
-        self._shown = shown = families.choose_shown(
+        self._shown = shown = series.choose_shown(
             snapshot, self._max_servers, self._shown
         )
-        return families.list_families(snapshot, shown)
+        return series.list_families(snapshot, shown)
 
     def describe(self) -> Iterable[core.Metric]:
         """Return nothing: otherwise a registry would scrape to find out."""

@@ -24,7 +24,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
-from nova_ext_resources.monitoring.exporter import families
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import health as health_obj
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class MetricsServer:
 def from_conf(
     conf: cfg.ConfigOpts,
     *,
-    read: Callable[[], families.HostSnapshot],
+    read: Callable[[], series.HostSnapshot],
     health: Callable[[], health_obj.HostHealth],
 ) -> MetricsServer | None:
     """Make the server that the options describe; None when it is off.

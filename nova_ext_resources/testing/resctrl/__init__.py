@@ -24,7 +24,7 @@ The files:
 * ``fuse``: the model as a FUSE file system
 * ``groups``: control groups and monitoring groups
 * ``interference``: reads and changes the model from behind
-* ``kernel``: what the file operations on a mount do
+* ``kernel``: the model: what the file operations do; start here
 * ``monitoring``: monitoring ids and their counters
 * ``mount``: one mount of resctrl and its groups
 * ``mounted``: a model that another process has mounted
@@ -35,7 +35,7 @@ The files:
 * ``shapes``: machines that exist, by name
 * ``sysfs``: ``/sys/devices/system/cpu`` of a machine
 * ``tasks``: threads, and which cloned which
-* ``tree``: the model inside this process
+* ``tree``: the model's front inside this process
 """
 
 from nova_ext_resources.testing.resctrl import fixture

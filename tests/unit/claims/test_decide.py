@@ -62,19 +62,20 @@ allocations_of_ours = st.fixed_dictionaries(
 )
 
 
-def make_tests() -> list[plugin_base.ClaimTest]:
-    return [
-        granularity.GranularityTest(TRACKERS),
-        capacity.CapacityTest(TRACKERS),
-        cache_affinity.CacheAffinityTest(TRACKERS),
-    ]
+def make_tests() -> dict[str, plugin_base.ClaimTest]:
+    return {
+        'granularity': granularity.GranularityTest(TRACKERS),
+        'capacity': capacity.CapacityTest(TRACKERS),
+        'cache_affinity': cache_affinity.CacheAffinityTest(TRACKERS),
+    }
 
 
 def ask(
     host: view.HostView, request: assignment.ClaimRequest, **fields: Any
 ) -> decide.Decision:
+    tests = (*make_tests().values(),)
     return decide.decide(
-        host, request, trackers=TRACKERS, tests=make_tests(), **fields
+        host, request, trackers=TRACKERS, tests=tests, **fields
     )
 
 
@@ -82,7 +83,7 @@ def find(
     host: view.HostView, allocations: Allocations | None = None, **fields: Any
 ) -> tuple[exception.Shortfall, ...]:
     request = builders.make_request(allocations, **fields)
-    return decide.find_shortfalls(host, request, make_tests())
+    return decide.find_shortfalls(host, request, (*make_tests().values(),))
 
 
 def take(
@@ -130,7 +131,7 @@ class TestExample(base.TestCase):
         for one in decision.shortfalls:
             print(
                 f'{one.resource_class} of {one.rp_uuid}: {one.requested} '
-                f'asked for, {one.available} available'
+                f'requested, {one.available} available'
             )
         for held in decision.taken[:1]:
             moved = ''.join(f', moved from {m.source}' for m in decision.moves)
@@ -275,7 +276,7 @@ class TestTake(base.TestCase):
         document = stats.decode(stats.encode(host))
         assert document is not None
         published = stats.make_view(document, TRACKERS)
-        tests = make_tests()[1:]
+        tests = (*make_tests().values(),)[1:]
 
         self.assertEqual(
             decide.find_shortfalls(host, request, tests),

@@ -169,7 +169,7 @@ def list_kept(
     """Return the allocations that the scheduler keeps."""
     document = stats.decode(stats.encode(host))
     assert document is not None
-    judge = candidates.Judge(TRACKERS, sizes, needed)
+    judge = candidates.Judge(TRACKERS, test_decide.make_tests(), sizes, needed)
     options = [make_candidate(one) for one in offered]
     kept = judge.choose(document, options, lambda: [set(c) for c in free])
     return [offered[options.index(dict(one))] for one in kept]

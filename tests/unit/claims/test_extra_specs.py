@@ -223,7 +223,9 @@ class TestAttributes(Refusals):
 
     def test_an_attribute_of_what_is_not_asked_for_is_refused(self) -> None:
         self.assert_refused(
-            'resource:CUSTOM_RDT_CLOS:pool', 'burst', 'add the amount'
+            'resource:CUSTOM_RDT_CLOS:pool',
+            'burst',
+            'add resources:CUSTOM_RDT_CLOS',
         )
 
     def test_an_attribute_of_zero_units_is_refused(self) -> None:
@@ -263,7 +265,9 @@ class TestWishes(Refusals):
 
     def test_an_enforcer_that_is_not_enabled_is_refused(self) -> None:
         self.assert_refused(
-            'resource:resctrl:policy', 'gold', 'resctrl is no resource class'
+            'resource:resctrl:policy',
+            'gold',
+            'resctrl is not a resource class',
         )
         self.assert_refused('resource:resctrl:policy', 'gold', 'one of rmd')
 

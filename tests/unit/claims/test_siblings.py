@@ -161,7 +161,9 @@ class TestFindPlace(base.TestCase):
         if moved is not None:
             self.assertEqual(
                 (),
-                decide.find_shortfalls(host, moved, test_decide.make_tests()),
+                decide.find_shortfalls(
+                    host, moved, (*test_decide.make_tests().values(),)
+                ),
             )
             self.assertEqual(
                 [{builders.WAYS: 4}], list(moved.allocations.values())

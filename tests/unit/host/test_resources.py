@@ -149,7 +149,7 @@ class ClaimTest(with_host.HostTestCase):
         self.assertEqual(
             {(DOMAINS[0], WAYS), (DOMAINS[1], WAYS), (LICENCES, SEATS)}, short
         )
-        for words in (SERVER, 'host1', '12 asked for', '5 asked for', SEATS):
+        for words in (SERVER, 'host1', '12 requested', '5 requested', SEATS):
             self.assertIn(words, str(err))
         self.assertIn('not among 12-23,36-47', str(err))
 
@@ -206,7 +206,7 @@ class ClaimTest(with_host.HostTestCase):
             with_host.make_claim(SERVER, 2, cpus=frozenset({13, 37})),
         )
 
-        self.assertIn('2 asked for, 1 available', str(err))
+        self.assertIn('2 requested, 1 available', str(err))
         self.assertEqual({OTHER: 'claimed'}, self.read_rows())
 
     def test_classes_of_service_run_out_like_anything_else(self) -> None:

@@ -72,7 +72,8 @@ def load_pure() -> tuple[
     dict[str, claims_base.Tracker], tuple[claims_base.ClaimTest, ...]
 ]:
     trackers = plugins_mod.load_trackers()
-    return trackers, plugins_mod.load_claim_tests(TESTS, trackers)
+    tests = plugins_mod.load_claim_tests(trackers, TESTS)
+    return trackers, tuple(tests.values())
 
 
 @functools.cache
@@ -107,7 +108,7 @@ def make_host(
         node=NODE,
         providers=providers,
         trackers=trackers,
-        tests=tests,
+        tests=dict(zip(TESTS, tests, strict=True)),
         enforcers=enforcers,
         ledger=ledger,
     )

@@ -29,6 +29,7 @@ of_classes = st.builds(
 of_hosts = st.builds(
     constraints.Constraints,
     enforcers=st.none() | st.frozensets(st.sampled_from(['rmd', 'noop'])),
+    tests=st.none() | st.lists(st.sampled_from(['a', 'b'])).map(tuple),
     classes=st.dictionaries(st.sampled_from(['CUSTOM_A', 'C']), of_classes),
 )
 

@@ -113,7 +113,7 @@ class FaultTest(MockTestCase):
                 self.answer(text=body)
 
                 self.assertIn(
-                    'this is not an answer of placement',
+                    'this response is not from placement',
                     self.refuse(exception.PlacementUnavailable),
                 )
 

@@ -111,7 +111,9 @@ class PublisherTest(test_client.MockTestCase):
         self.answer({'status_code': 403, 'text': refuse})
         for _ in range(3):
             self.publisher.run_round()
-        self.assertEqual(1, self.log.output.count('not published'))
+        self.assertEqual(
+            1, self.log.output.count('could not all be published')
+        )
         self.assertEqual(3, self.publisher.status.failures)
 
         self.succeed()
@@ -119,7 +121,9 @@ class PublisherTest(test_client.MockTestCase):
         self.answer({'status_code': 403, 'text': refuse})
         self.publisher.run_round()
 
-        self.assertEqual(2, self.log.output.count('not published'))
+        self.assertEqual(
+            2, self.log.output.count('could not all be published')
+        )
         self.assertEqual(1, self.log.output.count('Published'))
 
     def test_a_missing_compute_node_is_told_once_and_waited_for(

@@ -5,7 +5,8 @@
 A change goes through these in turn; each takes values and returns values:
 
 * ``ownership``: finds out which server, pool or software has each way
-* ``choice``: chooses the units that a server is to have
+* ``choice``: keeps the ways that ``claims/trackers/cache_ways`` has chosen, or
+  finds others when other software has taken them
 * ``constraints``: finds requests that no host of this kind can ever fulfill
 * ``pools``: divides burst ways and bandwidth between their servers
 * ``shared_pool``: lists the servers in the group of the shared pool

@@ -2,18 +2,22 @@
 
 """Tests of the choice among allocation candidates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import json
 from typing import Any, TypeAlias
 
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.claims.schedule import candidates
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from tests import base
 from tests.unit import builders
+from tests.unit.claims import test_decide
 
 ROOT: str = uuidsentinel.root
 TRACKERS = builders.make_trackers()
@@ -47,13 +51,36 @@ def publish(view: view_obj.HostView) -> stats.Document:
     return document
 
 
+class _NeverTest(claims_base.ClaimTest):
+    """A claim test of another package, which refuses every server."""
+
+    def shortfalls(
+        self,
+        view: view_obj.HostView,
+        request: assignment.ClaimRequest,
+    ) -> Iterable[exception.Shortfall]:
+        for rp_uuid, resources in request.allocations.items():
+            for name, amount in resources.items():
+                if (rp_uuid, name) in view.tracked:
+                    yield exception.Shortfall(
+                        rp_uuid=rp_uuid,
+                        resource_class=name,
+                        requested=amount,
+                        available=0,
+                        reason='never',
+                    )
+
+
 def make_judge(
     sizes: candidates.Sizes = (2,), **fields: Any
 ) -> candidates.Judge:
     asked = {builders.WAYS: 4, builders.CLOS: 0, builders.SEATS: 0}
     needs = builders.make_requirement(_=asked)
     return candidates.Judge(
-        TRACKERS, sizes, dataclasses.replace(needs, **fields)
+        TRACKERS,
+        {**test_decide.make_tests(), 'never': _NeverTest(TRACKERS)},
+        sizes,
+        dataclasses.replace(needs, **fields),
     )
 
 
@@ -77,6 +104,43 @@ def explain(
 ) -> str:
     found = make_judge(sizes).explain(document, (ON_0, ON_1), lambda: free)
     return '\n'.join(map(str, found))
+
+
+class ClaimTestsTestCase(base.TestCase):
+    def publish_with(self, tests: tuple[str, ...] | None) -> stats.Document:
+        view = builders.make_view([0x777, 0xFFF])
+        rules = dataclasses.replace(view.constraints, tests=tests)
+        return publish(dataclasses.replace(view, constraints=rules))
+
+    def test_those_run_that_the_host_has_enabled(self) -> None:
+        usual = ('granularity', 'capacity', 'cache_affinity')
+
+        self.assertEqual([ON_1], choose(self.publish_with(usual)))
+        self.assertEqual([ON_1], choose(self.publish_with(None)))
+        self.assertEqual([], choose(self.publish_with((*usual, 'never'))))
+        self.assertIn('never', explain(self.publish_with(('never',))))
+
+    def test_one_that_is_not_installed_here_is_named(self) -> None:
+        judge = make_judge()
+
+        kept = judge.choose(
+            self.publish_with(('capacity', 'theirs')),
+            (ON_0, ON_1),
+            lambda: FREE,
+        )
+
+        self.assertEqual([ON_1], kept)
+        self.assertEqual(
+            {('claim test', 'theirs'): 'it is not installed here'},
+            judge.unread,
+        )
+
+    def test_attributes_are_always_tested(self) -> None:
+        document = self.publish_with(('capacity',))
+
+        found = choose(document, attributes={builders.WAYS: {'code': '4'}})
+
+        self.assertEqual([], found)
 
 
 class ChooseTestCase(base.TestCase):

@@ -37,4 +37,4 @@ class TestBurstWaysTracker(contract.TrackerContract, ranges.RangeContract):
             exception.InvalidResource, self.tracker.initial, given, {}
         )
 
-        self.assertIn('burst ways cannot be sold twice', str(error))
+        self.assertIn('each unit of burst ways has one owner', str(error))

@@ -148,4 +148,4 @@ class MakePlanTest(base.TestCase):
         self.assertNotEqual((), made.obstacles)
         for one in made.obstacles:
             self.assertIn('server server-0: CUSTOM_LLC_WAYS of L3_0', one)
-            self.assertIn('4 asked for, 2 available', one)
+            self.assertIn('4 requested, 2 available', one)

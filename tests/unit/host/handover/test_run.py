@@ -263,7 +263,9 @@ class CheckTest(with_both.HandOverTestCase):
             errors.HandOverFailed, self.hand_over, 'resctrl', 'rmd'
         )
 
-        self.assertIn('only that also request CUSTOM_LLC_WAYS', str(err))
+        self.assertIn(
+            'only to servers that also request CUSTOM_LLC_WAYS', str(err)
+        )
 
     def test_a_backend_that_is_not_there_is_told(self) -> None:
         self.simulator.refuse_connections()

@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
-from nova_ext_resources.monitoring.exporter import families
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -94,7 +94,7 @@ def make_domain(
     )
 
 
-def make_snapshot(*uuids: str, **fields: Any) -> families.HostSnapshot:
+def make_snapshot(*uuids: str, **fields: Any) -> series.HostSnapshot:
     given: dict[str, Any] = {
         'health': make_health(),
         'view': view_obj.HostView(),
@@ -104,4 +104,4 @@ def make_snapshot(*uuids: str, **fields: Any) -> families.HostSnapshot:
             for uuid in uuids
         },
     }
-    return families.HostSnapshot(**{**given, **fields})
+    return series.HostSnapshot(**{**given, **fields})

@@ -21,8 +21,8 @@ from nova_ext_resources.conf import metrics as metrics_conf
 from nova_ext_resources import exception
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
-from nova_ext_resources.monitoring.exporter import families
 from nova_ext_resources.monitoring.exporter import report
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health as health_obj
@@ -42,7 +42,7 @@ class ServerTestCase(base.TestCase):
     def read_health(self) -> health_obj.HostHealth:
         return self.health
 
-    def read(self) -> families.HostSnapshot:
+    def read(self) -> series.HostSnapshot:
         return shown.make_snapshot('s1', health=self.health)
 
     def make(
@@ -253,7 +253,7 @@ class FaultsTest(ServerTestCase):
         url = self.start()
         good = self.read
 
-        def fail() -> families.HostSnapshot:
+        def fail() -> series.HostSnapshot:
             raise KeyError('L3_7')
 
         for _ in range(2):

@@ -16,7 +16,7 @@ import yaml
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
-from nova_ext_resources.monitoring.exporter import families
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring.exporter import server
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import health as health_obj
@@ -60,9 +60,9 @@ class ShippedTestCase(with_host.HostTestCase):
         with urllib.request.urlopen(f'{self.server.url}/metrics') as response:
             return promql.Prometheus(response.read().decode())
 
-    def read(self) -> families.HostSnapshot:
+    def read(self) -> series.HostSnapshot:
         info = server_obj.NovaServer(flavor='gold', project_id='p1')
-        return families.HostSnapshot(
+        return series.HostSnapshot(
             health=self.health.snapshot(),
             view=self.host.view,
             entries=self.host.entries,

@@ -12,7 +12,7 @@ import dataclasses
 from prometheus_client import core
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.monitoring.exporter import family
+from nova_ext_resources.monitoring.exporter import catalogue
 from nova_ext_resources.monitoring import sample as sample_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -76,12 +76,12 @@ def list_families(
 
     :param shown: servers that have series of their own
     """
-    return family.make_metrics(_list_series(snapshot, shown))
+    return catalogue.make_metrics(_list_series(snapshot, shown))
 
 
 def _list_series(
     snapshot: HostSnapshot, shown: Collection[str]
-) -> Iterator[family.Series]:
+) -> Iterator[catalogue.Series]:
     labels = _make_labels(snapshot, shown)
     yield from _list_inventory(snapshot.view)
     yield from _list_servers(snapshot.entries, labels)
@@ -106,7 +106,7 @@ def _make_labels(
     return labels
 
 
-def _list_inventory(view: view_obj.HostView) -> Iterator[family.Series]:
+def _list_inventory(view: view_obj.HostView) -> Iterator[catalogue.Series]:
     for (rp_uuid, resource_class), tracked in view.tracked.items():
         place = view.keys.get(rp_uuid, rp_uuid), resource_class
         largest = tracked.state.available
@@ -123,7 +123,7 @@ def _list_inventory(view: view_obj.HostView) -> Iterator[family.Series]:
 def _list_servers(
     entries: Mapping[str, assignment.Entry],
     labels: Mapping[str, tuple[str, ...]],
-) -> Iterator[family.Series]:
+) -> Iterator[catalogue.Series]:
     for state in assignment.State:
         yield 'servers', 0, (state.value,)
     for uuid, entry in entries.items():
@@ -137,7 +137,7 @@ def _list_measured(
     sweep: sample_mod.Sweep,
     labels: Mapping[str, tuple[str, ...]],
     shown: Collection[str],
-) -> Iterator[family.Series]:
+) -> Iterator[catalogue.Series]:
     for uuid, server in sweep.servers.items():
         for one in server.caches:
             read = one.counters
@@ -161,7 +161,7 @@ def _list_measured(
         yield 'rmids_used', sweep.ids.used, ()
 
 
-def _list_health(health: health_obj.HostHealth) -> Iterator[family.Series]:
+def _list_health(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
     for one in health.parts:
         labels = one.part, one.name
         at = one.last_success_at
@@ -172,7 +172,7 @@ def _list_health(health: health_obj.HostHealth) -> Iterator[family.Series]:
         yield 'status', each is health.status, (each.value,)
 
 
-def _list_alarms(health: health_obj.HostHealth) -> Iterator[family.Series]:
+def _list_alarms(health: health_obj.HostHealth) -> Iterator[catalogue.Series]:
     names = [one.name for one in health.alarms]
     for kind in alarm.KINDS.values():
         labels = kind.name, kind.severity

@@ -7,9 +7,9 @@ import prometheus_client
 from prometheus_client import parser
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
+from nova_ext_resources.monitoring.exporter import catalogue
 from nova_ext_resources.monitoring.exporter import collector
-from nova_ext_resources.monitoring.exporter import families
-from nova_ext_resources.monitoring.exporter import family
+from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -20,12 +20,12 @@ from tests.unit import builders
 from tests.unit.host import with_host
 from tests.unit.monitoring.exporter import shown
 
-PREFIX = family.PREFIX
+PREFIX = catalogue.PREFIX
 
 
 class ScrapeTestCase(base.TestCase):
     def scrape(
-        self, snapshot: families.HostSnapshot, max_servers: int = 0
+        self, snapshot: series.HostSnapshot, max_servers: int = 0
     ) -> dict[str, dict[tuple[str, ...], float]]:
         """Return name without prefix -> values of labels, sorted -> value."""
         registry = collector.make_registry(
@@ -196,7 +196,7 @@ class BoundTest(ScrapeTestCase):
             for metric in made.collect()
             for sample_ in metric.samples
             if 'server' in sample_.labels
-        } - {families.OTHER}
+        } - {series.OTHER}
 
     def test_without_a_bound_all_are_shown(self) -> None:
         found = self.scrape(shown.make_snapshot(*map(str, range(600))))
@@ -378,7 +378,7 @@ class ConventionsTest(ScrapeTestCase):
 
     def test_what_grows_ends_in_total_and_nothing_else_does(self) -> None:
         snapshot = shown.make_snapshot('s1', sweep=shown.make_sweep('s1'))
-        for one in families.list_families(snapshot, ['s1']):
+        for one in series.list_families(snapshot, ['s1']):
             self.assertTrue(one.documentation.endswith('.'), one.name)
             for each in one.samples:
                 self.assertIs(
@@ -394,7 +394,7 @@ class ConventionsTest(ScrapeTestCase):
         self.assertNotIn(PREFIX, text)
 
     def test_a_registry_is_made_without_asking_the_host(self) -> None:
-        def read() -> families.HostSnapshot:
+        def read() -> series.HostSnapshot:
             raise AssertionError('nobody has scraped')
 
         collector.make_registry(collector.Collector(read))
