@@ -8,8 +8,8 @@
 ``record`` runs the tests once and remembers which of them pass through which
 lines. ``run`` breaks one line at a time, runs the tests that pass through it,
 and puts the line back. It prints each break and whether a test noticed it, and
-ends with 1 when fewer than ``--least`` percent were noticed. What only the
-functional tests reach (``virt/``, ``scheduler/``) takes the interpreter of
+ends with 1 when fewer than ``--least`` percent were noticed. The rooms that
+need Nova (``virt/``, ``scheduler/``) take the interpreter of
 ``.tox/functional`` and ``--suite functional``.
 
 What is not broken: tests and ``testing/``, docstrings, annotations, texts,
@@ -39,6 +39,8 @@ TIMEOUT = 300
 #: What can be recorded and run, each with the interpreter of its own
 #: environment.
 SUITES = {'unit': './tests/unit', 'functional': './tests/functional'}
+#: Rooms that need Nova: only the functional tests reach them.
+NOVA_ROOMS = frozenset({'virt', 'scheduler'})
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -209,8 +211,8 @@ def record(suite: str, workers: int) -> int:
     parts = [
         subprocess.Popen(
             [
-                *(sys.executable, __file__, 'part', '--suite', suite),
-                *(str(number), str(workers)),
+                *(sys.executable, __file__, 'part'),
+                *(str(number), str(workers), '--suite', suite),
             ],
             cwd=ROOT,
         )
@@ -282,7 +284,10 @@ def run(suite: str, given: argparse.Namespace) -> int:
     breaks = [
         one
         for one in list_breaks()
-        if one.path.relative_to(PRODUCT).parts[0].startswith(given.rooms)
+        if (room := one.path.relative_to(PRODUCT).parts[0]).startswith(
+            given.rooms
+        )
+        and (room in NOVA_ROOMS) == (suite == 'functional')
     ]
     tally = {'noticed': 0, 'SURVIVED': 0, 'unreached': 0}
     for one in rng.sample(breaks, min(given.count, len(breaks))):
