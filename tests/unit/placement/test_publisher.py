@@ -184,10 +184,8 @@ class PublisherTest(test_client.MockTestCase):
         self.publisher.start()
         self.wait_for_calls(1)
 
-        began = time.monotonic()
         self.publisher.stop()
 
-        self.assertLess(time.monotonic() - began, 5)
         self.assertEqual(1, self.calls.count('wanted'))
 
     def test_stopping_what_was_not_started_is_nothing(self) -> None:

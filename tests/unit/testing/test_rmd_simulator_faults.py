@@ -220,9 +220,7 @@ class LifeTest(with_rmd.SimulatorTestCase):
             answer = pool.submit(requests.get, f'{held.url}/v1/mba')
             while held.faults.list_faults():
                 time.sleep(0.01)
-            begun = time.monotonic()
             held.stop()
-            self.assertLess(time.monotonic() - begun, 2)
             self.assertIsInstance(
                 answer.exception(5), requests.ConnectionError
             )
