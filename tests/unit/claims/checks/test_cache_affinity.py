@@ -191,3 +191,14 @@ class TestCanPin(base.TestCase):
         )
 
         self.assertEqual(possible, self.fits(domains, (size,), [free]))
+
+    def test_the_largest_guest_cell_goes_to_the_largest_host_cell(
+        self,
+    ) -> None:
+        cells = [{0, 1}, set(B)]
+
+        for sizes in ((4, 2), (2, 4), (1, 3)):
+            self.assertTrue(self.fits([A, B], sizes, cells), sizes)
+            self.assertTrue(self.fits([A, B], sizes, cells[::-1]), sizes)
+        for sizes in ((3, 3), (1, 5), (5, 1)):
+            self.assertFalse(self.fits([A, B], sizes, cells), sizes)
