@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who holds what on a host: ledger, placement and what is in force."""
+"""Who holds what on a host: ledger, placement and what is applied."""
 
 from collections.abc import Iterable, Mapping
 import contextlib

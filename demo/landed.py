@@ -17,7 +17,7 @@ _COLUMNS = (
     'ways',
     'mask',
     'group',
-    'in force',
+    'applied',
 )
 
 
@@ -25,7 +25,7 @@ def show(scene: scenes.Scene, names: Sequence[str]) -> None:
     """Print one row for each of the servers, from four sources.
 
     Nova says host and CPUs, placement provider and ways, the ledger the
-    mask, and the machine the control group and what is in force.
+    mask, and the machine the control group and what is applied.
     """
     rps = tree.list_names(scene.cloud.placement)
     rows = [_row(scene, name, rps) for name in names]

@@ -71,7 +71,7 @@ class Machine(Protocol):
         """Return what the configuration of its host says of it."""
 
     def describe(self) -> str:
-        """Return a command that shows what is in force."""
+        """Return a command that shows what is applied."""
 
     def list_in_force(self) -> Mapping[str, InForce]:
         """Return server -> what it has."""

@@ -97,7 +97,7 @@ class Machine:
         }
 
     def describe(self) -> str:
-        """Return a command that shows what is in force."""
+        """Return a command that shows what is applied."""
         return f'grep . {self.path}/schemata {self.path}/*/schemata'
 
     def list_in_force(self) -> dict[str, base.InForce]:

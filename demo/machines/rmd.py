@@ -88,7 +88,7 @@ class Machine:
         }
 
     def describe(self) -> str:
-        """Return a command that shows what is in force."""
+        """Return a command that shows what is applied."""
         return f'curl {self.url}/v1/workloads'
 
     def list_in_force(self) -> dict[str, base.InForce]:

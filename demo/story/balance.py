@@ -9,7 +9,7 @@ from demo.story import given_back
 
 
 def play(scene: scenes.Scene) -> None:
-    """Compare ledger, placement and what is in force on every host.
+    """Compare ledger, placement and what is applied on every host.
 
     :raises NotAsTold: they differ, or something is left
     """

@@ -22,9 +22,9 @@ def play(scene: scenes.Scene) -> None:
     """
     scene.stage.act(
         'Burst ways',
-        'Each of these servers was sold one way of its cache\'s burst pool. '
-        'It holds that one always, and its part of the others as long as '
-        'nobody needs them.',
+        'Each of these servers requests one way of its cache\'s burst pool. '
+        'It always has that one, and its part of the others as long as '
+        'no other server needs them.',
     )
     host = scene.hosts[0]
     for name in _SERVERS:

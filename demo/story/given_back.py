@@ -57,7 +57,7 @@ def _count(
         ledger == len(consumers) == in_force == 0,
         f'nothing is held on {host}',
         f'{ledger} ledger rows, {len(consumers)} consumers in placement, '
-        f'{in_force} in force by {scene.manager}',
+        f'{in_force} applied by {scene.manager}',
     )
     return host, ledger, len(consumers), in_force
 

@@ -40,8 +40,8 @@ class Tracker(abc.ABC):
         """Return the inventory with everything ``reserved`` that others use.
 
         :param units: the facts that the inventory provider reported
-        :param held: what was in force for servers of this host while it
-            looked
+        :param held: what was applied for servers of this host while the
+            provider read the host
         """
         return inventory
 

@@ -3,8 +3,8 @@
 """Memory bandwidth of one cache domain, in percent or in MB/s.
 
 The amounts of all servers together stay within the capacity. What a server
-is limited to is rounded upwards to what the hardware can do, never below what
-was sold. With the attribute ``max`` the limit may be raised up to it while
+is limited to is rounded upwards to what the hardware can do, never below the
+amount. With the attribute ``max`` the limit may be raised up to it while
 others leave bandwidth free; without, the amount is also the most.
 """
 

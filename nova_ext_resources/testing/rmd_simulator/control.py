@@ -3,7 +3,7 @@
 """The simulator's own paths, below ``/-/``, which RMD does not have.
 
 ``GET /-/groups``
-    All control groups, in the words of resctrl: what is really in force.
+    All control groups, in the words of resctrl: what is really applied.
 ``POST /-/groups`` ``{"name": ..., "ways": {"0": "1-2"}, "cpus": "5"}``
     Make a group as other software would; ``cpus`` may be left out.
 ``DELETE /-/groups/NAME``

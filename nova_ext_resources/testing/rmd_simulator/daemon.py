@@ -52,7 +52,7 @@ class Daemon:
 
     @property
     def resctrl(self) -> resctrl.Resctrl:
-        """What is really in force."""
+        """What is really applied."""
         return self.enforcement.resctrl
 
     def list_records(self) -> list[workload.Record]:

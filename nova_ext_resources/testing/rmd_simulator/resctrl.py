@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The control groups of the simulated kernel: what is really in force."""
+"""The control groups of the simulated kernel: what is really applied."""
 
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses

@@ -3,7 +3,7 @@
 """A simulated RMD that listens on a port, to be held in the hand.
 
 What a test or a demonstration does to it that a client of RMD cannot do:
-look at what is really in force, take ways as other software would, let it
+look at what is really applied, take ways as other software would, let it
 fail, and restart it. The same can be done over HTTP below ``/-/``, a path
 that RMD does not have; see :mod:`.control`.
 """
@@ -126,7 +126,7 @@ class Simulator:
     # Looking and interfering.
 
     def list_groups(self) -> list[dict[str, Any]]:
-        """Return all control groups as they are in force."""
+        """Return all control groups as they are applied."""
         owners: dict[str, list[str]] = {}
         with self.daemon.locked():
             for record in self.daemon.list_records():
@@ -155,7 +155,7 @@ class Simulator:
         raise KeyError(uuid)
 
     def ways_of(self, uuid: str) -> dict[int, int]:
-        """Return the masks in force for a server, per cache.
+        """Return the masks applied for a server, per cache.
 
         :raises KeyError: it has no workload
         """
