@@ -9,12 +9,12 @@
 lines. ``run`` breaks one line at a time, runs the tests that pass through it,
 and puts the line back. It prints each break and whether a test noticed it, and
 ends with 1 when fewer than ``--least`` percent were noticed. The rooms that
-need Nova (``virt/``, ``scheduler/``) take the interpreter of
+need Nova or placement (``NOVA_ROOMS``) take the interpreter of
 ``.tox/functional`` and ``--suite functional``.
 
-What is not broken: tests and ``testing/``, docstrings, annotations, texts,
-log messages, and lines that no unit test reaches (these are counted and
-listed, since nothing protects them).
+What is not broken: tests and ``testing/``, docstrings, annotations,
+decorators of classes, texts, log messages, and lines that no test reaches
+(these are counted and listed, since nothing protects them).
 """
 
 import argparse
@@ -39,8 +39,8 @@ TIMEOUT = 300
 #: What can be recorded and run, each with the interpreter of its own
 #: environment.
 SUITES = {'unit': './tests/unit', 'functional': './tests/functional'}
-#: Rooms that need Nova: only the functional tests reach them.
-NOVA_ROOMS = frozenset({'virt', 'scheduler'})
+#: Rooms that need Nova or placement: what tests them are functional tests.
+NOVA_ROOMS = frozenset({'virt', 'scheduler', 'placement'})
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -118,6 +118,10 @@ class Finder(ast.NodeVisitor):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             self.visit(node.value)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for one in node.body:
+            self.visit(one)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         for one in (*node.args.defaults, *node.args.kw_defaults):
