@@ -98,8 +98,6 @@ def decide(
     :param published: uuids of all providers that this host ever published
     :param may_move: whether siblings of the providers in the allocations
         may be used instead of them
-    :raises ValueError: an attribute of the flavor makes no sense, and
-        ``granularity`` is not among the tests
     """
     gone = _list_gone(view, request, published)
     moves: siblings.Moves = ()
@@ -118,6 +116,11 @@ def decide(
     except exception.CapacityExceeded as err:
         # Only with a set of claim tests that lacks "capacity".
         return dataclasses.replace(refusal, shortfalls=err.shortfalls)
+    except ValueError as err:
+        # Only with a set of claim tests that lacks "granularity".
+        return dataclasses.replace(
+            refusal, shortfalls=_explain_attributes(request, err)
+        )
     return Decision(request=request, moves=moves, view=after, taken=taken)
 
 
@@ -272,6 +275,22 @@ def _make_shortfall(
         requested=amount,
         available=state.available,
         reason='it does not fit',
+    )
+
+
+def _explain_attributes(
+    request: assignment.ClaimRequest, err: ValueError
+) -> tuple[exception.Shortfall, ...]:
+    return tuple(
+        exception.Shortfall(
+            rp_uuid='',
+            resource_class=name,
+            requested=0,
+            available=0,
+            reason=str(err),
+            is_permanent=True,
+        )
+        for name in sorted(request.requirement.attributes)
     )
 
 

@@ -315,8 +315,9 @@ class HostService:
     def _move_allocations(
         self, request: assignment.ClaimRequest, entry: assignment.Entry
     ) -> None:
+        own = self.host.view.keys
         for resource_class, source, target in allocations.list_moved(
-            request, entry
+            request, entry, own
         ):
             LOG.info(
                 'Host %(host)s: moving %(class)s of server %(uuid)s to the '

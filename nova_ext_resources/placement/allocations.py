@@ -2,6 +2,7 @@
 
 """Change the allocations of a server."""
 
+from collections.abc import Container
 import dataclasses
 
 from oslo_log import log as logging
@@ -80,15 +81,21 @@ def _with_moved(
 
 
 def list_moved(
-    request: assignment.ClaimRequest, entry: assignment.Entry
+    request: assignment.ClaimRequest,
+    entry: assignment.Entry,
+    own: Container[str],
 ) -> list[tuple[str, str, str]]:
     """Return (resource class, from, to) where entry and request differ.
 
     The same amount goes from one provider to the other.
+
+    :param own: uuids of this host's providers; an evacuation's allocations
+        also have those of the host that failed
     """
     asked = {
         (resource_class, amount, rp_uuid)
         for rp_uuid, resources in request.allocations.items()
+        if rp_uuid in own
         for resource_class, amount in resources.items()
     }
     held = {

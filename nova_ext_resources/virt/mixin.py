@@ -9,6 +9,7 @@ because Nova has already registered some of the names with other types.
 
 from collections.abc import Iterator, Mapping
 import contextlib
+import functools
 import os
 from typing import Any
 
@@ -131,8 +132,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
             'spawn', instance, self._ext.host.host
         )
         with errors.rebuild_shown(operation, instance.uuid):
-            self._claim(context, instance, allocations, operation)
             try:
+                self._claim(context, instance, allocations, operation)
                 with self._building(context, instance):
                     super().spawn(
                         context,
@@ -163,6 +164,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             instance,
             self._ext.host.host,
             destroy_secrets=kwargs.get('destroy_secrets', True),
+            find_migration=functools.partial(_find_migration, context),
         )
         super().destroy(context, instance, *args, **kwargs)
         self._release(instance, operation)
@@ -174,7 +176,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         allocations: Mapping[str, Any] | None,
         operation: operations.Operation,
     ) -> None:
-        if operation.keeps_claim and self._has_claim(instance):
+        if operation.keeps_claim and self._is_claim_valid(instance):
             return
         with errors.translated(instance.uuid):
             asked = request.make_request(
@@ -190,6 +192,16 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ):
             self._ext.claim(asked)
         self._update_stats()
+
+    def _is_claim_valid(self, instance: Any) -> bool:
+        """Return whether the server has a claim, for the CPUs that it has.
+
+        After a refused migration Nova may rebuild it on other CPUs.
+        """
+        entry = self._ext.host.find_entry(instance.uuid)
+        return self._has_claim(instance) and (
+            entry is None or entry.cpus == request.find_cpus(instance)
+        )
 
     def _apply(
         self, context: Any, instance: Any, *, must_hold: bool = False
@@ -290,6 +302,14 @@ def _explain(instance: Any) -> str:
         f'server {instance.uuid} holds or requests extended resources, and '
         'this version moves such servers by shelving and unshelving only'
     )
+
+
+def _find_migration(context: Any, migration_id: int) -> Any:
+    """Return a migration; None when Nova no longer has it."""
+    try:
+        return objects.Migration.get_by_id(context.elevated(), migration_id)
+    except nova_exc.MigrationNotFound:
+        return None
 
 
 def _describe_servers(host: str) -> dict[str, server.NovaServer]:

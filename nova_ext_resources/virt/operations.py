@@ -6,6 +6,7 @@ Which method Nova calls in which state of the server was read from and tried
 with Nova 34.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from nova.compute import task_states
@@ -59,7 +60,12 @@ _DESTROYS = {
 
 
 def find_operation(
-    method: str, instance: Any, host: str, *, destroy_secrets: bool = True
+    method: str,
+    instance: Any,
+    host: str,
+    *,
+    destroy_secrets: bool = True,
+    find_migration: Callable[[int], Any] = lambda _id: None,
 ) -> Operation:
     """Return what Nova does when it calls a method of the driver.
 
@@ -68,6 +74,8 @@ def find_operation(
     :param host: the name of this host
     :param destroy_secrets: argument of ``destroy``; false only where a
         driver destroys a guest in order to start it again
+    :param find_migration: returns the ``nova.objects.Migration`` of an id;
+        None when it is not known
     :raises KeyError: the method changes no claim
     """
     if method == 'spawn':
@@ -75,7 +83,7 @@ def find_operation(
     if method == 'destroy':
         if not destroy_secrets:
             return Operation.RESTART
-        return _find_destroy(instance, host)
+        return _find_destroy(instance, host, find_migration)
     return _METHODS[method]
 
 
@@ -89,14 +97,20 @@ def _find_spawn(instance: Any, host: str) -> Operation:
     return _SPAWNS.get(instance.task_state, Operation.BOOT)
 
 
-def _find_destroy(instance: Any, host: str) -> Operation:
+def _find_destroy(
+    instance: Any, host: str, find_migration: Callable[[int], Any]
+) -> Operation:
     if instance.task_state in _DESTROYS:
         return _DESTROYS[instance.task_state]
     if instance.host not in (None, host):
         return Operation.EVACUATE_OUT
     if instance.task_state in task_states.rebuild_states:
         # The source of an evacuation that has come back in the middle of it
-        # is still the server's host. Only a rebuild elsewhere has a context.
-        is_here = instance.migration_context is None
-        return Operation.REBUILD if is_here else Operation.EVACUATE_OUT
+        # is still the server's host. A context alone proves nothing: Nova
+        # leaves that of a refused migration behind.
+        context = instance.migration_context
+        migration = context and find_migration(context.migration_id)
+        if migration and migration.migration_type == 'evacuation':
+            return Operation.EVACUATE_OUT
+        return Operation.REBUILD
     return Operation.DELETE

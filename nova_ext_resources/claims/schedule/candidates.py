@@ -178,7 +178,12 @@ class Judge:
         decision = self._decide(view, candidate, self._unpinned)
         verdict = Verdict(
             self._rank(view, decision) if decision.fits else None,
-            cache_affinity.list_domains(view, decision.request),
+            cache_affinity.list_domains(view, decision.request)
+            if any(
+                isinstance(one, cache_affinity.CacheAffinityTest)
+                for one in self._list_tests(view.constraints.tests)
+            )
+            else {},
         )
         if shape:
             self._verdicts[shape] = verdict

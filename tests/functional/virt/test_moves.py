@@ -4,12 +4,14 @@
 
 from typing import Any
 
+import fixtures
 from nova.compute import task_states
 from nova import context as nova_context
 from nova import objects
 
 from nova_ext_resources.objects import operation
 from nova_ext_resources.objects import stats
+from nova_ext_resources.virt import events
 from tests.functional.virt import base
 
 
@@ -116,11 +118,67 @@ class OneHostTest(base.NovaTestCase):
         self.driver.destroy(self.context, instance, None)
         self.assert_in_force(server, 4)
 
+        # Nova no longer has the migration: nothing proves an evacuation.
+        instance.migration_context = objects.MigrationContext(migration_id=99)
+        self.driver.destroy(self.context, instance, None)
+        self.assert_in_force(server, 4)
+
         # Of the destination, while this host comes back in the middle.
-        instance.migration_context = objects.MigrationContext()
+        migration = objects.Migration(
+            self.context,
+            instance_uuid=server['id'],
+            migration_type='evacuation',
+            status='accepted',
+            source_compute='host1',
+            dest_compute='host2',
+        )
+        migration.create()
+        instance.migration_context.migration_id = migration.id
         self.driver.destroy(self.context, instance, None)
 
         self.assertEqual({}, self.host.entries)
+
+    def test_a_server_that_is_rebuilt_on_other_cpus_claims_for_them(
+        self,
+    ) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        allocations = self._get_allocations_by_server_uuid(server['id'])
+        here, there = self.host.find_entry(server['id']).cpus, {13, 37}
+        self.assertNotEqual(here, there)
+        (cell,) = instance.numa_topology.cells
+        cell.cpu_pinning = dict(
+            zip(sorted(cell.pcpuset), sorted(there), strict=True)
+        )
+
+        self.driver._claim(
+            self.context, instance, allocations, operation.Operation.REBUILD
+        )
+
+        self.assertEqual(there, self.host.find_entry(server['id']).cpus)
+
+    def test_a_report_that_fails_does_not_keep_a_claim(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        self.flags(shelved_offload_time=0)
+        self._shelve_server(server)
+        self.assertEqual({}, self.host.entries)
+        finish = objects.InstanceActionEvent.event_finish_with_failure
+
+        def time_out(_cls: Any, *arguments: Any, **options: Any) -> Any:
+            if arguments[2].startswith(events.CLAIM):
+                raise TimeoutError('the conductor does not answer')
+            return finish(*arguments, **options)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.objects.InstanceActionEvent.event_finish_with_failure',
+                time_out,
+            )
+        )
+
+        self._unshelve_server(server)
+
+        self.assert_in_force(server, 4)
 
     def test_a_server_that_is_built_anew_claims_anew(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))

@@ -7,6 +7,7 @@ from typing import Any
 from nova.compute import task_states
 from nova.compute import vm_states
 from nova.objects import instance as instance_obj
+from nova.objects import migration as migration_obj
 from nova.objects import migration_context as context_obj
 from nova.virt.libvirt import driver as libvirt_driver
 
@@ -125,7 +126,7 @@ class OperationTest(base.TestCase):
             migration_context=context,
         )
 
-    def find(self, method: str, instance: Any, **arguments: bool) -> Operation:
+    def find(self, method: str, instance: Any, **arguments: Any) -> Operation:
         return operations.find_operation(method, instance, HERE, **arguments)
 
     def test_most_methods_have_one_meaning(self) -> None:
@@ -152,12 +153,21 @@ class OperationTest(base.TestCase):
 
     def test_a_source_that_comes_back_while_it_is_evacuated(self) -> None:
         instance = self.make_instance(
-            HERE, 'rebuild_spawning', context=context_obj.MigrationContext()
+            HERE,
+            'rebuild_spawning',
+            context=context_obj.MigrationContext(migration_id=7),
         )
+        for kind, expected in (
+            ('evacuation', Operation.EVACUATE_OUT),
+            # Nova leaves the context of a refused migration behind.
+            ('migration', Operation.REBUILD),
+            (None, Operation.REBUILD),
+        ):
+            known = {7: kind and migration_obj.Migration(migration_type=kind)}
 
-        found = self.find('destroy', instance)
+            found = self.find('destroy', instance, find_migration=known.get)
 
-        self.assertIs(Operation.EVACUATE_OUT, found)
+            self.assertIs(expected, found)
 
     def test_a_guest_that_starts_again_keeps_its_claim_in_all_states(
         self,

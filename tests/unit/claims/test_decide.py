@@ -284,6 +284,20 @@ class TestTake(base.TestCase):
         )
 
 
+class TestAttributes(base.TestCase):
+    def test_bad_ones_are_refused_without_granularity_too(self) -> None:
+        attributes = {builders.WAYS: {'code': '99'}}
+        request = builders.make_request(attributes=attributes)
+
+        decision = decide.decide(
+            builders.make_view(), request, trackers=TRACKERS, tests=()
+        )
+
+        (shortfall,) = decision.shortfalls
+        self.assertTrue(shortfall.is_permanent)
+        self.assertIn('attribute code is 99', shortfall.reason)
+
+
 class TestGive(base.TestCase):
     @hypothesis.given(host=hosts, allocations=allocations_of_ours)
     def test_giving_back_makes_the_very_view_from_before(

@@ -710,7 +710,10 @@ class MovedTest(base.TestCase):
         )
 
         self.assertEqual(
-            [], allocations.list_moved(with_host.make_claim(SERVER), entry)
+            [],
+            allocations.list_moved(
+                with_host.make_claim(SERVER), entry, DOMAINS
+            ),
         )
 
     def test_what_the_host_put_elsewhere_is_moved(self) -> None:
@@ -720,7 +723,9 @@ class MovedTest(base.TestCase):
 
         self.assertEqual(
             [(WAYS, DOMAINS[0], DOMAINS[1])],
-            allocations.list_moved(with_host.make_claim(SERVER), entry),
+            allocations.list_moved(
+                with_host.make_claim(SERVER), entry, DOMAINS
+            ),
         )
 
     def test_only_the_part_that_moved_is_moved(self) -> None:
@@ -739,7 +744,8 @@ class MovedTest(base.TestCase):
         )
 
         self.assertEqual(
-            [(WAYS, 'a', 'c')], allocations.list_moved(request, entry)
+            [(WAYS, 'a', 'c')],
+            allocations.list_moved(request, entry, {'a', 'b', 'node'}),
         )
 
     def test_each_amount_goes_where_it_is_held(self) -> None:
@@ -756,13 +762,25 @@ class MovedTest(base.TestCase):
 
         self.assertEqual(
             [(WAYS, 'a', 'd'), (WAYS, 'b', 'c')],
-            allocations.list_moved(request, entry),
+            allocations.list_moved(request, entry, {'a', 'b'}),
         )
+
+    def test_what_an_evacuated_server_has_at_its_source_stays(self) -> None:
+        for source in ('0', 'z'):
+            request = with_host.make_claim(
+                SERVER, allocations={source: {WAYS: 2}, 'a': {WAYS: 2}}
+            )
+            entry = self.make_entry(('b', WAYS, True))
+
+            self.assertEqual(
+                [(WAYS, 'a', 'b')],
+                allocations.list_moved(request, entry, {'a', 'b'}),
+            )
 
     def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
         self.assertEqual(
             [],
             allocations.list_moved(
-                with_host.make_claim(SERVER), self.make_entry()
+                with_host.make_claim(SERVER), self.make_entry(), DOMAINS
             ),
         )

@@ -171,4 +171,6 @@ class AllocatedTest(RoundsTestCase):
             ),
         )
 
-        self.assertEqual([], allocations.list_moved(request, entry))
+        self.assertEqual(
+            [], allocations.list_moved(request, entry, {'elsewhere'})
+        )

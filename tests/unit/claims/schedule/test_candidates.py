@@ -135,6 +135,17 @@ class ClaimTestsTestCase(base.TestCase):
             judge.unread,
         )
 
+    def test_where_affinity_is_not_tested_any_cpus_will_do(self) -> None:
+        elsewhere = [{0, 1}, set[int]()]
+        usual = ('granularity', 'capacity', 'cache_affinity')
+
+        found = [
+            choose(self.publish_with(tests), free=elsewhere)
+            for tests in (usual, usual[:2])
+        ]
+
+        self.assertEqual([[], [ON_1]], found)
+
     def test_attributes_are_always_tested(self) -> None:
         document = self.publish_with(('capacity',))
 
