@@ -2,12 +2,13 @@
 
 """``nova-ext-resources-hand-over``: from one backend to another.
 
-Run while nova-compute of the host is stopped, as the user that it runs as.
-Servers run on.
+Run while nova-compute of the host is stopped, as the user that nova-compute
+runs as. Servers keep running.
 """
 
 import argparse
 from collections.abc import Sequence
+import contextlib
 import os
 import sys
 
@@ -17,11 +18,26 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
-from nova_ext_resources.host.handover import messages
 from nova_ext_resources.host.handover import run
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import service
 from nova_ext_resources import plugins
+
+_DESCRIPTION = """\
+Move what the servers of a host hold from one backend to another, while the
+servers run and nova-compute does not. The command may be killed and run again
+at any time. With --from and --to exchanged it goes back."""
+
+_UNCHECKED = """\
+do not check first that the new backend can hold everything, because it cannot
+run beside the old one"""
+
+_GONE = """\
+release nothing at the old backend, which does not answer and never will.
+WARNING: first make sure that none of its settings are left in the kernel: RMD
+is stopped and its groups are removed (rmdir /sys/fs/resctrl/COS*), or the
+groups nova-* of resctrl are removed. Ways that such groups have are kept from
+all servers, and servers may have less than was allocated to them"""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -31,51 +47,28 @@ def make_parser() -> argparse.ArgumentParser:
         & set(plugins.list_names(plugins.ENFORCERS))
     )
     parser = argparse.ArgumentParser(
-        prog=journal.COMMAND,
-        description='Take what the servers of a host hold out of force at '
-        'one backend and put it into force at another, while they run and '
-        'nova-compute does not. It may be killed and run again at any time, '
-        'and with --from and --to exchanged it goes back.',
+        prog=journal.COMMAND, description=_DESCRIPTION
     )
-    for name, what in (('file', 'a file'), ('dir', 'a folder')):
-        parser.add_argument(
-            f'--config-{name}',
+    add = parser.add_argument
+    for option, what in (('file', 'a file'), ('dir', 'a folder of files')):
+        add(
+            f'--config-{option}',
             action='append',
             default=[],
-            help=f'{what} of nova-compute\'s options; may be repeated',
+            help=f'{what} with options of nova-compute; may be repeated',
         )
-    parser.add_argument(
-        '--host', required=True, help='[DEFAULT] host of nova-compute'
-    )
-    parser.add_argument('--from', dest='source', required=True, choices=names)
-    parser.add_argument('--to', dest='target', required=True, choices=names)
-    parser.add_argument(
-        '--ledger', help='its file, if the options do not tell'
-    )
-    parser.add_argument(
-        '--dry-run', action='store_true', help='check, and change nothing'
-    )
-    parser.add_argument(
-        '--unchecked',
-        action='store_true',
-        help='do not ask the new backend beforehand whether it can hold '
-        'everything, because it cannot run beside the old one',
-    )
-    parser.add_argument(
-        messages.SOURCE_IS_GONE,
-        action='store_true',
-        help='release nothing at the old backend, which does not answer and '
-        'never will. WARNING: first make sure that nothing it did is in force '
-        'in the kernel any more: RMD is stopped and its groups are removed '
-        '(rmdir /sys/fs/resctrl/COS*), or the groups nova-* of resctrl are. '
-        'What is left keeps its ways from all servers, and servers may have '
-        'less than they were sold',
-    )
+    add('--host', required=True, help='[DEFAULT] host of nova-compute')
+    add('--from', dest='source', required=True, choices=names)
+    add('--to', dest='target', required=True, choices=names)
+    add('--ledger', help='its file, if the options do not name it')
+    add('--dry-run', action='store_true', help='check, and change nothing')
+    add('--unchecked', action='store_true', help=_UNCHECKED)
+    add(run.SOURCE_IS_GONE, action='store_true', help=_GONE)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Hand over; give the exit status."""
+    """Hand over; return the exit status."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.source == options.target:
@@ -89,54 +82,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def hand_over(options: argparse.Namespace) -> None:
-    """Do what the arguments say.
+    """Carry out what the arguments say.
 
-    :raises ExtResourcesError: it has stopped, and says in what state
+    :raises ExtResourcesError: the hand-over has stopped; contains the state
     """
-    conf = reader.read_conf(
-        options.config_file, options.config_dir, options.host
-    )
-    _check_host(conf, options)
-    _read_global(options)
-    _check_rest(conf, options)
+    files = options.config_file, options.config_dir
+    conf = reader.read_conf(*files, options.host)
+    # oslo.privsep, which writes to resctrl, reads the global options.
+    reader.parse(cfg.CONF, *files)
+    _check_host(conf, options.host)
     trackers = plugins.load_trackers()
     tests = plugins.load_claim_tests(trackers, conf.ext_resources.claim_tests)
     path = _find_ledger(conf, options)
-    _check_direction(path, conf, options)
-    ledger = _open_ledger(path)
-    try:
+    _check_direction(path, conf, options.source)
+    with contextlib.closing(_open_ledger(path)) as ledger:
+        source = _load(conf, options.source, options.host, dict)
+        target = _load(conf, options.target, options.host, ledger.list_entries)
+        _check_rest(conf, source, target)
         made = run.HandOver(
             host=options.host,
-            source=_load(conf, options.source, options.host, dict),
-            target=_load(
-                conf, options.target, options.host, ledger.list_entries
-            ),
+            source=source,
+            target=target,
             ledger=ledger,
             trackers=trackers,
             tests=tuple(tests.values()),
+            is_source_gone=options.source_is_gone,
             say=_say,
         )
         if options.dry_run:
-            made.check(is_source_gone=options.source_is_gone)
-            print(
-                'It can be done, as far as can be told. Nothing was changed.'
-            )
+            made.check()
+            _say('The hand-over seems possible. Nothing was changed.')
             return
-        made.run(
-            is_checked=not options.unchecked,
-            is_source_gone=options.source_is_gone,
-        )
-    finally:
-        ledger.close()
+        made.run(is_checked=not options.unchecked)
     _say(
-        f'Done. Write {options.target} in place of {options.source} in '
+        f'Done. Write {target.name} in place of {source.name} in '
         '[ext_resources] inventory_providers and enforcers, and start '
-        f'nova-compute, which does not start with {options.source} now.'
+        f'nova-compute, which does not start with {source.name} now.'
     )
 
 
 def _say(line: str) -> None:
-    """Print; that nobody reads it is no reason to stop half-way."""
+    """Print; a closed standard output does not stop the hand-over."""
     try:
         print(line, flush=True)
     except OSError:
@@ -144,72 +130,59 @@ def _say(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _check_host(conf: cfg.ConfigOpts, options: argparse.Namespace) -> None:
+def _check_host(conf: cfg.ConfigOpts, host: str) -> None:
     """Make sure that the options are those of this host.
 
-    :raises InvalidConfiguration: they are another's
+    :raises InvalidConfiguration: they are those of another host
     """
-    conf.register_opt(cfg.StrOpt('host'))
+    conf.register_opt(cfg.StrOpt('host', default=host))
     # Several computes may share one file, which then names none of them.
-    if conf.host and not conf.ext_resources.host_config_dir:
-        if conf.host != options.host:
-            raise exception.InvalidConfiguration(
-                option='--host',
-                value=options.host,
-                reason=f'[DEFAULT] host of its nova-compute is {conf.host}',
-            )
+    if conf.host != host and not conf.ext_resources.host_config_dir:
+        raise exception.InvalidConfiguration(
+            option='--host',
+            value=host,
+            reason=f'[DEFAULT] host of its nova-compute is {conf.host}',
+        )
 
 
-def _check_direction(
-    path: str, conf: cfg.ConfigOpts, options: argparse.Namespace
-) -> None:
-    """Make sure that the host runs with the one it shall leave.
+def _check_direction(path: str, conf: cfg.ConfigOpts, source: str) -> None:
+    """Make sure that the host runs with the backend that it leaves.
 
-    Once it has begun, the operator may have written either.
+    Once a hand-over has begun, the operator may have written either name.
 
-    :raises InvalidConfiguration: it does not
+    :raises InvalidConfiguration: the host runs with another backend
     """
     enabled = conf.ext_resources.enforcers
-    if options.source in enabled or journal.Journal(path).read() is not None:
-        return
-    raise exception.InvalidConfiguration(
-        option='--from',
-        value=options.source,
-        reason='this host runs with [ext_resources] enforcers = '
-        f'{", ".join(enabled) or "(none)"}, according to its configuration '
-        'files; name all of them with --config-file and --config-dir, and '
-        'the backend that it leaves with --from',
-    )
+    if source not in enabled and journal.Journal(path).read() is None:
+        raise exception.InvalidConfiguration(
+            option='--from',
+            value=source,
+            reason='this host runs with [ext_resources] enforcers = '
+            f'{", ".join(enabled) or "(none)"}, according to its '
+            'configuration files; name all of them with --config-file and '
+            '--config-dir, and the backend that it leaves with --from',
+        )
 
 
-def _open_ledger(path: str) -> ledger_mod.Ledger:
-    """Open it.
+def _check_rest(
+    conf: cfg.ConfigOpts, source: run.Backend, target: run.Backend
+) -> None:
+    """Make sure that nova-compute will start with the new backend.
 
-    :raises LedgerError: it cannot be; most likely nova-compute runs
+    :raises InvalidConfiguration: the other plugins exclude it
     """
-    try:
-        return ledger_mod.Ledger(path)
-    except exception.LedgerInUse as err:
-        raise exception.LedgerInUse(
-            path=path,
-            reason='nova-compute of this host runs, or another hand-over; '
-            'stop nova-compute first, servers run on meanwhile',
-        ) from err
-
-
-def _read_global(options: argparse.Namespace) -> None:
-    """oslo.privsep, which writes to resctrl, reads the global options."""
-    files = [
-        arg for one in options.config_file for arg in ('--config-file', one)
+    options, two = conf.ext_resources, {source.name, target.name}
+    others = [
+        plugins.load_classes(namespace, [n for n in names if n not in two])
+        for namespace, names in (
+            (plugins.INVENTORY_PROVIDERS, options.inventory_providers),
+            (plugins.ENFORCERS, options.enforcers),
+        )
     ]
-    folders = [
-        arg for one in options.config_dir for arg in ('--config-dir', one)
-    ]
-    cfg.CONF(
-        [*files, *folders],
-        project='nova',
-        default_config_files=[],
-        default_config_dirs=[],
+    plugins.check_compatible(
+        *others,
+        {target.name: target.inventory},
+        {target.name: target.enforcer},
     )
 
 
@@ -219,67 +192,53 @@ def _load(
     host: str,
     entries: drivers_base.EntriesReader,
 ) -> run.Backend:
-    (inventory,) = plugins.load_with_options(
-        plugins.INVENTORY_PROVIDERS, [name], conf, host, entries
-    ).values()
-    (enforcer,) = plugins.load_with_options(
-        plugins.ENFORCERS, [name], conf, host, entries
-    ).values()
+    inventory, enforcer = (
+        plugins.load_with_options(namespace, [name], conf, host, entries)[name]
+        for namespace in (plugins.INVENTORY_PROVIDERS, plugins.ENFORCERS)
+    )
     return run.Backend(name=name, inventory=inventory, enforcer=enforcer)
 
 
-def _check_rest(conf: cfg.ConfigOpts, options: argparse.Namespace) -> None:
-    """Make sure that nova-compute will start with the new backend.
-
-    :raises InvalidConfiguration: the other plugins exclude it
-    """
-
-    def exchange(names: Sequence[str]) -> list[str]:
-        others = [
-            n for n in names if n not in (options.source, options.target)
-        ]
-        return [*others, options.target]
-
-    plugins.check_compatible(
-        *(
-            plugins.load_classes(namespace, exchange(names))
-            for namespace, names in (
-                (
-                    plugins.INVENTORY_PROVIDERS,
-                    conf.ext_resources.inventory_providers,
-                ),
-                (plugins.ENFORCERS, conf.ext_resources.enforcers),
-            )
-        )
-    )
-
-
 def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
-    """Return the ledger's file, which must be there and be ours.
+    """Return the ledger's file, which must exist and belong to this user.
 
-    :raises LedgerError: nobody says where it is, it is not there, or
-        nova-compute could not write to it afterwards
+    :raises LedgerError: it is not there, or nova-compute could not write to
+        it afterwards
     """
-    path = options.ledger or conf.ext_resources.ledger_path
-    if not path:
-        conf.register_opt(cfg.StrOpt('state_path', default=''))
-        folder = os.path.join(conf.state_path, 'ext_resources')
-        path = service.find_ledger_path(
-            conf.ext_resources, folder, options.host
-        )
+    conf.register_opt(cfg.StrOpt('state_path', default=''))
+    folder = os.path.join(conf.state_path, 'ext_resources')
+    path: str = options.ledger or service.find_ledger_path(
+        conf.ext_resources, folder, options.host
+    )
+    reason = ''
     if not os.path.isfile(path):
-        raise exception.LedgerError(
-            path=path,
-            reason='there is no such file; name it with --ledger, as '
-            'nova-compute has it in its log',
+        reason = (
+            'there is no such file; name it with --ledger, as in the log of '
+            'nova-compute'
         )
-    if os.stat(path).st_uid != os.geteuid():
-        raise exception.LedgerError(
-            path=path,
-            reason='it belongs to another user, who could not write to it '
-            'afterwards; run this as the user that nova-compute runs as',
+    elif os.stat(path).st_uid != os.geteuid():
+        reason = (
+            'it belongs to another user, who could not write to it '
+            'afterwards; run this as the user that nova-compute runs as'
         )
-    return str(path)
+    if reason:
+        raise exception.LedgerError(path=path, reason=reason)
+    return path
+
+
+def _open_ledger(path: str) -> ledger_mod.Ledger:
+    """Open the ledger.
+
+    :raises LedgerError: it cannot be opened; most likely nova-compute runs
+    """
+    try:
+        return ledger_mod.Ledger(path)
+    except exception.LedgerInUse as err:
+        reason = (
+            'nova-compute of this host runs, or another hand-over; stop '
+            'nova-compute first, servers keep running'
+        )
+        raise exception.LedgerInUse(path=path, reason=reason) from err
 
 
 if __name__ == '__main__':

@@ -51,17 +51,7 @@ def _parse(
     fake_conf.register_opts(conf)
     metrics_conf.register_opts(conf)
     try:
-        # As arguments they are read in this order, and the last one wins.
-        conf(
-            [
-                *(arg for path in files for arg in ('--config-file', path)),
-                *(arg for path in folders for arg in ('--config-dir', path)),
-                *(arg for path in last for arg in ('--config-file', path)),
-            ],
-            project='nova',
-            default_config_files=[],
-            default_config_dirs=[],
-        )
+        parse(conf, files, folders, *last)
     except cfg.Error as err:
         raise values.make_unreadable_error(
             err, (*files, *folders, *last)
@@ -69,6 +59,30 @@ def _parse(
     for part in (host_conf, metrics_conf):
         values.check(conf, part.GROUP.name, part.OPTS)
     return conf
+
+
+def parse(
+    conf: cfg.ConfigOpts,
+    files: Sequence[str],
+    folders: Sequence[str],
+    *last: str,
+) -> None:
+    """Read configuration files, without any defaults.
+
+    :param last: files that are read after the folders
+    :raises oslo_config.cfg.Error: a file cannot be read
+    """
+    # As arguments they are read in this order, and the last one wins.
+    conf(
+        [
+            *(f'--config-file={path}' for path in files),
+            *(f'--config-dir={path}' for path in folders),
+            *(f'--config-file={path}' for path in last),
+        ],
+        project='nova',
+        default_config_files=[],
+        default_config_dirs=[],
+    )
 
 
 def make_file_name(host: str) -> str:

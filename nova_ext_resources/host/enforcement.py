@@ -114,7 +114,7 @@ class Enforcement:
         done, failures = [], []
         for entry in entries:
             try:
-                self._release(entry)
+                self.release(entry)
             except exception.ExtResourcesError as err:
                 failures.append(err)
             else:
@@ -129,7 +129,7 @@ class Enforcement:
         for oldest in list(self.released)[:-_MAX_REMEMBERED]:
             self.released.pop(oldest, None)
 
-    def _release(self, entry: assignment.Entry) -> None:
+    def release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""
         self._check_releasable(entry)
         failures = []

@@ -138,7 +138,10 @@ class HostState:
             ]
             self._empty = view_mod.make_view(
                 found.providers,
-                node=self._node,
+                uuids={
+                    one.key: one.make_rp_uuid(self._node)
+                    for one in found.providers
+                },
                 trackers=self._trackers,
                 settled=view_mod.list_held(settled),
                 resource_classes=self._classes | found.resource_classes,

@@ -22,7 +22,7 @@ DEFAULT_TRACKER = 'count'
 def make_view(
     found: Iterable[provider.HostProvider],
     *,
-    node: provider.Node,
+    uuids: Mapping[str, str],
     trackers: Mapping[str, base.Tracker],
     settled: Iterable[assignment.Assignment],
     resource_classes: frozenset[str],
@@ -30,11 +30,11 @@ def make_view(
 ) -> view_obj.HostView:
     """Make the view in which no server of this host holds anything.
 
+    :param uuids: key of a provider -> its uuid
     :param settled: what was applied during the whole discovery, so that
         the host's own figures contain it
     :raises InvalidResource: a plugin reports what its tracker cannot track
     """
-    uuids = {one.key: one.make_rp_uuid(node) for one in found}
     applied = _by_place(settled)
     tracked = {
         (uuids[one.key], resource_class): _make_tracked(
@@ -45,7 +45,7 @@ def make_view(
     }
     return view_obj.HostView(
         tracked=tracked,
-        keys={rp_uuid: key for key, rp_uuid in uuids.items()},
+        keys={uuids[one.key]: one.key for one in found},
         resource_classes=resource_classes,
         constraints=constraints,
     )

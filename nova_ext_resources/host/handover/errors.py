@@ -6,10 +6,10 @@ from nova_ext_resources import exception
 
 
 class HandOverFailed(exception.ExtResourcesError):
-    """It has stopped.
+    """The hand-over has stopped.
 
     :ivar host: the compute host
-    :ivar reason: why, in what state things are, and what to do
+    :ivar reason: why, the state, and what to do
     """
 
     message = 'Hand-over of host %(host)s: %(reason)s'

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How far a hand-over got: a file beside the ledger, while there is one.
+"""The progress of a hand-over: a file beside the ledger.
 
-nova-compute does not start meanwhile, nor afterwards with the old backend.
-With one backend enabled, and servers in force at the other, it would put them
-into force a second time.
+While the file exists, nova-compute starts only when the hand-over is done, and
+only with the new backend. Otherwise it would apply the settings of servers at
+one backend while they are still applied at the other.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+import contextlib
 import dataclasses
 import enum
 import json
 import os
+import pathlib
 
 from oslo_log import log as logging
 
@@ -25,32 +27,34 @@ COMMAND = 'nova-ext-resources-hand-over'
 
 
 class Phase(enum.StrEnum):
-    """``RELEASING``: servers may be in force at the one it comes from.
+    """Where settings of servers may be applied.
 
-    ``RETURNING``: the same of one that goes back; some may be at the one it
-    goes to as well.
+    ``RELEASING``: at the source only.
 
-    ``RELEASED``: none is in force at either.
+    ``RELEASED``: at neither backend.
 
-    ``APPLYING``: none is at the one it comes from, some may be at the other.
+    ``APPLYING``: at the target only.
 
-    ``DONE``: all are at the one it went to, and nova-compute has not been
-    started with that one yet.
+    ``DONE``: at the target, for all servers; nova-compute has not been started
+    with the target yet.
     """
 
     RELEASING = 'releasing'
-    RETURNING = 'returning'
     RELEASED = 'released'
     APPLYING = 'applying'
     DONE = 'done'
 
 
+#: The phase in which a hand-over goes back; others stay as they are.
+_BACK = {Phase.RELEASING: Phase.APPLYING, Phase.APPLYING: Phase.RELEASING}
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A hand-over that nova-compute has not been started after.
+    """A hand-over after which nova-compute has not been started yet.
 
-    :ivar source: backend that it comes from
-    :ivar target: backend that it goes to
+    :ivar source: the backend that servers leave
+    :ivar target: the backend that servers move to
     """
 
     source: str
@@ -58,34 +62,32 @@ class Progress:
     phase: Phase
 
     def find_next(self, source: str, target: str) -> Phase | None:
-        """Return where a command with these two goes on; None: it cannot."""
-        if (source, target) == (self.source, self.target):
-            # Looking again at what is done does no harm.
-            is_done = self.phase is Phase.DONE
-            return Phase.APPLYING if is_done else self.phase
-        if source == self.target and self.phase is Phase.DONE:
+        """Return the phase in which a command continues; None: it cannot."""
+        is_done = self.phase is Phase.DONE
+        if source == self.target and is_done:
             return Phase.RELEASING
         if (source, target) == (self.target, self.source):
-            # What was put into force nowhere need not be taken out.
-            is_nowhere = self.phase is Phase.RELEASED
-            return Phase.RELEASED if is_nowhere else Phase.RETURNING
+            return _BACK.get(self.phase, self.phase)
+        if (source, target) == (self.source, self.target):
+            # To check again what is done changes nothing.
+            return Phase.APPLYING if is_done else self.phase
         return None
 
 
 class Journal:
     """The file of one ledger.
 
-    :param ledger_path: the ledger, which is locked by whoever uses this
+    :param ledger_path: the ledger, which the caller has locked
     """
 
     def __init__(self, ledger_path: str) -> None:
-        # As with its lock: one ledger has one, by whatever path.
+        # A ledger has one journal, whatever path leads to the ledger.
         self.path = os.path.realpath(ledger_path) + SUFFIX
 
     def read(self) -> Progress | None:
-        """Return how far it got; None: there is none under way.
+        """Return the progress; None: no hand-over has begun.
 
-        :raises LedgerError: the file makes no sense
+        :raises LedgerError: the file is damaged or cannot be read
         """
         try:
             with open(self.path, encoding='utf-8') as file:
@@ -98,87 +100,86 @@ class Journal:
         except FileNotFoundError:
             return None
         except (OSError, KeyError, TypeError, ValueError) as err:
-            raise exception.LedgerError(
-                path=self.path,
-                reason=f'it cannot be read ({err}). A hand-over wrote it; '
-                f'move it away and run {COMMAND} again',
-            ) from err
+            reason = (
+                f'it cannot be read ({err}). A hand-over wrote it; move it '
+                f'away and run {COMMAND} again'
+            )
+            raise exception.LedgerError(path=self.path, reason=reason) from err
 
     def write(self, progress: Progress) -> None:
-        """Write it, synced, before anything is done that it tells of.
+        """Write the progress, synced, before the step that it describes.
 
-        :raises LedgerError: it could not be written
+        :raises LedgerError: the file could not be written
         """
         temporary = f'{self.path}.new'
-        try:
+        with self._synced():
             with open(temporary, 'w', encoding='utf-8') as file:
                 json.dump(dataclasses.asdict(progress), file)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
-            self._sync_folder()
-        except OSError as err:
-            raise self._tell_unwritable(err) from err
 
     def remove(self) -> None:
-        """There is none under way any more.
+        """Remove the file; success when there is none.
 
-        :raises LedgerError: it could not be removed
+        :raises LedgerError: the file could not be removed
         """
+        with self._synced():
+            pathlib.Path(self.path).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _synced(self) -> Iterator[None]:
+        """Sync the folder after the file was replaced or removed."""
         try:
-            os.unlink(self.path)
-            self._sync_folder()
-        except FileNotFoundError:
-            return
+            yield
+            folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
         except OSError as err:
-            raise self._tell_unwritable(err) from err
-
-    def _sync_folder(self) -> None:
-        folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-    def _tell_unwritable(self, err: OSError) -> exception.LedgerError:
-        return exception.LedgerError(
-            path=self.path, reason=f'it cannot be written ({err})'
-        )
+            reason = f'it cannot be written ({err})'
+            raise exception.LedgerError(path=self.path, reason=reason) from err
 
 
 def check_none(ledger_path: str, enabled: Collection[str] = ()) -> None:
-    """Refuse to run a host in the middle of a hand-over, or as before it.
+    """Refuse to start a host during a hand-over, or as it was before one.
 
     :param enabled: the plugins that the host runs with
-    :raises InvalidConfiguration: one has begun and has not ended, or what
-        it came from is enabled
-    :raises LedgerError: its file makes no sense
+    :raises InvalidConfiguration: a hand-over is not complete, or the backend
+        that servers have left is enabled
+    :raises LedgerError: the file is damaged or cannot be read
     """
     found = Journal(ledger_path).read()
     if found is None:
         return
+    source, target = found.source, found.target
+    back = f'{COMMAND} --from {target} --to {source} to go back'
     if found.phase is not Phase.DONE:
-        raise _refuse(
-            found,
-            f'a hand-over from {found.source} to {found.target} has begun and '
-            f'has not ended. Run {COMMAND} --from {found.source} --to '
-            f'{found.target} again to end it, or --from {found.target} --to '
-            f'{found.source} to go back',
+        reason = (
+            f'a hand-over from {source} to {target} has begun and has not '
+            f'ended. Run {COMMAND} --from {source} --to {target} again to '
+            f'complete it, or {back}'
         )
-    if found.source in enabled:
-        raise _refuse(
-            found,
-            f'servers of this host were handed over from {found.source} to '
-            f'{found.target}. Write {found.target} in its place in '
-            'inventory_providers and enforcers, or run '
-            f'{COMMAND} --from {found.target} --to {found.source} to go back',
+    elif source in enabled:
+        reason = (
+            f'servers of this host were handed over from {source} to {target}.'
+            f' Write {target} in its place in inventory_providers and '
+            f'enforcers, or run {back}'
         )
+    else:
+        return
+    raise exception.InvalidConfiguration(
+        option='[ext_resources] enforcers',
+        value=f'{source} or {target}',
+        reason=reason,
+    )
 
 
 def forget(ledger_path: str, enabled: Collection[str]) -> None:
-    """Forget one that is done: the host runs as it has to since then.
+    """Remove the journal of a completed hand-over, because the host runs.
 
-    What cannot be forgotten is only logged: the host runs.
+    A failure is only logged.
 
     :param enabled: the plugins that the host runs with
     """
@@ -189,13 +190,7 @@ def forget(ledger_path: str, enabled: Collection[str]) -> None:
             journal.remove()
     except exception.LedgerError as err:
         LOG.warning(
-            'A hand-over that is done stays on record: %(err)s', {'err': err}
+            'The journal of a completed hand-over could not be removed: '
+            '%(err)s',
+            {'err': err},
         )
-
-
-def _refuse(found: Progress, reason: str) -> exception.InvalidConfiguration:
-    return exception.InvalidConfiguration(
-        option='[ext_resources] enforcers',
-        value=f'{found.source} or {found.target}',
-        reason=reason,
-    )

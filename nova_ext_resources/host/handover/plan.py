@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which units servers get at the backend that they are handed over to. Pure.
+"""The units that servers get at the new backend. Pure.
 
-They claim there as they would on a host that has just been made: the same
-tests, the same trackers, one after the other. Their amounts and providers stay
-as placement has them; which units they are may change, if those that they have
-cannot be had there.
+Servers claim there one after the other, as on a host that has just been
+started: with the same tests and the same trackers. Their amounts and providers
+stay as placement has them. Their units change where they cannot be the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import collections
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
-from nova_ext_resources import exception
 from nova_ext_resources.host import view as view_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints as constraints_obj
@@ -21,310 +20,186 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import view as view_obj
 
-#: Only keys tell providers apart here: the ledger has their uuids already.
-_NODE = provider.Node(
-    uuid='00000000-0000-4000-8000-000000000000', hypervisor_hostname=''
-)
+Assignment = assignment.Assignment
+Entry = assignment.Entry
+HostView = view_obj.HostView
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What will be put into force, in this order, and what is in the way.
+    """The entries to apply, in this order, and what prevents that.
 
-    :ivar obstacles: sentences; with one of them it cannot be done
+    :ivar obstacles: sentences; with any of them the hand-over is impossible
     """
 
-    entries: tuple[assignment.Entry, ...]
+    entries: tuple[Entry, ...]
     obstacles: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What is known of the backend.
+    """The new backend, and how servers claim there.
 
     :ivar name: of its entry points
-    :ivar found: what it offers now
+    :ivar found: the resources that it offers now
     :ivar constraints: what it can never do
+    :ivar serves: whether a resource class is handed over
     """
 
     name: str
     found: Sequence[provider.HostProvider]
     constraints: constraints_obj.Constraints
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Rules:
-    """By what servers claim there."""
-
-    target: Target
+    serves: Callable[[str], bool]
     trackers: Mapping[str, base.Tracker]
     tests: Sequence[base.ClaimTest]
 
+    def make_plan(
+        self,
+        entries: Collection[Entry],
+        *,
+        applied: Collection[Entry] = (),
+        is_before: bool = False,
+    ) -> Plan:
+        """Plan which units servers get.
 
-def make_plan(
-    entries: Iterable[assignment.Entry],
-    target: Target,
-    *,
-    classes: Collection[str] | None,
-    trackers: Mapping[str, base.Tracker],
-    tests: Sequence[base.ClaimTest],
-    in_force: Collection[assignment.Entry] = (),
-    is_before: bool = False,
-) -> Plan:
-    """Plan.
-
-    :param entries: what is to be put into force
-    :param classes: resource classes that are handed over; None for all
-    :param in_force: what is there already
-    :param is_before: what they hold is still in force where they come from,
-        and the target may see it as used; then it counts as free
-    """
-    waiting = [_move(one, classes) for one in _order(entries)]
-    there = [_move(one, classes) for one in in_force]
-    before = waiting if is_before else []
-    view = view_mod.make_view(
-        target.found,
-        node=_NODE,
-        trackers=trackers,
-        settled=view_mod.list_held((*there, *before)),
-        resource_classes=frozenset(),
-        constraints=target.constraints,
-    )
-    view = _book(view, there, trackers)
-    # Taken and given back: what they hold is among what can be sold.
-    view = decide.give(
-        _book(view, before, trackers), view_mod.list_held(before), trackers
-    )
-    rules = _Rules(target=target, trackers=trackers, tests=tests)
-    pairs = list(zip(_order(entries), waiting, strict=True))
-    overbooked = _list_overbooked((*waiting, *there), target)
-    # Who can keep its ways comes before who might be given them.
-    stable = sorted(
-        pairs, key=lambda pair: not _can_keep(view, pair[1], rules)
-    )
-    kept = _place(view, stable, rules, keep=True)
-    found = kept if not kept.obstacles else _place(view, pairs, rules)
-    return dataclasses.replace(
-        found, obstacles=(*overbooked, *found.obstacles)
-    )
-
-
-def _place(
-    view: view_obj.HostView,
-    pairs: Iterable[tuple[assignment.Entry, assignment.Entry]],
-    rules: _Rules,
-    *,
-    keep: bool = False,
-) -> Plan:
-    """Claim for one after the other.
-
-    :param pairs: entries, and the same as they are moved
-    :param keep: let servers have the very ways that they have, where those
-        can be had: what they have cached stays theirs
-    """
-    planned: list[assignment.Entry] = []
-    obstacles: list[str] = []
-    for entry, moved in pairs:
-        view, taken, found = _claim(view, moved, rules)
-        obstacles += found
-        if found:
-            continue
-        if keep:
-            view, taken = _keep(view, moved, taken, rules)
-        done = _exchange(entry, taken)
-        planned.append(done)
-    return Plan(entries=tuple(planned), obstacles=tuple(obstacles))
-
-
-def _keep(
-    view: view_obj.HostView,
-    moved: assignment.Entry,
-    taken: Iterable[assignment.Assignment],
-    rules: _Rules,
-) -> tuple[view_obj.HostView, list[assignment.Assignment]]:
-    """Exchange runs of ways for those that the server has, if possible."""
-    before = {(a.rp_uuid, a.resource_class): a for a in moved.assignments}
-    kept = []
-    for one in taken:
-        place = one.rp_uuid, one.resource_class
-        old = before.get(place, one)
-        tracked = view.tracked[place]
-        state = rules.trackers[tracked.tracker].give(
-            tracked.state, one.amount, one.units
+        :param entries: what will be applied
+        :param applied: what is applied there already
+        :param is_before: the units of ``entries`` are still applied at the
+            old backend, so that the target may see them as used; they count
+            as free
+        """
+        held = view_mod.list_held((*entries, *applied))
+        # The ledger knows the uuids of all providers that matter here.
+        uuids = {one.key: one.key for one in self.found}
+        uuids.update((one.rp_key, one.rp_uuid) for one in held)
+        view = view_mod.make_view(
+            self.found,
+            uuids=uuids,
+            trackers=self.trackers,
+            settled=held if is_before else view_mod.list_held(applied),
+            resource_classes=frozenset(),
+            constraints=self.constraints,
         )
-        same = _take_again(state, old, tracked, rules)
-        if same is not None and set(old.units) == set(one.units):
-            view = view.with_state(place, same)
-            one = dataclasses.replace(one, units=old.units)
-        kept.append(one)
-    return view, kept
+        view = view_mod.book(view, applied, self.trackers)
+        ranked = sorted(entries, key=_rank)
+        # Servers that can keep their ways claim before those that cannot.
+        stable = sorted(ranked, key=lambda one: not self._can_keep(view, one))
+        plan = self._claim_all(view, stable, keep=True)
+        if plan.obstacles:
+            plan = self._claim_all(view, ranked, keep=False)
+        too_many = self._list_overbooked(held)
+        return dataclasses.replace(plan, obstacles=too_many + plan.obstacles)
 
+    def _list_overbooked(self, held: Iterable[Assignment]) -> tuple[str, ...]:
+        """Explain of what servers hold more than there will ever be."""
+        used: collections.Counter[tuple[str, str]] = collections.Counter()
+        for one in held:
+            used[one.rp_key, one.resource_class] += one.amount
+        return tuple(
+            f'{name} of {one.key}: servers hold {used[one.key, name]}, '
+            f'{self.name} can allocate {inventory.capacity} at most'
+            for one in self.found
+            for name, inventory in sorted(one.inventories.items())
+            if used[one.key, name] > inventory.capacity
+        )
 
-def _take_again(
-    state: view_obj.State,
-    old: assignment.Assignment,
-    tracked: view_obj.Tracked,
-    rules: _Rules,
-) -> view_obj.State | None:
-    """Take the very ways that a server has; None where they are not free."""
-    if 'mask' not in old.units:
-        return None
-    tracker = rules.trackers[tracked.tracker]
-    after, _ = tracker.take(state, old.amount, old.units)
-    return after if state.free - after.free == old.amount else None
+    def _claim_all(
+        self, view: HostView, entries: Iterable[Entry], *, keep: bool
+    ) -> Plan:
+        """Claim for one server after the other.
 
-
-def _can_keep(
-    view: view_obj.HostView, moved: assignment.Entry, rules: _Rules
-) -> bool:
-    """Return whether all ways that a server has are free."""
-    for one in moved.assignments:
-        tracked = view.tracked.get((one.rp_uuid, one.resource_class))
-        if tracked is not None and 'mask' in one.units:
-            if _take_again(tracked.state, one, tracked, rules) is None:
-                return False
-    return True
-
-
-def _order(entries: Iterable[assignment.Entry]) -> list[assignment.Entry]:
-    """The largest come first: they find a free run most hardly."""
-    return sorted(
-        entries,
-        key=lambda one: (
-            -max((a.amount for a in one.assignments), default=0),
-            one.consumer_uuid,
-        ),
-    )
-
-
-def _move(
-    entry: assignment.Entry, classes: Collection[str] | None
-) -> assignment.Entry:
-    """Leave in an entry what is handed over, with providers by key."""
-    return dataclasses.replace(
-        entry,
-        assignments=tuple(
-            dataclasses.replace(
-                one, rp_uuid=provider.make_rp_uuid(_NODE.uuid, one.rp_key)
+        :param keep: whether servers keep the units that they have where those
+            are free: what a server has cached in its ways stays there
+        """
+        planned: list[Entry] = []
+        obstacles: list[str] = []
+        for entry in entries:
+            taken, reasons = self._claim(view, entry)
+            if reasons:
+                server = f'server {entry.consumer_uuid}'
+                obstacles += [f'{server}: {one}' for one in reasons]
+                continue
+            pairs = [(a, taken.get(_place(a), a)) for a in entry.assignments]
+            units = tuple(
+                old if keep and self._can_stay(view, old, new) else new
+                for old, new in pairs
             )
-            for one in entry.assignments
-            if classes is None or one.resource_class in classes
-        ),
-    )
+            state = assignment.State.CLAIMED
+            planned.append(
+                dataclasses.replace(entry, state=state, assignments=units)
+            )
+            view = view_mod.book(view, planned[-1:], self.trackers)
+        return Plan(entries=tuple(planned), obstacles=tuple(obstacles))
 
-
-def _book(
-    view: view_obj.HostView,
-    entries: Iterable[assignment.Entry],
-    trackers: Mapping[str, base.Tracker],
-) -> view_obj.HostView:
-    return view_mod.book(view, entries, trackers)
-
-
-def _list_overbooked(
-    entries: Iterable[assignment.Entry], target: Target
-) -> list[str]:
-    """Say of what servers hold more than the target could ever sell.
-
-    That is certain, whatever is in force now.
-    """
-    capacities = {
-        (one.key, name): inventory.capacity
-        for one in target.found
-        for name, inventory in one.inventories.items()
-    }
-    held: dict[tuple[str, str], int] = {}
-    for one in view_mod.list_held(entries):
-        place = one.rp_key, one.resource_class
-        held[place] = held.get(place, 0) + one.amount
-    return [
-        f'{name} of {key}: servers hold {amount}, {target.name} can sell '
-        f'{capacities[key, name]} at most'
-        for (key, name), amount in sorted(held.items())
-        if amount > capacities.get((key, name), amount)
-    ]
-
-
-def _claim(
-    view: view_obj.HostView, moved: assignment.Entry, rules: _Rules
-) -> tuple[view_obj.HostView, Sequence[assignment.Assignment], list[str]]:
-    """Claim for one server: the new view, what it got, what is in the way."""
-    missing = [
-        f'server {moved.consumer_uuid}: {rules.target.name} does not offer '
-        f'{one.resource_class} of {one.rp_key}'
-        for one in moved.assignments
-        if (one.rp_uuid, one.resource_class) not in view.tracked
-    ]
-    if missing:
-        return view, (), missing
-    request = _make_request(view, moved, rules.trackers)
-    try:
+    def _claim(
+        self, view: HostView, entry: Entry
+    ) -> tuple[dict[view_obj.Place, Assignment], list[str]]:
+        """Return what a server would get at each place, and why it cannot."""
+        held = [a for a in entry.assignments if self.serves(a.resource_class)]
+        missing = [
+            f'{self.name} does not offer {one.resource_class} of {one.rp_key}'
+            for one in held
+            if _place(one) not in view.tracked
+        ]
+        if missing:
+            return {}, missing
         made = decide.decide(
             view,
-            request,
-            trackers=rules.trackers,
-            tests=rules.tests,
+            self._make_request(view, entry, held),
+            trackers=self.trackers,
+            tests=self.tests,
             may_move=False,
         )
-    except ValueError as err:
-        return view, (), [f'server {moved.consumer_uuid}: {err}']
-    found = [_tell(view, moved, one) for one in made.shortfalls]
-    return made.view, made.taken, found
+        keys = {'': '', **view.keys}
+        return {_place(one): one for one in made.taken}, [
+            # Operators know providers by their keys.
+            str(dataclasses.replace(one, rp_uuid=keys[one.rp_uuid]))
+            for one in made.shortfalls
+        ]
 
-
-def _make_request(
-    view: view_obj.HostView,
-    moved: assignment.Entry,
-    trackers: Mapping[str, base.Tracker],
-) -> assignment.ClaimRequest:
-    allocations: dict[str, dict[str, int]] = {}
-    attributes: dict[str, dict[str, str]] = {}
-    for one in moved.assignments:
-        if not one.is_allocated:
-            continue
-        allocations.setdefault(one.rp_uuid, {})[one.resource_class] = (
-            one.amount
+    def _make_request(
+        self, view: HostView, entry: Entry, held: Iterable[Assignment]
+    ) -> assignment.ClaimRequest:
+        allocations: dict[str, dict[str, int]] = {}
+        attributes: dict[str, dict[str, str]] = {}
+        for one in held:
+            name = one.resource_class
+            tracker = self.trackers[view.tracked[_place(one)].tracker]
+            if one.is_allocated:
+                allocations.setdefault(one.rp_uuid, {})[name] = one.amount
+            for key in tracker.ATTRIBUTES.keys() & one.units.keys():
+                attributes.setdefault(name, {})[key] = str(one.units[key])
+        return assignment.ClaimRequest(
+            consumer_uuid=entry.consumer_uuid,
+            allocations=allocations,
+            requirement=requirement_obj.Requirement(
+                attributes=attributes, enforcers=entry.enforcers
+            ),
+            cpus=entry.cpus,
         )
-        tracked = view.tracked[one.rp_uuid, one.resource_class]
-        for name in trackers[tracked.tracker].ATTRIBUTES:
-            if name in one.units:
-                known = attributes.setdefault(one.resource_class, {})
-                known[name] = str(one.units[name])
-    return assignment.ClaimRequest(
-        consumer_uuid=moved.consumer_uuid,
-        allocations=allocations,
-        requirement=requirement_obj.Requirement(
-            attributes=attributes, enforcers=moved.enforcers
-        ),
-        cpus=moved.cpus,
-    )
+
+    def _can_keep(self, view: HostView, entry: Entry) -> bool:
+        return all(self._can_stay(view, a, a) for a in entry.assignments)
+
+    def _can_stay(
+        self, view: HostView, old: Assignment, new: Assignment
+    ) -> bool:
+        """Return whether a server can keep the very units that it has."""
+        tracked = view.tracked.get(_place(old))
+        if tracked is None or old.units.keys() != new.units.keys():
+            return tracked is None
+        tracker = self.trackers[tracked.tracker]
+        if not tracker.understands(old.units):
+            return False
+        state, _ = tracker.take(tracked.state, old.amount, old.units)
+        return tracked.state.free - state.free == old.amount
 
 
-def _exchange(
-    entry: assignment.Entry, taken: Iterable[assignment.Assignment]
-) -> assignment.Entry:
-    """Return an entry the units that it is to have now."""
-    units = {(one.rp_key, one.resource_class): one.units for one in taken}
-    return dataclasses.replace(
-        entry,
-        state=assignment.State.CLAIMED,
-        assignments=tuple(
-            dataclasses.replace(
-                one,
-                units=units.get((one.rp_key, one.resource_class), one.units),
-            )
-            for one in entry.assignments
-        ),
-    )
+def _rank(entry: Entry) -> tuple[int, str]:
+    """Return a key that sorts the largest first: it needs the longest run."""
+    largest = max((one.amount for one in entry.assignments), default=0)
+    return -largest, entry.consumer_uuid
 
 
-def _tell(
-    view: view_obj.HostView,
-    moved: assignment.Entry,
-    one: exception.Shortfall,
-) -> str:
-    where = view.keys.get(one.rp_uuid, 'the host')
-    return (
-        f'server {moved.consumer_uuid}: {one.resource_class} of {where}: '
-        f'{one.requested} requested, {one.available} available: {one.reason}'
-    )
+def _place(one: Assignment) -> view_obj.Place:
+    return one.rp_uuid, one.resource_class

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Hands a host over, and can be killed at any line.
+"""Carries a hand-over out; it can be killed at any line and run again.
 
-Everything is released at the one backend before anything is applied at the
-other, because both give out the same classes of service of one CPU. Meanwhile
-servers run on, without what they were sold.
+The desired state is that all servers are applied at the target and none at the
+source. Everything is released at the source before anything is applied at the
+target, because both allocate the same classes of service of the same CPUs.
+In between, servers keep running without the resources allocated to them.
 
-The ledger tells how far each server is: ``CLAIMED`` is in force nowhere, as
-far as is known, and ``APPLIED`` at the backend that the journal says. A start
-of nova-compute would put into force what is not; so does going on, or back.
+The ledger has the state of each server: ``CLAIMED`` is applied nowhere, as far
+as is known, and ``APPLIED`` at the backend that the journal's phase implies.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
 
 from oslo_utils import uuidutils
@@ -19,10 +19,9 @@ from oslo_utils import uuidutils
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
-from nova_ext_resources.host import enforcement
+from nova_ext_resources.host import enforcement as enforcement_mod
 from nova_ext_resources.host.handover import errors
 from nova_ext_resources.host.handover import journal as journal_mod
-from nova_ext_resources.host.handover import messages
 from nova_ext_resources.host.handover import plan as plan_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
@@ -30,9 +29,12 @@ from nova_ext_resources.objects import constraints
 
 Phase = journal_mod.Phase
 State = assignment.State
+Entry = assignment.Entry
 
-#: Something may still be in force at the source.
-_RELEASING = (Phase.RELEASING, Phase.RETURNING)
+_KEPT = (State.CLAIMED, State.APPLIED)
+
+#: The option of the command with which nothing is released at the source.
+SOURCE_IS_GONE = '--source-is-gone'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,364 +49,334 @@ class Backend:
     inventory: drivers_base.InventoryProvider
     enforcer: drivers_base.Enforcer
 
+    def make_enforcement(self, host: str) -> enforcement_mod.Enforcement:
+        return enforcement_mod.Enforcement(host, {self.name: self.enforcer})
 
+
+@dataclasses.dataclass(kw_only=True)
 class HandOver:
-    """Moves everything that the ledger says from one backend to another.
+    """Moves all servers of the ledger from one backend to another.
 
-    :param ledger: open, so that nova-compute cannot run
-    :param say: gets a line for each thing that happens
+    :ivar ledger: open, so that nova-compute cannot run
+    :ivar is_source_gone: nothing is applied at the source any longer, and it
+        does not answer
+    :ivar say: gets a line for each step
     """
 
-    def __init__(
-        self,
-        *,
-        host: str,
-        source: Backend,
-        target: Backend,
-        ledger: ledger_mod.Ledger,
-        trackers: Mapping[str, claims_base.Tracker],
-        tests: Sequence[claims_base.ClaimTest],
-        say: Callable[[str], object] = print,
-    ) -> None:
-        self._host = host
-        self._source, self._target = source, target
-        self._ledger = ledger
-        self._journal = journal_mod.Journal(ledger.path)
-        self._trackers, self._tests = trackers, tests
-        self._say = say
-        self._entries = ledger.list_entries()
+    host: str
+    source: Backend
+    target: Backend
+    ledger: ledger_mod.Ledger
+    trackers: Mapping[str, claims_base.Tracker]
+    tests: Sequence[claims_base.ClaimTest]
+    is_source_gone: bool = False
+    say: Callable[[str], object] = print
 
-    def check(self, *, is_source_gone: bool = False) -> None:
-        """Make sure, as far as can be told now, that it can be done.
+    def __post_init__(self) -> None:
+        self.journal = journal_mod.Journal(self.ledger.path)
+        self.entries = self.ledger.list_entries()
+        self._phase = Phase.RELEASING
+        # Nothing was changed yet.
+        self._is_new = True
 
-        Changes nothing. What is in force at the source is counted as free.
+    def check(self) -> None:
+        """Make sure, as far as is known now, that the hand-over is possible.
 
-        :raises HandOverFailed: it cannot
+        Changes nothing. What is applied at the source counts as free.
+
+        :raises HandOverFailed: it is impossible
         """
-        self._ask_source(is_gone=is_source_gone, is_new=True)
-        plan = self._plan(
-            self._list_ours(), is_before=True, is_held=not is_source_gone
-        )
-        self._refuse_obstacles(plan, messages.UNCHANGED)
-        for entry in plan.entries:
-            self._say(f'would apply {messages.describe(entry)}')
-            self._note_wishes(entry)
+        self._resume()
+        self._check(is_checked=True)
 
-    def run(
-        self, *, is_checked: bool = True, is_source_gone: bool = False
-    ) -> None:
-        """Hand over, or go on with it, or go back.
+    def run(self, *, is_checked: bool = True) -> None:
+        """Hand over, or continue, or go back.
 
-        :param is_checked: whether to ``check`` first
-        :param is_source_gone: nothing is in force at the source any more,
-            and it cannot be asked
-        :raises HandOverFailed: it has stopped; says in what state
+        :param is_checked: whether to check first that the target can hold
+            everything
+        :raises HandOverFailed: it has stopped; contains the state and what
+            to do
         :raises LedgerError: ledger or journal cannot be written
         """
-        is_new, phase = self._find_phase()
-        if phase in _RELEASING:
-            if is_new and is_checked:
-                self.check(is_source_gone=is_source_gone)
-            else:
-                self._ask_source(is_gone=is_source_gone, is_new=is_new)
-            if is_checked and not is_new:
-                self._ask_target()
-            self._begin(phase)
-            phase = self._release_all(phase, is_source_gone=is_source_gone)
-        self._begin(phase)
+        self._resume()
+        if self._phase is Phase.RELEASING:
+            self._check(is_checked=is_checked)
+        self._begin(self._phase)
+        if self._phase is Phase.RELEASING:
+            self._release_all()
+            self._begin(Phase.RELEASED)
         self._apply_all()
-        # Until nova-compute runs with the target it must not with the source.
+        # nova-compute must not start with the source before it has started
+        # with the target.
         self._begin(Phase.DONE)
 
-    # -- where it is ---------------------------------------------------
+    # -- progress ------------------------------------------------------
 
-    def _find_phase(self) -> tuple[bool, Phase]:
-        """Give whether it has not begun yet, and where to go on.
+    def _resume(self) -> None:
+        """Find the phase in which to continue.
 
-        :raises HandOverFailed: another one is under way
+        :raises HandOverFailed: another hand-over has not ended
         """
-        found = self._journal.read()
+        found = self.journal.read()
         if found is None:
-            return True, Phase.RELEASING
-        source, target = self._source.name, self._target.name
-        phase = found.find_next(source, target)
+            return
+        phase = found.find_next(self.source.name, self.target.name)
         if phase is None:
             raise self._fail(
-                f'one from {found.source} to {found.target} is under way; '
-                'end it, or go back, before you begin another.'
+                f'a hand-over from {found.source} to {found.target} has not '
+                'ended; complete it or go back before you begin another.'
             )
-        if found.phase is Phase.DONE and source == found.target:
-            return True, phase
-        self._say(
-            f'going on, in phase {phase}'
-            if source == found.source
-            else f'going back to {target}'
-        )
-        return False, phase
+        is_back = found.source != self.source.name
+        self._phase = phase
+        self._is_new = is_back and found.phase is journal_mod.Phase.DONE
+        if not is_back:
+            self.say(f'continuing in phase {phase}')
+        elif not self._is_new:
+            self.say(f'going back to {self.target.name}')
 
-    def _begin(self, phase: Phase) -> Phase:
-        self._journal.write(
-            journal_mod.Progress(
-                source=self._source.name,
-                target=self._target.name,
-                phase=phase,
+    def _begin(self, phase: Phase) -> None:
+        source, target = self.source.name, self.target.name
+        self.journal.write(
+            journal_mod.Progress(source=source, target=target, phase=phase)
+        )
+        self._phase, self._is_new = phase, False
+
+    def _fail(self, reason: object) -> errors.HandOverFailed:
+        """Return an error with the state and the ways out of it."""
+        state = 'Nothing was changed.' if self._is_new else self._explain()
+        return errors.HandOverFailed(
+            host=self.host, reason=f'{reason}\n{state}'
+        )
+
+    def _explain(self) -> str:
+        source, target = self.source.name, self.target.name
+        state = f'still applied at {source}.'
+        if self._phase is not Phase.RELEASING:
+            state = (
+                f'applied at {target}, and nothing at {source}. If {source} '
+                'still has classes of service in the kernel, stop it and '
+                'remove its groups.'
             )
+        return (
+            'All servers keep running. Those that the ledger lists as applied '
+            f'are {state} To continue: the same command again. To go back: '
+            f'--from {target} --to {source}, which first releases what was '
+            f'applied at {target}. If the backend that servers leave is gone '
+            f'for good, add {SOURCE_IS_GONE}. nova-compute does not start '
+            'until one of the two has completed.'
         )
-        return phase
 
-    def _list_ours(self) -> list[assignment.Entry]:
-        """Return what is handed over; what is being released is not."""
-        classes = self._source.enforcer.RESOURCE_CLASSES
+    # -- entries -------------------------------------------------------
+
+    def _list_ours(
+        self, states: Collection[State] = tuple(State)
+    ) -> list[Entry]:
+        """Return the entries in these states that are handed over."""
+        serves = self.source.enforcer.serves
         return [
             entry
-            for _uuid, entry in sorted(self._entries.items())
-            if any(
-                classes is None or one.resource_class in classes
-                for one in entry.assignments
-            )
+            for _uuid, entry in sorted(self.entries.items())
+            if entry.state in states
+            and any(serves(one.resource_class) for one in entry.assignments)
         ]
 
-    def _put(self, entry: assignment.Entry) -> None:
-        self._ledger.put(entry)
-        self._entries = {**self._entries, entry.consumer_uuid: entry}
+    def _put(self, entry: Entry) -> None:
+        self.ledger.put(entry)
+        self.entries = {**self.entries, entry.consumer_uuid: entry}
 
-    # -- phase one -----------------------------------------------------
+    def _for_each(
+        self, entries: Sequence[Entry], act: Callable[[Entry], None], what: str
+    ) -> None:
+        """Carry a step out for all servers; stop only after the last one.
 
-    def _ask_source(self, *, is_gone: bool, is_new: bool) -> None:
-        """Make sure that the source is there, or that it is not.
-
-        :param is_new: nothing can have been released there yet
-        :raises HandOverFailed: it is the other way round, or has nothing of
-            what the ledger says
+        :raises HandOverFailed: it failed for some servers
+        :raises LedgerError: it could not be recorded
         """
-        name = self._source.name
-        ours = self._list_ours()
-        try:
-            applied = self._source.enforcer.list_applied()
-        except exception.ExtResourcesError as err:
-            if is_gone:
-                return
-            raise self._fail(f'{err}\n{messages.tell_unasked(name)}') from err
-        known = {one.consumer_uuid for one in ours}
-        there = known & (applied or frozenset())
-        if is_gone and there:
-            raise self._fail(messages.tell_answered(name, len(there)))
-        settled = [one for one in ours if one.state is State.APPLIED]
-        if is_new and settled and not (there or is_gone):
-            raise self._fail(
-                messages.tell_elsewhere(name, self._target.name, len(settled))
-            )
-
-    def _ask_target(self) -> None:
-        """Make sure that the target answers before more is released.
-
-        :raises HandOverFailed: it does not
-        """
-        try:
-            self._target.enforcer.list_applied()
-        except exception.ExtResourcesError as err:
-            name = self._target.name
-            raise self._fail(f'{err}\n{messages.tell_absent(name)}') from err
-
-    def _write_off(self) -> None:
-        """Take note that nothing is in force at the source."""
-        for entry in self._list_ours():
-            if entry.state is not State.RELEASING:
-                self._put(dataclasses.replace(entry, state=State.CLAIMED))
-            self._say(f'written off {entry.consumer_uuid}')
-
-    def _release_all(self, phase: Phase, *, is_source_gone: bool) -> Phase:
-        """Leave nothing of ours in force at the source; give what is next."""
-        if is_source_gone:
-            self._write_off()
-        else:
-            self._release()
-        # Who goes back may find some where it goes to.
-        is_back = phase is Phase.RETURNING
-        return Phase.APPLYING if is_back else Phase.RELEASED
-
-    def _release(self) -> None:
-        """Take everything of ours out of force at the source."""
-        known = self._list_ours()
-        side = self._make_enforcement(self._source)
         failures: list[exception.ExtResourcesError] = []
-        for entry in known:
-            done, failed = side.release_all([entry])
-            failures += failed
-            if done:
-                if entry.state is not State.RELEASING:
-                    self._put(dataclasses.replace(entry, state=State.CLAIMED))
-                self._say(f'released {entry.consumer_uuid}')
+        for entry in entries:
+            try:
+                act(entry)
+            except exception.LedgerError:
+                raise
+            except exception.ExtResourcesError as err:
+                self.say(f'failed {entry.consumer_uuid}: {err}')
+                failures.append(err)
         if failures:
             raise self._fail(
-                f'{len(failures)} of {len(known)} servers could not be '
-                f'released at {self._source.name}: {failures[0]}\n'
-                f'{self._tell_state(is_released=False)}'
-            )
-        self._report_strangers(known)
-
-    def _report_strangers(self, known: Iterable[assignment.Entry]) -> None:
-        uuids = {one.consumer_uuid for one in known}
-        applied = self._look(self._source) or frozenset()
-        # What is of several servers has a name of its own.
-        for one in sorted(filter(uuidutils.is_uuid_like, applied - uuids)):
-            self._say(
-                f'left alone {one}: it is in force at {self._source.name}, '
-                'and the ledger does not know it'
+                f'{len(failures)} of {len(entries)} servers could not be '
+                f'{what}: {failures[0]}'
             )
 
-    # -- phase two -----------------------------------------------------
+    def _list_applied(self, backend: Backend, hint: str = '') -> set[str]:
+        """Return the consumers of which a backend has settings.
+
+        :param hint: what to do where it does not answer
+        """
+        try:
+            return set(backend.enforcer.list_applied() or ())
+        except exception.ExtResourcesError as err:
+            raise self._fail(f'{err}{hint}') from err
+
+    # -- checking ------------------------------------------------------
+
+    def _check(self, *, is_checked: bool) -> None:
+        if self._phase is Phase.RELEASING:
+            self._check_source()
+        if is_checked:
+            for entry in self._plan(is_held=not self.is_source_gone):
+                self._report('would apply', entry)
+
+    def _check_source(self) -> None:
+        """Make sure that the source answers, or that it is gone.
+
+        :raises HandOverFailed: it is the other way round, or the source has
+            no settings of any server that the ledger lists
+        """
+        name = self.source.name
+        hint = (
+            f' Its settings are released first: repair or start {name}. If it '
+            'is gone for good, and none of its settings are left in the '
+            f'kernel, add {SOURCE_IS_GONE}.'
+        )
+        try:
+            applied = self._list_applied(self.source, hint)
+        except errors.HandOverFailed:
+            if self.is_source_gone:
+                return
+            raise
+        there = applied & {one.consumer_uuid for one in self._list_ours()}
+        settled = self._list_ours([State.APPLIED])
+        if self.is_source_gone and there:
+            raise self._fail(
+                f'{name} answers, and has applied {len(there)} servers. Run '
+                f'the command without {SOURCE_IS_GONE}.'
+            )
+        if self._is_new and settled and not (there or self.is_source_gone):
+            raise self._fail(
+                f'the ledger lists {len(settled)} servers as applied, but '
+                f'{name} answers that it has none of them. If this host runs '
+                f'with {self.target.name}, exchange --from and --to. If {name}'
+                ' has lost them, start nova-compute with it once, or add '
+                f'{SOURCE_IS_GONE}.'
+            )
+
+    # -- steps ---------------------------------------------------------
+
+    def _release_all(self) -> None:
+        """Release everything of ours at the source; report what is left."""
+        name, ours = self.source.name, self._list_ours()
+        self._for_each(ours, self._release, f'released at {name}')
+        if self.is_source_gone:
+            return
+        left = self._list_applied(self.source)
+        left -= {one.consumer_uuid for one in ours}
+        # Settings of several servers together have names of their own.
+        for one in sorted(filter(uuidutils.is_uuid_like, left)):
+            self.say(
+                f'left alone {one}: {name} has settings for it, but the '
+                'ledger has no entry for it'
+            )
+
+    def _release(self, entry: Entry) -> None:
+        if not self.is_source_gone:
+            self.source.make_enforcement(self.host).release(entry)
+        if entry.state is not State.RELEASING:
+            self._put(dataclasses.replace(entry, state=State.CLAIMED))
+        verb = 'written off' if self.is_source_gone else 'released'
+        self.say(f'{verb} {entry.consumer_uuid}')
 
     def _apply_all(self) -> None:
-        """Put everything into force at the target that is not yet."""
-        ours = [e for e in self._list_ours() if e.state is not State.RELEASING]
-        side = self._make_enforcement(self._target)
-        there = self._find_in_force(ours)
-        rest = [one for one in ours if one not in there]
-        self._clear(side, rest)
-        state = self._tell_state(is_released=True)
-        plan = self._plan(rest, in_force=there)
-        self._refuse_obstacles(plan, state)
-        if plan.entries:
-            self._begin(Phase.APPLYING)
-        failures = [
-            failure
-            for entry in plan.entries
-            if (failure := self._apply(side, entry))
-        ]
-        if failures:
-            raise self._fail(
-                f'{len(failures)} of {len(ours)} servers could not be put '
-                f'into force at {self._target.name}: {failures[0]}\n{state}'
-            )
+        """Apply at the target everything that is not applied there yet.
 
-    def _clear(
-        self, side: enforcement.Enforcement, rest: Iterable[assignment.Entry]
-    ) -> None:
-        """Release at the target what is there and not as the ledger says.
-
-        It was killed between the two, or goes back half-way; what is in
-        force by then would count as used by others.
+        What a killed command has left there is released first, because it
+        would count as used by other software.
         """
-        applied = self._look(self._target) or frozenset()
-        _done, failures = side.release_all(
-            one for one in rest if one.consumer_uuid in applied
+        name, enforcer = self.target.name, self.target.enforcer
+        applied = self._list_applied(self.target)
+        there = [
+            e for e in self._list_ours(_KEPT) if e.consumer_uuid in applied
+        ]
+        right = [
+            one
+            for one in there
+            if one.state is State.APPLIED and enforcer.is_in_force(one)
+        ]
+        self._for_each(
+            [one for one in there if one not in right],
+            self.target.make_enforcement(self.host).release,
+            f'released at {name}',
         )
-        if failures:
-            raise self._fail(
-                f'{failures[0]}\n{self._tell_state(is_released=True)}'
-            )
+        entries = self._plan(right)
+        if entries:
+            self._begin(Phase.APPLYING)
+        self._for_each(entries, self._apply, f'applied at {name}')
 
-    def _apply(
-        self, side: enforcement.Enforcement, entry: assignment.Entry
-    ) -> str:
-        """Apply one; say why it did not work, or ''."""
-        try:
-            real = side.apply(entry)
-        except exception.ExtResourcesError as err:
-            self._say(f'failed {entry.consumer_uuid}: {err}')
-            return str(err)
-        applied = dataclasses.replace(
+    def _apply(self, entry: Entry) -> None:
+        real = self.target.make_enforcement(self.host).apply(entry)
+        entry = dataclasses.replace(
             entry, assignments=real, state=State.APPLIED
         )
-        self._put(applied)
-        self._say(f'applied {messages.describe(applied)}')
-        self._note_wishes(applied)
-        return ''
+        self._put(entry)
+        self._report('applied', entry)
 
-    def _note_wishes(self, entry: assignment.Entry) -> None:
-        """Say what a flavor asks of the source by its name."""
-        for key, value in entry.enforcers.get(self._source.name, {}).items():
-            self._say(
-                f'left behind {entry.consumer_uuid}: its flavor asks for '
-                f'resource:{self._source.name}:{key}={value}, which means '
-                f'nothing to {self._target.name}'
+    def _report(self, verb: str, entry: Entry) -> None:
+        """Say what a server gets, and what only the source can apply."""
+        uuid, name = entry.consumer_uuid, self.source.name
+        held = ', '.join(
+            f'{one.amount} {one.resource_class} of {one.rp_key}'
+            + (f' {dict(one.units)}' if one.units else '')
+            for one in entry.assignments
+        )
+        self.say(f'{verb} {uuid}: {held}')
+        for key, value in entry.enforcers.get(name, {}).items():
+            self.say(
+                f'left behind {uuid}: its flavor has resource:{name}:{key}='
+                f'{value}, which has no effect with {self.target.name}'
             )
 
-    def _find_in_force(
-        self, ours: Iterable[assignment.Entry]
-    ) -> list[assignment.Entry]:
-        applied = self._look(self._target)
-        return [
-            entry
-            for entry in ours
-            if entry.state is State.APPLIED
-            and applied is not None
-            and entry.consumer_uuid in applied
-            and self._target.enforcer.is_in_force(entry)
-        ]
-
-    def _look(self, backend: Backend) -> frozenset[str] | None:
-        try:
-            return backend.enforcer.list_applied()
-        except exception.ExtResourcesError as err:
-            is_released = backend is self._target
-            raise self._fail(
-                f'{err}\n{self._tell_state(is_released=is_released)}'
-            ) from err
-
-    # -- deciding ------------------------------------------------------
+    # -- planning ------------------------------------------------------
 
     def _plan(
-        self,
-        entries: Collection[assignment.Entry],
-        *,
-        in_force: Collection[assignment.Entry] = (),
-        is_before: bool = False,
-        is_held: bool = False,
-    ) -> plan_mod.Plan:
-        """Plan.
+        self, right: Collection[Entry] = (), *, is_held: bool = False
+    ) -> tuple[Entry, ...]:
+        """Return the entries to apply, with their units at the target.
 
-        :param is_before: nothing was changed yet
-        :param is_held: what they hold is in force at the source
+        :param right: what is applied at the target already
+        :param is_held: what the others hold is applied at the source
+        :raises HandOverFailed: the target cannot hold everything
         """
-        target = self._target
-        try:
-            found = target.inventory.discover()
-        except exception.ExtResourcesError as err:
-            state = (
-                f'{messages.UNCHANGED} If {target.name} cannot run beside '
-                f'{self._source.name}, run it with --unchecked.'
-                if is_before
-                else self._tell_state(is_released=True)
-            )
-            raise self._fail(f'{err}\n{state}') from err
-        return plan_mod.make_plan(
-            [one for one in entries if one.state is not State.RELEASING],
-            plan_mod.Target(
-                name=target.name,
-                found=found,
-                constraints=constraints.Constraints(
-                    classes=constraints.unite(
-                        one.constraints
-                        for one in (target.inventory, target.enforcer)
-                    )
-                ),
-            ),
-            classes=self._source.enforcer.RESOURCE_CLASSES,
-            trackers=self._trackers,
-            tests=self._tests,
-            in_force=in_force,
+        plan = self._discover().make_plan(
+            [one for one in self._list_ours(_KEPT) if one not in right],
+            applied=right,
             is_before=is_held,
         )
-
-    def _refuse_obstacles(self, plan: plan_mod.Plan, state: str) -> None:
         if plan.obstacles:
             reasons = '\n  '.join(plan.obstacles)
             raise self._fail(
-                f'{self._target.name} cannot hold what servers of this host '
-                f'hold:\n  {reasons}\n{state}'
+                f'{self.target.name} cannot hold what servers of this host '
+                f'hold:\n  {reasons}'
             )
+        return plan.entries
 
-    def _make_enforcement(self, one: Backend) -> enforcement.Enforcement:
-        return enforcement.Enforcement(
-            self._host, {one.name: one.enforcer}, self._trackers
+    def _discover(self) -> plan_mod.Target:
+        name, inventory = self.target.name, self.target.inventory
+        hint = (
+            f' Nothing more was released. Repair or start {name}; if it '
+            f'cannot run beside {self.source.name}, add --unchecked.'
         )
-
-    def _fail(self, reason: str) -> errors.HandOverFailed:
-        return errors.HandOverFailed(host=self._host, reason=reason)
-
-    def _tell_state(self, *, is_released: bool) -> str:
-        return messages.tell_state(
-            self._source.name, self._target.name, is_released=is_released
+        try:
+            found = inventory.discover()
+        except exception.ExtResourcesError as err:
+            is_before = self._phase is Phase.RELEASING
+            raise self._fail(f'{err}{hint if is_before else ""}') from err
+        never = [inventory.constraints, self.target.enforcer.constraints]
+        return plan_mod.Target(
+            name=name,
+            found=found,
+            constraints=constraints.Constraints(
+                classes=constraints.unite(never)
+            ),
+            serves=self.source.enforcer.serves,
+            trackers=self.trackers,
+            tests=self.tests,
         )

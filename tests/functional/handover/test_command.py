@@ -92,7 +92,7 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
         dry = self.run_command('rmd', 'resctrl', '--dry-run')
         self.assertEqual((0, ''), (dry.returncode, dry.stderr))
         self.assertEqual(3, dry.stdout.count('would apply'))
-        self.assertIn('It can be done', dry.stdout)
+        self.assertIn('The hand-over seems possible', dry.stdout)
         self.assert_untouched(before)
 
         done = self.run_command('rmd', 'resctrl')

@@ -78,7 +78,7 @@ def with_units(
 def make_view(*settled: assignment.Entry) -> view_obj.HostView:
     return view_mod.make_view(
         (RDT, CACHE),
-        node=NODE,
+        uuids={one.key: one.make_rp_uuid(NODE) for one in (RDT, CACHE)},
         trackers=TRACKERS,
         settled=[one for entry in settled for one in entry.assignments],
         resource_classes=frozenset({WAYS, CLOS}),

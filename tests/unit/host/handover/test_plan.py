@@ -33,8 +33,14 @@ def make_target(free: int, *, reserved: int = 0) -> plan.Target:
             cpus='0-15',
         ),
     )
+    trackers, tests = with_host.load_pure()
     return plan.Target(
-        name='other', found=found, constraints=constraints.Constraints()
+        name='other',
+        found=found,
+        constraints=constraints.Constraints(),
+        serves=lambda resource_class: True,
+        trackers=trackers,
+        tests=tests,
     )
 
 
@@ -66,15 +72,7 @@ class MakePlanTest(base.TestCase):
         *,
         is_before: bool = False,
     ) -> plan.Plan:
-        trackers, tests = with_host.load_pure()
-        return plan.make_plan(
-            entries,
-            target,
-            classes=None,
-            trackers=trackers,
-            tests=tests,
-            is_before=is_before,
-        )
+        return target.make_plan(entries, is_before=is_before)
 
     def list_masks(self, made: plan.Plan) -> dict[str, str]:
         return {
@@ -136,8 +134,8 @@ class MakePlanTest(base.TestCase):
 
         self.assertEqual(
             (
-                'CUSTOM_LLC_WAYS of L3_0: servers hold 8, other can sell 6 '
-                'at most',
+                'CUSTOM_LLC_WAYS of L3_0: servers hold 8, other can '
+                'allocate 6 at most',
             ),
             made.obstacles,
         )
@@ -147,5 +145,7 @@ class MakePlanTest(base.TestCase):
 
         self.assertNotEqual((), made.obstacles)
         for one in made.obstacles:
-            self.assertIn('server server-0: CUSTOM_LLC_WAYS of L3_0', one)
+            self.assertIn(
+                'server server-0: CUSTOM_LLC_WAYS of provider L3_0', one
+            )
             self.assertIn('4 requested, 2 available', one)

@@ -205,7 +205,7 @@ class CheckTest(with_both.HandOverTestCase):
         reason = self.refuse('rmd', 'resctrl')
 
         self.assertIn(
-            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, resctrl can sell 4',
+            'CUSTOM_LLC_WAYS of L3_0: servers hold 5, resctrl can allocate 4',
             reason,
         )
         # On the other one four of four are held.
@@ -214,7 +214,7 @@ class CheckTest(with_both.HandOverTestCase):
     def test_what_the_other_one_does_not_offer_is_told(self) -> None:
         before = self.fill('rmd')
         made = self.make('rmd', 'resctrl')
-        made._entries = {
+        made.entries = {
             FIRST: dataclasses.replace(
                 before[FIRST],
                 assignments=tuple(
@@ -284,7 +284,7 @@ class CheckTest(with_both.HandOverTestCase):
 
         made.check()
 
-        made._ledger.close()
+        made.ledger.close()
         self.assert_untouched(before)
         self.assertFalse(os.path.exists(f'{self.ledger_path}.hand-over'))
         self.assertEqual(3, len(self.said))
@@ -302,7 +302,7 @@ class CheckTest(with_both.HandOverTestCase):
 
         made.check()
 
-        made._ledger.close()
+        made.ledger.close()
 
 
 class StoppedTest(with_both.HandOverTestCase):
@@ -312,7 +312,11 @@ class StoppedTest(with_both.HandOverTestCase):
         err = self.assertRaises(
             errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
         )
-        for word in ('All servers run on', '--from resctrl --to rmd', *words):
+        for word in (
+            'All servers keep running',
+            '--from resctrl --to rmd',
+            *words,
+        ):
             self.assertIn(word, str(err))
 
     def test_a_source_that_does_not_release_all_stops_it(self) -> None:
@@ -327,7 +331,7 @@ class StoppedTest(with_both.HandOverTestCase):
     def stop_at_release(self) -> None:
         """Begin one that releases all but the first server."""
         made = self.make('rmd', 'resctrl')
-        release = made._source.enforcer.release
+        release = made.source.enforcer.release
 
         def fail_once(entry: assignment.Entry) -> None:
             if entry.consumer_uuid == FIRST:
@@ -339,10 +343,10 @@ class StoppedTest(with_both.HandOverTestCase):
                 )
             release(entry)
 
-        made._source.enforcer.release = fail_once  # type: ignore[method-assign]
+        made.source.enforcer.release = fail_once  # type: ignore[method-assign]
         err = self.assertRaises(errors.HandOverFailed, made.run)
-        made._ledger.close()
-        for words in ('1 of 3 servers', 'still in force at rmd'):
+        made.ledger.close()
+        for words in ('1 of 3 servers', 'still applied at rmd'):
             self.assertIn(words, str(err))
 
     def test_to_and_fro_without_an_end_leaves_nobody_at_both(self) -> None:
@@ -404,7 +408,9 @@ class StoppedTest(with_both.HandOverTestCase):
             text = ';'.join(f'{n}={mask:x}' for n, mask in masks.items())
             self.kernel.add_group(f'COS{number + 1}', f'L3:{text}\n')
 
-        self.stop('CUSTOM_RDT_CLOS of RDT', 'stop it and remove its groups')
+        self.stop(
+            'CUSTOM_RDT_CLOS of provider RDT', 'stop it and remove its groups'
+        )
 
         self.simulator.refuse_connections()
         for number in range(7):
@@ -428,7 +434,7 @@ class StoppedTest(with_both.HandOverTestCase):
 
     def test_ways_that_others_have_taken_meanwhile_stop_it(self) -> None:
         before = self.fill('rmd')
-        self.make('rmd', 'resctrl')._ledger.close()
+        self.make('rmd', 'resctrl').ledger.close()
         self.kernel.add_group('db', 'L3:0=3f;1=3f\n')
 
         err = self.assertRaises(
@@ -456,7 +462,7 @@ class StoppedTest(with_both.HandOverTestCase):
             errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
         )
 
-        self.assertIn('from rmd to other is under way', str(err))
+        self.assertIn('from rmd to other has not ended', str(err))
 
 
 class GoneTest(with_both.HandOverTestCase):
@@ -547,7 +553,7 @@ class GoneTest(with_both.HandOverTestCase):
 
         reason = self.refuse('rmd', 'resctrl', is_source_gone=True)
 
-        self.assertIn('3 servers in force', reason)
+        self.assertIn('has applied 3 servers', reason)
         self.assert_untouched(before)
         self.assert_all_at('rmd', before)
 

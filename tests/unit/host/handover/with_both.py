@@ -122,7 +122,12 @@ class HandOverTestCase(
         )
 
     def make(
-        self, source: str, target: str, *, killer: Killer | None = None
+        self,
+        source: str,
+        target: str,
+        *,
+        killer: Killer | None = None,
+        is_source_gone: bool = False,
     ) -> run.HandOver:
         """Make what a new process would."""
         ledger = self.open_ledger()
@@ -138,11 +143,12 @@ class HandOverTestCase(
             ledger=ledger,
             trackers=trackers,
             tests=tests,
+            is_source_gone=is_source_gone,
             say=self.said.append,
         )
         if killer:
             killer.wrap(ledger, 'put')
-            killer.wrap(made._journal, 'write', 'remove')
+            killer.wrap(made.journal, 'write', 'remove')
             for one in backends:
                 killer.wrap(one.enforcer, 'apply', 'release')
         return made
@@ -152,14 +158,14 @@ class HandOverTestCase(
         source: str,
         target: str,
         *,
-        killer: Killer | None = None,
+        is_checked: bool = True,
         **how: Any,
     ) -> None:
-        made = self.make(source, target, killer=killer)
+        made = self.make(source, target, **how)
         try:
-            made.run(**how)
+            made.run(is_checked=is_checked)
         finally:
-            made._ledger.close()
+            made.ledger.close()
 
     def read_entries(self) -> dict[str, assignment.Entry]:
         """Read the ledger as the next process does."""
