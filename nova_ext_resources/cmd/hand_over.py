@@ -96,13 +96,10 @@ def hand_over(options: argparse.Namespace) -> None:
     path = _find_ledger(conf, options)
     _check_direction(path, conf, options.source)
     with contextlib.closing(_open_ledger(path)) as ledger:
-        source = _load(conf, options.source, options.host, dict)
-        target = _load(conf, options.target, options.host, ledger.list_entries)
-        _check_rest(conf, source, target)
         made = run.HandOver(
             host=options.host,
-            source=source,
-            target=target,
+            source=_load(conf, options, options.source, dict),
+            target=_load(conf, options, options.target, ledger.list_entries),
             ledger=ledger,
             trackers=trackers,
             tests=tuple(tests.values()),
@@ -115,9 +112,9 @@ def hand_over(options: argparse.Namespace) -> None:
             return
         made.run(is_checked=not options.unchecked)
     _say(
-        f'Done. Write {target.name} in place of {source.name} in '
+        f'Done. Write {options.target} in place of {options.source} in '
         '[ext_resources] inventory_providers and enforcers, and start '
-        f'nova-compute, which does not start with {source.name} now.'
+        f'nova-compute, which does not start with {options.source} now.'
     )
 
 
@@ -164,39 +161,34 @@ def _check_direction(path: str, conf: cfg.ConfigOpts, source: str) -> None:
         )
 
 
-def _check_rest(
-    conf: cfg.ConfigOpts, source: run.Backend, target: run.Backend
-) -> None:
-    """Make sure that nova-compute will start with the new backend.
-
-    :raises InvalidConfiguration: the other plugins exclude it
-    """
-    options, two = conf.ext_resources, {source.name, target.name}
-    others = [
-        plugins.load_classes(namespace, [n for n in names if n not in two])
-        for namespace, names in (
-            (plugins.INVENTORY_PROVIDERS, options.inventory_providers),
-            (plugins.ENFORCERS, options.enforcers),
-        )
-    ]
-    plugins.check_compatible(
-        *others,
-        {target.name: target.inventory},
-        {target.name: target.enforcer},
-    )
-
-
 def _load(
     conf: cfg.ConfigOpts,
+    options: argparse.Namespace,
     name: str,
-    host: str,
     entries: drivers_base.EntriesReader,
 ) -> run.Backend:
-    inventory, enforcer = (
-        plugins.load_with_options(namespace, [name], conf, host, entries)[name]
-        for namespace in (plugins.INVENTORY_PROVIDERS, plugins.ENFORCERS)
+    """Load a backend as nova-compute does, beside the other plugins.
+
+    :raises ExtResourcesError: nova-compute cannot start with it
+    """
+    enabled, two = conf.ext_resources, (options.source, options.target)
+    inventories, enforcers = (
+        plugins.load_with_options(
+            namespace,
+            [name, *(one for one in names if one not in two)],
+            conf,
+            options.host,
+            entries,
+        )
+        for namespace, names in (
+            (plugins.INVENTORY_PROVIDERS, enabled.inventory_providers),
+            (plugins.ENFORCERS, enabled.enforcers),
+        )
     )
-    return run.Backend(name=name, inventory=inventory, enforcer=enforcer)
+    plugins.check_compatible(inventories, enforcers)
+    return run.Backend(
+        name=name, inventory=inventories[name], enforcer=enforcers[name]
+    )
 
 
 def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:

@@ -349,6 +349,21 @@ class StoppedTest(with_both.HandOverTestCase):
         for words in ('1 of 3 servers', 'still applied at rmd'):
             self.assertIn(words, str(err))
 
+    def test_who_is_not_released_yet_stays_when_it_goes_back(self) -> None:
+        before = self.fill('rmd')
+        self.stop_at_release()
+        made = self.make('resctrl', 'rmd')
+        # Nothing can be there: it need not answer.
+        self.kernel.fail(operation='read', error='EIO', count=None)
+
+        made.run()
+
+        self.kernel.stop_failing()
+        made.ledger.close()
+        self.assertNotIn(f'released {FIRST}', self.said)
+        self.assertNotIn(f'applied {FIRST}', '\n'.join(self.said))
+        self.assert_all_at('rmd', before)
+
     def test_to_and_fro_without_an_end_leaves_nobody_at_both(self) -> None:
         """It goes back, is killed at every line, and goes on after all."""
         for step in itertools.count(1):
