@@ -7,11 +7,9 @@ health endpoint. It does no I/O.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-import dataclasses
 import datetime
 import threading
 import time
-from typing import TypeAlias
 
 from oslo_utils import timeutils
 
@@ -22,26 +20,24 @@ from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.placement import publisher as publisher_mod
 
+Part = health_obj.Part
+PartHealth = health_obj.PartHealth
 
 #: The alarm that is raised while a part fails, unless it names another.
-ALARMS: Mapping[health_obj.Part, str] = {
-    health_obj.Part.INVENTORY_PROVIDER: alarm_mod.DISCOVERY_FAILED,
-    health_obj.Part.ENFORCER: alarm_mod.ENFORCER_FAILED,
-    health_obj.Part.HEALING: alarm_mod.HEALING_FAILED,
-    health_obj.Part.LEDGER: alarm_mod.LEDGER_FAILED,
-    health_obj.Part.PUBLISHER: alarm_mod.PUBLISH_FAILED,
-    health_obj.Part.MONITORING: alarm_mod.MONITORING_FAILED,
-    health_obj.Part.TUNING: alarm_mod.TUNING_FAILED,
+ALARMS: Mapping[Part, str] = {
+    Part.INVENTORY_PROVIDER: alarm_mod.DISCOVERY_FAILED,
+    Part.ENFORCER: alarm_mod.ENFORCER_FAILED,
+    Part.HEALING: alarm_mod.HEALING_FAILED,
+    Part.LEDGER: alarm_mod.LEDGER_FAILED,
+    Part.PUBLISHER: alarm_mod.PUBLISH_FAILED,
+    Part.MONITORING: alarm_mod.MONITORING_FAILED,
+    Part.TUNING: alarm_mod.TUNING_FAILED,
 }
 
 #: Of problems that the audit reports, those that are about an enforcer.
 _OF_ENFORCERS = frozenset(
     {alarm_mod.ENFORCER_FAILED, alarm_mod.RESCTRL_MISSING}
 )
-
-
-_PartKey: TypeAlias = tuple[health_obj.Part, str]
-_AlarmKey: TypeAlias = tuple[str, str]
 
 
 class Health:
@@ -66,6 +62,8 @@ class Health:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
+        self._inventory_providers = tuple(inventory_providers)
+        self._enforcers = tuple(enforcers)
         self._stale_after = stale_after
         self._clock = clock or _read_clock
         self._monotonic = monotonic
@@ -73,17 +71,14 @@ class Health:
         self._holds_something = False
         self._observed_at = self._clock()
         self._observed_after = monotonic()
-        self._parts: dict[_PartKey, health_obj.PartHealth] = {
-            (part, name): health_obj.PartHealth(part=part, name=name)
+        self._parts: dict[tuple[Part, str], PartHealth] = {
+            (part, name): PartHealth(part=part, name=name)
             for part, names in (
-                (
-                    health_obj.Part.INVENTORY_PROVIDER,
-                    tuple(inventory_providers),
-                ),
-                (health_obj.Part.ENFORCER, tuple(enforcers)),
-                (health_obj.Part.HEALING, ('',)),
-                (health_obj.Part.LEDGER, ('',)),
-                (health_obj.Part.PUBLISHER, ('',)),
+                (Part.INVENTORY_PROVIDER, self._inventory_providers),
+                (Part.ENFORCER, self._enforcers),
+                (Part.HEALING, ('',)),
+                (Part.LEDGER, ('',)),
+                (Part.PUBLISHER, ('',)),
             )
             for name in names
         }
@@ -91,45 +86,32 @@ class Health:
 
     # -- what parts report ----------------------------------
 
-    def note_success(
+    def note(
         self,
-        part: health_obj.Part,
+        part: Part,
         name: str = '',
         *,
+        failure: str = '',
+        alarm: str = '',
         at: datetime.datetime | None = None,
     ) -> None:
-        """Note that a part has worked.
+        """Note whether a part works; an alarm is raised while it does not.
 
-        :param at: when; now, if not given
-        """
-        with self._lock:
-            self._parts[part, name] = health_obj.PartHealth(
-                part=part, name=name, last_success_at=at or self._clock()
-            )
-
-    def note_failure(
-        self,
-        part: health_obj.Part,
-        name: str = '',
-        *,
-        failure: str,
-        alarm: str = '',
-        worked_at: datetime.datetime | None = None,
-    ) -> None:
-        """Note that a part does not work, and raise an alarm until it does.
-
-        :param failure: why, and what to do
+        :param failure: why it does not work, and what to do; '' when it works
         :param alarm: instead of the part's usual one
-        :param worked_at: when it last worked, if it was not noted then
+        :param at: when it last worked; by default now if it works, otherwise
+            as noted before
         """
         with self._lock:
-            before = self._parts.get(
-                (part, name), health_obj.PartHealth(part=part, name=name)
-            )
-            self._parts[part, name] = dataclasses.replace(
-                before,
-                last_success_at=worked_at or before.last_success_at,
-                failing_since=before.failing_since or self._clock(),
+            now = self._clock()
+            unknown = PartHealth(part=part, name=name)
+            before = self._parts.get((part, name), unknown)
+            self._parts[part, name] = PartHealth(
+                part=part,
+                name=name,
+                last_success_at=at
+                or (before.last_success_at if failure else now),
+                failing_since=before.failing_since or now if failure else None,
                 failure=failure,
                 alarm=alarm or ALARMS[part],
             )
@@ -148,7 +130,12 @@ class Health:
                 for one in self._reported.get(source, ())
             }
             self._reported[source] = tuple(
-                _make_alarm(one, since.get((one.alarm, one.subject), now))
+                alarm_mod.Alarm(
+                    name=one.alarm,
+                    subject=one.subject,
+                    text=one.text,
+                    since=since.get((one.alarm, one.subject), now),
+                )
                 for one in problems
             )
 
@@ -163,11 +150,9 @@ class Health:
         """
         self._observe_discovery(host)
         self.observe_ledger(host.ledger_status)
-        if failure:
-            self.note_failure(health_obj.Part.HEALING, failure=failure)
-        else:
-            self.note_success(health_obj.Part.HEALING)
-            self._observe_healing(host.problems)
+        self.note(Part.HEALING, failure=failure)
+        if not failure:
+            self._observe_problems(host.problems)
         with self._lock:
             self._holds_something = bool(host.entries)
             self._observed_at = self._clock()
@@ -175,54 +160,45 @@ class Health:
 
     def _observe_discovery(self, host: host_mod.HostResources) -> None:
         found = host.found
-        for name in self._list_names(health_obj.Part.INVENTORY_PROVIDER):
-            if name in found.failures:
-                self.note_failure(
-                    health_obj.Part.INVENTORY_PROVIDER,
-                    name,
-                    failure=found.failures[name],
-                )
-            elif name not in found.missing:
-                self.note_success(health_obj.Part.INVENTORY_PROVIDER, name)
-        self.report(
-            'discovery',
-            [
-                *(_tell_left_out(one) for one in sorted(found.left_out)),
-                *([_STATS_CUT] if host.has_cut_stats else []),
-            ],
-        )
+        for name in self._inventory_providers:
+            failure = found.failures.get(name, '')
+            if failure or name not in found.missing:
+                self.note(Part.INVENTORY_PROVIDER, name, failure=failure)
+        problems = [_explain_left_out(one) for one in sorted(found.left_out)]
+        if host.has_cut_stats:
+            problems.append(_STATS_CUT)
+        self.report('discovery', problems)
 
-    def _observe_healing(self, problems: Iterable[alarm_mod.Problem]) -> None:
-        problems = tuple(problems)
+    def _observe_problems(self, problems: Sequence[alarm_mod.Problem]) -> None:
         failing = {
             one.subject: one for one in problems if one.alarm in _OF_ENFORCERS
         }
-        for name in self._list_names(health_obj.Part.ENFORCER):
-            if name in failing:
-                self.note_failure(
-                    health_obj.Part.ENFORCER,
-                    name,
-                    failure=failing[name].text,
-                    alarm=failing[name].alarm,
+        for name in self._enforcers:
+            if one := failing.get(name):
+                self.note(
+                    Part.ENFORCER, name, failure=one.text, alarm=one.alarm
                 )
             else:
-                self.note_success(health_obj.Part.ENFORCER, name)
+                self.note(Part.ENFORCER, name)
         self.report(
             'healing',
             (one for one in problems if one.alarm not in _OF_ENFORCERS),
         )
 
     def observe_ledger(self, status: ledger_mod.Status) -> None:
-        """Note how writing the ledger goes."""
-        self._observe(
-            health_obj.Part.LEDGER, status.last_success_at, status.failure
+        """Note whether the ledger can be written."""
+        self.note(
+            Part.LEDGER, failure=status.failure, at=status.last_success_at
         )
 
     def observe_publisher(self, status: publisher_mod.Status) -> None:
-        """Note how publishing goes."""
-        self._observe(
-            health_obj.Part.PUBLISHER, status.last_success_at, status.failure
-        )
+        """Note whether the host is published; nothing before the first try."""
+        if status.failure or status.last_success_at:
+            self.note(
+                Part.PUBLISHER,
+                failure=status.failure,
+                at=status.last_success_at,
+            )
         self.report(
             'publisher',
             (
@@ -236,12 +212,8 @@ class Health:
         )
 
     def observe_sweep(self, sweep: sample.Sweep) -> None:
-        """Note how measuring goes."""
-        self._observe(
-            health_obj.Part.MONITORING,
-            None if sweep.problem else self._clock(),
-            sweep.problem,
-        )
+        """Note whether servers are measured."""
+        self.note(Part.MONITORING, failure=sweep.problem)
         self.report(
             'monitoring',
             (
@@ -255,28 +227,9 @@ class Health:
             ),
         )
 
-    def observe_tuning(self, problems: Sequence[str]) -> None:
-        """Note how fine tuning goes that has just done a round."""
-        self._observe(
-            health_obj.Part.TUNING,
-            None if problems else self._clock(),
-            '; '.join(problems),
-        )
-
-    def _observe(
-        self,
-        part: health_obj.Part,
-        worked_at: datetime.datetime | None,
-        failure: str,
-    ) -> None:
-        if failure:
-            self.note_failure(part, failure=failure, worked_at=worked_at)
-        elif worked_at is not None:
-            self.note_success(part, at=worked_at)
-
-    def _list_names(self, part: health_obj.Part) -> list[str]:
-        with self._lock:
-            return [name for other, name in self._parts if other is part]
+    def observe_tuning(self, problems: Iterable[str]) -> None:
+        """Note the problems of a round of fine tuning."""
+        self.note(Part.TUNING, failure='; '.join(problems))
 
     # -- what others ask -----------------------------------------------
 
@@ -296,16 +249,12 @@ class Health:
     def _list_alarms(
         self, now: datetime.datetime
     ) -> tuple[alarm_mod.Alarm, ...]:
-        raised: dict[_AlarmKey, alarm_mod.Alarm] = {}
-        for one in self._list_raised(now):
-            raised.setdefault((one.name, one.subject), one)
+        """Return each alarm once, the most severe first."""
+        raised: dict[tuple[int, str], alarm_mod.Alarm] = {}
         order = list(alarm_mod.KINDS)
-        return tuple(
-            sorted(
-                raised.values(),
-                key=lambda one: (order.index(one.name), one.subject),
-            )
-        )
+        for one in self._list_raised(now):
+            raised.setdefault((order.index(one.name), one.subject), one)
+        return tuple(raised[key] for key in sorted(raised))
 
     def _list_raised(
         self, now: datetime.datetime
@@ -344,17 +293,6 @@ class Health:
         )
 
 
-def _make_alarm(
-    problem: alarm_mod.Problem, since: datetime.datetime
-) -> alarm_mod.Alarm:
-    return alarm_mod.Alarm(
-        name=problem.alarm,
-        subject=problem.subject,
-        text=problem.text,
-        since=since,
-    )
-
-
 _STATS_CUT = alarm_mod.Problem(
     alarm=alarm_mod.STATS_CUT,
     text='there are too many providers or resource classes for Nova to carry '
@@ -362,11 +300,11 @@ _STATS_CUT = alarm_mod.Problem(
 )
 
 
-def _tell_left_out(resource: str) -> alarm_mod.Problem:
+def _explain_left_out(resource: str) -> alarm_mod.Problem:
     return alarm_mod.Problem(
         alarm=alarm_mod.RESOURCES_LEFT_OUT,
         subject=resource,
-        text=f'{resource} could not be reported; nothing is taken out of '
+        text=f'{resource} could not be reported; nothing is deleted from '
         'placement until it can, and the log of discovery has the reason',
     )
 

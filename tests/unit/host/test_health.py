@@ -90,11 +90,11 @@ class PartsTest(HealthTestCase):
 
     def test_one_that_fails_tells_since_when_and_why(self) -> None:
         worked = self.clock.forward(1)
-        self.health.note_success(Part.ENFORCER, 'noop')
+        self.health.note(Part.ENFORCER, 'noop')
         failed = self.clock.forward(1)
 
         for reason in ('first', 'second'):
-            self.health.note_failure(Part.ENFORCER, 'noop', failure=reason)
+            self.health.note(Part.ENFORCER, 'noop', failure=reason)
             self.clock.forward(1)
 
         found = self.find(Part.ENFORCER, 'noop')
@@ -108,9 +108,9 @@ class PartsTest(HealthTestCase):
         )
 
     def test_one_that_works_again_has_no_failure(self) -> None:
-        self.health.note_failure(Part.TUNING, failure='no')
+        self.health.note(Part.TUNING, failure='no')
 
-        self.health.note_success(Part.TUNING)
+        self.health.note(Part.TUNING)
 
         found = self.find(Part.TUNING)
         self.assertEqual((None, ''), (found.failing_since, found.failure))
@@ -119,14 +119,14 @@ class PartsTest(HealthTestCase):
     def test_where_nobody_is_known_to_hold_anything_nothing_fails(
         self,
     ) -> None:
-        self.health.note_failure(Part.ENFORCER, 'noop', failure='no')
+        self.health.note(Part.ENFORCER, 'noop', failure='no')
 
         self.assertEqual(Status.DEGRADED, self.health.snapshot().status)
 
     def test_every_part_has_an_alarm(self) -> None:
         self.assertEqual(set(Part), set(health.ALARMS))
         for part in Part:
-            self.health.note_failure(part, failure='no')
+            self.health.note(part, failure='no')
 
         raised = {name for name, _subject in self.list_alarms()}
 
@@ -135,7 +135,7 @@ class PartsTest(HealthTestCase):
     def test_threads_do_not_get_into_each_others_way(self) -> None:
         def work(number: int) -> None:
             for _ in range(200):
-                self.health.note_success(Part.ENFORCER, f'e{number}')
+                self.health.note(Part.ENFORCER, f'e{number}')
                 self.health.report(f's{number}', [])
                 self.health.snapshot()
 

@@ -176,7 +176,7 @@ class RulesTest(ShippedTestCase):
 
     def note_all_success(self) -> None:
         for part in (health_obj.Part.LEDGER, health_obj.Part.PUBLISHER):
-            self.health.note_success(part)
+            self.health.note(part)
 
     def test_none_fires_for_a_host_that_works(self) -> None:
         self.note_all_success()
@@ -203,7 +203,7 @@ class RulesTest(ShippedTestCase):
             hours=2
         )
 
-        self.health.note_success(health_obj.Part.PUBLISHER, at=long_ago)
+        self.health.note(health_obj.Part.PUBLISHER, at=long_ago)
 
         self.assertEqual({'ExtResourcesPartSilent'}, self.list_firing())
 
