@@ -17,4 +17,5 @@
 * ``testing``: models of the kernel and of RMD, for tests and demonstrations
 * ``tuning``: moves units between running servers by what is measured
 * ``virt``: adapters for Nova's virt drivers
+* ``worker``: a thread that runs rounds, which all other threads derive from
 """

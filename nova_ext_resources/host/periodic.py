@@ -17,11 +17,12 @@ from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.placement import publisher as publisher_mod
 from nova_ext_resources import plugins
+from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
 
 
-class Periodic:
+class Periodic(worker.Worker):
     """Runs rounds in a thread until stopped; nothing that fails ends it.
 
     :param list_live: returns the uuids of all servers that Nova or the
@@ -29,6 +30,8 @@ class Periodic:
     :param expect: called with the uuids of servers after each round
     :param interval: seconds from one round to the next
     """
+
+    THREAD = 'ext-resources-host'
 
     def __init__(
         self,
@@ -40,6 +43,7 @@ class Periodic:
         expect: Callable[[Iterable[str]], object],
         interval: float,
     ) -> None:
+        super().__init__()
         self._host = host
         self._health = health
         self._publisher = publisher
@@ -50,30 +54,10 @@ class Periodic:
         self._unsettled = 0
         self._is_accepted = False
         self._live: tuple[audit.Entries, frozenset[str]] | None = None
-        self._is_stopping = threading.Event()
-        self._is_awake = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
+    def start(self, pause: float | None = None) -> None:
         """Start the thread; its first round begins after the interval."""
-        self._thread = threading.Thread(
-            target=self._run, name='ext-resources-host', daemon=True
-        )
-        self._thread.start()
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """End the thread after the round that it is in.
-
-        :param timeout: seconds to wait for it
-        """
-        self._is_stopping.set()
-        self._is_awake.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def wake(self) -> None:
-        """Begin the next round now: something has changed on the host."""
-        self._is_awake.set()
+        super().start(self._find_delay() if pause is None else pause)
 
     def accept_host(self) -> None:
         """Note that Nova has checked host name and cell.
@@ -150,13 +134,9 @@ class Periodic:
         else:
             self._failures.pop(step, None)
 
-    def _run(self) -> None:
-        while True:
-            self._is_awake.wait(self._find_delay())
-            if self._is_stopping.is_set():
-                return
-            self._is_awake.clear()
-            self.run_round()
+    def do_round(self) -> float:
+        self.run_round()
+        return self._find_delay()
 
     def _find_delay(self) -> float:
         is_well = self._host.is_settled and not self._failures

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources import plugins
+from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
 
@@ -38,13 +39,18 @@ class ServersUnknown(exception.ExtResourcesError):
     )
 
 
-class ServerList:
+class ServerList(worker.Worker):
     """Keeps the latest answer.
 
     :param ask: returns Nova's servers of this host, by uuid
     :param interval: seconds between two questions when nothing happens
     :param pause: seconds between two questions at least
     """
+
+    THREAD = 'ext-resources-servers'
+
+    #: A thread that waits for Nova ends with the process.
+    STOP_TIMEOUT = 1.0
 
     def __init__(
         self,
@@ -54,6 +60,7 @@ class ServerList:
         interval: float,
         pause: float = MIN_PAUSE,
     ) -> None:
+        super().__init__()
         self._ask = ask
         self._host = host
         self._interval = interval
@@ -61,9 +68,6 @@ class ServerList:
         self._latest: Servers | None = None
         self._failure = ''
         self._is_known = threading.Event()
-        self._is_wanted = threading.Event()
-        self._is_stopping = threading.Event()
-        self._thread: threading.Thread | None = None
 
     @property
     def latest(self) -> Servers:
@@ -84,24 +88,7 @@ class ServerList:
     def expect(self, uuids: Iterable[str]) -> None:
         """Ask soon, when one of these is not known."""
         if not frozenset(uuids) <= self.latest.keys():
-            self._is_wanted.set()
-
-    def start(self) -> None:
-        """Start the thread; it asks at once."""
-        self._thread = threading.Thread(
-            target=self._run, name='ext-resources-servers', daemon=True
-        )
-        self._thread.start()
-
-    def stop(self, timeout: float = 1.0) -> None:
-        """End the thread; one that waits for Nova ends with the process.
-
-        :param timeout: seconds to wait for it
-        """
-        self._is_stopping.set()
-        self._is_wanted.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+            self.wake()
 
     def run_once(self) -> None:
         """Ask; raises nothing."""
@@ -121,9 +108,8 @@ class ServerList:
             self._failure = ''
             self._is_known.set()
 
-    def _run(self) -> None:
-        while not self._is_stopping.is_set():
-            self._is_wanted.clear()
-            self.run_once()
-            self._is_stopping.wait(self._pause)
-            self._is_wanted.wait(max(self._interval - self._pause, 0.0))
+    def do_round(self) -> float:
+        self.run_once()
+        # Whoever wakes the thread by now waits for the pause, too.
+        self._is_stopping.wait(self._pause)
+        return max(self._interval - self._pause, 0.0)

@@ -3,25 +3,29 @@
 """The thread that monitors, and keeps the latest sweep."""
 
 from collections.abc import Callable
-import threading
 import time
 
 from oslo_log import log as logging
 
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources import plugins
+from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
 
 
-class SweepLoop:
+class SweepLoop(worker.Worker):
     """Sweeps again and again until stopped, whatever fails.
+
+    Monitoring groups stay: a service that starts again soon uses them.
 
     :param sweep: see :meth:`.sweep.Sweeper.sweep`
     :ivar interval: seconds from the start of a sweep to that of the next
     :param host: name of this host, for the log
     :param on_sweep: called in the thread with each sweep
     """
+
+    THREAD = 'ext-resources-monitoring'
 
     def __init__(
         self,
@@ -31,37 +35,18 @@ class SweepLoop:
         host: str,
         on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
     ) -> None:
+        super().__init__()
         self._sweep = sweep
         self.interval = interval
         self._host = host
         self._on_sweep = on_sweep
         self._latest: sample.Sweep | None = None
         self._logged: tuple[str, frozenset[str]] = ('', frozenset())
-        self._is_stopping = threading.Event()
-        self._thread: threading.Thread | None = None
 
     @property
     def latest(self) -> sample.Sweep | None:
         """Return the sweep that ended last; None before the first."""
         return self._latest
-
-    def start(self) -> None:
-        """Start the thread; its first sweep begins at once."""
-        self._thread = threading.Thread(
-            target=self._run, name='ext-resources-monitoring', daemon=True
-        )
-        self._thread.start()
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """End the thread, after its present sweep.
-
-        Monitoring groups stay: a service that starts again soon uses them.
-
-        :param timeout: seconds to wait for the thread
-        """
-        self._is_stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
 
     def run_once(self) -> None:
         """Sweep, and pass the result on; raises nothing."""
@@ -97,14 +82,12 @@ class SweepLoop:
                 f'{plugins.describe(err)}',
             )
 
-    def _run(self) -> None:
-        while not self._is_stopping.is_set():
-            started_at = time.monotonic()
-            self.run_once()
-            spent = time.monotonic() - started_at
-            # Pause however long the sweep took: servers need the CPU.
-            pause = max(self.interval - spent, self.interval / 10)
-            self._is_stopping.wait(pause)
+    def do_round(self) -> float:
+        started_at = time.monotonic()
+        self.run_once()
+        spent = time.monotonic() - started_at
+        # Pause however long the sweep took: servers need the CPU.
+        return max(self.interval - spent, self.interval / 10)
 
     def _log(self, swept: sample.Sweep) -> None:
         """Log what is wrong once, and not with every sweep."""

@@ -10,7 +10,6 @@ import dataclasses
 import datetime
 import random
 import re
-import threading
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -20,6 +19,7 @@ from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import tree
+from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def find_delay(failures: int, interval: float) -> float:
     return min(back_off, interval) * _RANDOM.uniform(0.5, 1.0)
 
 
-class Publisher:
+class Publisher(worker.Worker):
     """Publishes the latest wanted tree, again and again, until stopped.
 
     Nothing that fails ends it. It holds no lock while it talks.
@@ -78,6 +78,8 @@ class Publisher:
     :param interval: seconds from one round to the next
     """
 
+    THREAD = 'ext-resources-publisher'
+
     def __init__(
         self,
         client: placement_client.Client,
@@ -88,6 +90,7 @@ class Publisher:
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
     ) -> None:
+        super().__init__()
         self._node = node
         self._wanted = wanted
         self._is_complete = is_complete
@@ -95,35 +98,11 @@ class Publisher:
         self._interval = interval
         self._status = Status()
         self._logged = ''
-        self._is_stopping = threading.Event()
-        self._is_awake = threading.Event()
-        self._thread: threading.Thread | None = None
         self._writer = tree.TreeWriter(client, sleep=self._sleep)
 
     @property
     def status(self) -> Status:
         return self._status
-
-    def start(self) -> None:
-        """Start the thread; its first round begins at once."""
-        self._thread = threading.Thread(
-            target=self._run, name='ext-resources-publisher', daemon=True
-        )
-        self._thread.start()
-
-    def stop(self, timeout: float = 30.0) -> None:
-        """End the thread, after the request that it is waiting for.
-
-        :param timeout: seconds to wait for it
-        """
-        self._is_stopping.set()
-        self._is_awake.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
-
-    def wake(self) -> None:
-        """Publish now: the wanted tree may have changed."""
-        self._is_awake.set()
 
     def publish_once(
         self,
@@ -159,14 +138,9 @@ class Publisher:
         else:
             self._note(published)
 
-    def _run(self) -> None:
-        while not self._is_stopping.is_set():
-            self._is_awake.clear()
-            self.run_round()
-            if not self._is_stopping.is_set():
-                self._is_awake.wait(
-                    find_delay(self._status.failures, self._interval)
-                )
+    def do_round(self) -> float:
+        self.run_round()
+        return find_delay(self._status.failures, self._interval)
 
     def _sleep(self, seconds: float) -> None:
         self._is_stopping.wait(seconds)

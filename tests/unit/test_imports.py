@@ -13,6 +13,7 @@ from tests import base
 #: The rooms from the ground to the roof. A room imports from rooms below it.
 ROOMS = (
     'exception',
+    'worker',
     'objects',
     'conf',
     'claims',

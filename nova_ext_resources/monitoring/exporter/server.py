@@ -26,6 +26,7 @@ from nova_ext_resources.monitoring.exporter import application
 from nova_ext_resources.monitoring.exporter import collector
 from nova_ext_resources.monitoring.exporter import series
 from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources import worker
 
 if TYPE_CHECKING:
     from _typeshed import wsgi
@@ -167,7 +168,7 @@ def _cut(request: socket.socket) -> None:
         request.shutdown(socket.SHUT_RDWR)
 
 
-class MetricsServer:
+class MetricsServer(worker.Worker):
     """Serves an application in threads of its own.
 
     If it cannot listen at first, it tries again and again: another process
@@ -179,6 +180,9 @@ class MetricsServer:
     :raises InvalidConfiguration: this process may not listen there
     """
 
+    THREAD = 'ext-resources-metrics'
+    STOP_TIMEOUT = 5.0
+
     def __init__(
         self,
         app: 'wsgi.WSGIApplication',
@@ -187,15 +191,14 @@ class MetricsServer:
         port: int,
         pause: float = RETRY_PAUSE,
     ) -> None:
+        super().__init__()
         self._app = app
         self._listen, self._port = listen, port
         self._pause = pause
-        self._is_stopping = threading.Event()
         self._failure = ''
         self._server: _Server | None = None
-        self._thread: threading.Thread | None = None
         try:
-            self._server = self._bind()
+            self._bind()
         except PermissionError as err:
             raise exception.InvalidConfiguration(
                 option=f'{_GROUP} port',
@@ -206,8 +209,9 @@ class MetricsServer:
         except OSError as err:
             self._log(err)
 
-    def _bind(self) -> _Server:
-        return _Server((self._listen, self._port), self._app)
+    def _bind(self) -> None:
+        self._server = _Server((self._listen, self._port), self._app)
+        LOG.info('Metrics are at %(url)s/metrics', {'url': self.url})
 
     def _log(self, err: OSError) -> None:
         failure = err.strerror or str(err)
@@ -235,37 +239,33 @@ class MetricsServer:
         name = f'[{host}]' if ':' in host else host
         return f'http://{name}:{port}'
 
-    def start(self) -> None:
-        self._thread = threading.Thread(
-            target=self._run, name='ext-resources-metrics', daemon=True
-        )
-        self._thread.start()
+    def start(self, pause: float = 0.0) -> None:
+        super().start(pause if self._server else self._pause)
 
-    def _run(self) -> None:
-        while self._server is None:
-            if self._is_stopping.wait(self._pause):
-                return
+    def do_round(self) -> float:
+        if self._server is None:
             try:
-                self._server = self._bind()
+                self._bind()
             except OSError as err:
                 self._log(err)
-        LOG.info('Metrics are at %(url)s/metrics', {'url': self.url})
-        while not self._is_stopping.is_set():
+                return self._pause
+        else:
             self._server.handle_request()
             self._server.cut_off(time.monotonic() - MAX_DURATION)
+        return 0.0
 
-    def stop(self, timeout: float = 5.0) -> None:
+    def stop(self, timeout: float | None = None) -> None:
         """Close everything, also requests that are being answered.
 
         :param timeout: seconds to wait for the thread, and then for requests
         """
-        self._is_stopping.set()
-        if self._thread is not None:
-            self._thread.join(timeout)
+        super().stop(timeout)
         if self._server is not None:
             self._server.cut_off(float('inf'))
             self._server.server_close()
-            self._server.wait_until_idle(timeout)
+            self._server.wait_until_idle(
+                self.STOP_TIMEOUT if timeout is None else timeout
+            )
 
 
 def from_conf(

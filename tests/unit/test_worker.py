@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import threading
+
+from nova_ext_resources import worker
+from tests import base
+
+#: Seconds for what takes no time unless something is wrong.
+WAIT = 30
+
+#: Seconds that no test waits for.
+LONG = 3600.0
+
+
+class Counter(worker.Worker):
+    """Counts its rounds, and may be held in one of them."""
+
+    THREAD = 'counter'
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.rounds = 0
+
+    def do_round(self) -> float:
+        self.began.release()
+        self.may_end.acquire()
+        self.rounds += 1
+        return LONG
+
+
+class WorkerTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.counter = Counter()
+        self.addCleanup(self.counter.stop, WAIT)
+        self.addCleanup(self.counter.may_end.release)
+
+    def assert_begins(self) -> None:
+        self.assertTrue(self.counter.began.acquire(timeout=WAIT))
+
+    def test_the_first_round_begins_at_once(self) -> None:
+        self.counter.start()
+
+        self.assert_begins()
+
+    def test_one_that_is_woken_does_not_wait(self) -> None:
+        self.counter.start(LONG)
+
+        self.counter.wake()
+
+        self.assert_begins()
+        # Once is enough.
+        self.assertFalse(self.counter._is_awake.is_set())
+
+    def test_one_that_is_woken_in_a_round_runs_another(self) -> None:
+        self.counter.start()
+        self.assert_begins()
+
+        self.counter.wake()
+        self.counter.may_end.release()
+
+        self.assert_begins()
+
+    def test_one_that_is_stopped_ends_after_its_round(self) -> None:
+        self.counter.start()
+        self.assert_begins()
+        self.counter.may_end.release()
+
+        self.counter.stop(WAIT)
+
+        self.assertEqual(1, self.counter.rounds)
+        assert self.counter._thread
+        self.assertFalse(self.counter._thread.is_alive())
+
+    def test_one_that_never_began_can_be_stopped(self) -> None:
+        self.counter.stop()
+
+        self.assertEqual(0, self.counter.rounds)
