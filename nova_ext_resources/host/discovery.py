@@ -72,11 +72,8 @@ class Discovery:
         self._host = host
         self._trackers = trackers
         self._check_definition = check
-        self._last: dict[str, tuple[provider.HostProvider, ...]] = {}
-        self._left_out: dict[str, frozenset[str]] = {}
-        self._constraints: dict[
-            str, Mapping[str, constraints_obj.ClassConstraints]
-        ] = {}
+        #: What each plugin has found when it last succeeded.
+        self._last: dict[str, Found] = {}
         self._failures: dict[str, str] = {}
 
     def list_definitions(
@@ -105,23 +102,23 @@ class Discovery:
                 self._succeed(name)
             else:
                 self._fail(name, str(failure))
-        providers = self._list_rooted()
+        last = self._last.values()
         return Found(
-            providers=providers,
+            providers=self._list_rooted(),
             failures=dict(self._failures),
-            missing=frozenset(self._plugins) - frozenset(self._last),
-            left_out=frozenset[str]().union(*self._left_out.values()),
-            constraints=constraints_obj.unite(self._constraints.values()),
+            missing=frozenset(self._plugins) - self._last.keys(),
+            left_out=frozenset[str]().union(*(one.left_out for one in last)),
+            constraints=constraints_obj.unite(one.constraints for one in last),
         )
 
     def _scan_by(
         self, name: str, plugin: drivers_base.InventoryProvider
     ) -> exception.DiscoveryFailed | None:
         try:
-            self._last[name] = self._check(name, plugin.discover())
-            self._left_out[name] = frozenset(plugin.left_out)
-            self._constraints[name] = constraints_obj.unite(
-                [plugin.constraints]
+            self._last[name] = Found(
+                providers=self._check(name, plugin.discover()),
+                left_out=frozenset(plugin.left_out),
+                constraints=dict(plugin.constraints),
             )
         except exception.DiscoveryFailed as err:
             return err
@@ -144,7 +141,7 @@ class Discovery:
         """
         rooted: dict[str, provider.HostProvider] = {}
         for name in self._plugins:
-            for one in self._last.get(name, ()):
+            for one in self._last.get(name, Found()).providers:
                 if one.parent_key is None or one.parent_key in rooted:
                     rooted[one.key] = one
         return tuple(rooted.values())
@@ -159,9 +156,9 @@ class Discovery:
         """
         others = {
             p.key
-            for other, providers in self._last.items()
+            for other, last in self._last.items()
             if other != name
-            for p in providers
+            for p in last.providers
         }
         types = {one.name: one.type for one in self.list_definitions(name)}
         own: set[str] = set()
@@ -199,10 +196,7 @@ class Discovery:
         if self._failures.get(name) != message:
             LOG.error(
                 'Host %(host)s: %(message)s',
-                {
-                    'host': self._host,
-                    'message': message,
-                },
+                {'host': self._host, 'message': message},
             )
         self._failures[name] = message
 

@@ -65,9 +65,7 @@ class Enforcement:
         :raises InvalidConfiguration: none does; it would be allocated
             without effect
         """
-        if not any(
-            one.serves(resource_class) for one in self._enforcers.values()
-        ):
+        if not self._is_served(resource_class):
             raise exception.InvalidConfiguration(
                 option='[ext_resources] enforcers',
                 value=', '.join(self._enforcers) or '(empty)',
@@ -102,7 +100,11 @@ class Enforcement:
             except exception.ExtResourcesError:
                 # A server that has it already may be running on it.
                 if entry.state is assignment.State.CLAIMED:
-                    self._undo(done, entry)
+                    for err in self._release_by(done, entry):
+                        LOG.error(
+                            'Host %(host)s: could not undo: %(err)s',
+                            {'host': self._host, 'err': err},
+                        )
                 raise
             done.append(name)
         return real
@@ -132,15 +134,21 @@ class Enforcement:
     def release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""
         self._check_releasable(entry)
+        failures = self._release_by(self._list_serving(entry), entry)
+        if failures:
+            raise failures[0]
+
+    def _release_by(
+        self, names: Sequence[str], entry: assignment.Entry
+    ) -> list[exception.ExtResourcesError]:
         failures = []
-        for name in reversed(self._list_serving(entry)):
+        for name in reversed(names):
             try:
                 with self._translated(name, entry.consumer_uuid):
                     self._enforcers[name].release(entry)
             except exception.ExtResourcesError as err:
                 failures.append(err)
-        if failures:
-            raise failures[0]
+        return failures
 
     def _check_releasable(self, entry: assignment.Entry) -> None:
         """Keep what no enforcer here can release.
@@ -149,10 +157,7 @@ class Enforcement:
         Without it they would stay applied, and no longer be counted.
         """
         for one in entry.assignments:
-            if one.units and not any(
-                enforcer.serves(one.resource_class)
-                for enforcer in self._enforcers.values()
-            ):
+            if one.units and not self._is_served(one.resource_class):
                 raise exception.EnforcementFailed(
                     host=self._host,
                     enforcer='(none enabled)',
@@ -261,17 +266,12 @@ class Enforcement:
             entry.consumer_uuid
             for entry in entries
             if entry.state is assignment.State.APPLIED
-            and self._is_lost(entry, applied)
-        )
-
-    def _is_lost(
-        self, entry: assignment.Entry, applied: Mapping[str, frozenset[str]]
-    ) -> bool:
-        return any(
-            entry.consumer_uuid not in applied[name]
-            or not self._is_in_force(name, entry)
-            for name in self._list_serving(entry)
-            if name in applied
+            and any(
+                entry.consumer_uuid not in applied[name]
+                or not self._is_in_force(name, entry)
+                for name in self._list_serving(entry)
+                if name in applied
+            )
         )
 
     def _is_in_force(self, name: str, entry: assignment.Entry) -> bool:
@@ -301,6 +301,11 @@ class Enforcement:
                     consumer_uuid=entry.consumer_uuid,
                     reason=reason,
                 )
+
+    def _is_served(self, resource_class: str) -> bool:
+        return any(
+            one.serves(resource_class) for one in self._enforcers.values()
+        )
 
     def _list_serving(self, entry: assignment.Entry) -> list[str]:
         return [
@@ -332,17 +337,6 @@ class Enforcement:
                 consumer_uuid=consumer_uuid,
                 reason=plugins.describe(err),
             ) from err
-
-    def _undo(self, done: list[str], entry: assignment.Entry) -> None:
-        for name in reversed(done):
-            try:
-                with self._translated(name, entry.consumer_uuid):
-                    self._enforcers[name].release(entry)
-            except exception.ExtResourcesError as err:
-                LOG.error(
-                    'Host %(host)s: could not undo: %(err)s',
-                    {'host': self._host, 'err': err},
-                )
 
 
 def _identify(one: tunable.Share) -> tuple[str, str, str]:

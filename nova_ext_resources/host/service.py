@@ -8,9 +8,7 @@ Nova's driver runs it inside nova-compute.
 
 from collections.abc import Callable, Iterable, Mapping
 import functools
-import importlib
 import os
-import types
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -91,13 +89,6 @@ def _load_host(
         trackers=trackers,
         tests=plugins.load_claim_tests(trackers, options.claim_tests),
         enforcers=enforcers,
-    )
-
-
-def _load_metrics(name: str) -> types.ModuleType:
-    """Import an HTTP server, which only a host with metrics needs."""
-    return importlib.import_module(
-        f'nova_ext_resources.monitoring.exporter.{name}'
     )
 
 
@@ -196,7 +187,10 @@ class HostService:
             list_uuids=self._servers.list_uuids,
         )
         if self.conf.ext_resources_metrics.port:
-            self._metrics = _load_metrics('server').from_conf(
+            # Only a host with metrics needs an HTTP server.
+            from nova_ext_resources.monitoring.exporter import server
+
+            self._metrics = server.from_conf(
                 self.conf, read=self.read_metrics, health=self.read_health
             )
         options = self.conf.ext_resources
@@ -302,7 +296,9 @@ class HostService:
 
     def read_metrics(self) -> 'series.HostSnapshot':
         """Return all that metrics are made of, without I/O."""
-        snapshot: series.HostSnapshot = _load_metrics('series').HostSnapshot(
+        from nova_ext_resources.monitoring.exporter import series
+
+        return series.HostSnapshot(
             health=self.read_health(),
             view=self.host.view,
             entries=self.host.entries,
@@ -310,7 +306,6 @@ class HostService:
             sweep=self._measuring.latest if self._measuring else None,
             tuning_changes=self._measuring.changes if self._measuring else {},
         )
-        return snapshot
 
     def _move_allocations(
         self, request: assignment.ClaimRequest, entry: assignment.Entry
