@@ -8,7 +8,7 @@ import threading
 
 
 class ServerLocks:
-    """One lock per server, kept only while somebody holds or awaits it.
+    """One lock per server, kept only while a thread holds or awaits it.
 
     They are held over I/O on purpose: two requests for one server must
     not overlap, and no other server waits for them.

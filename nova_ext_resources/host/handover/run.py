@@ -13,6 +13,7 @@ as is known, and ``APPLIED`` at the backend that the journal's phase implies.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
+import functools
 
 from oslo_utils import uuidutils
 
@@ -51,6 +52,14 @@ class Backend:
 
     def make_enforcement(self, host: str) -> enforcement_mod.Enforcement:
         return enforcement_mod.Enforcement(host, {self.name: self.enforcer})
+
+    def release(self, host: str, entry: Entry) -> None:
+        """Release what it serves; other enforcers keep what they serve."""
+        serves = self.enforcer.serves
+        own = [a for a in entry.assignments if serves(a.resource_class)]
+        self.make_enforcement(host).release(
+            dataclasses.replace(entry, assignments=tuple(own))
+        )
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -279,7 +288,7 @@ class HandOver:
 
     def _release(self, entry: Entry) -> None:
         if not self.is_source_gone:
-            self.source.make_enforcement(self.host).release(entry)
+            self.source.release(self.host, entry)
         if entry.state is not State.RELEASING:
             self._put(dataclasses.replace(entry, state=State.CLAIMED))
         verb = 'written off' if self.is_source_gone else 'released'
@@ -303,7 +312,7 @@ class HandOver:
         ]
         self._for_each(
             [one for one in there if one not in right],
-            self.target.make_enforcement(self.host).release,
+            functools.partial(self.target.release, self.host),
             f'released at {name}',
         )
         entries = self._plan(right)
@@ -320,7 +329,7 @@ class HandOver:
         self._report('applied', entry)
 
     def _report(self, verb: str, entry: Entry) -> None:
-        """Say what a server gets, and what only the source can apply."""
+        """Report what a server gets, and what only the source can apply."""
         uuid, name = entry.consumer_uuid, self.source.name
         held = ', '.join(
             f'{one.amount} {one.resource_class} of {one.rp_key}'

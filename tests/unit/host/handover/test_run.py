@@ -109,6 +109,29 @@ class HandOverTest(with_both.HandOverTestCase):
 
         self.assert_all_at('resctrl', before)
 
+    def test_units_of_another_enforcer_stay_as_they_are(self) -> None:
+        first = self.fill('rmd')[FIRST]
+        device = assignment.Assignment(
+            rp_uuid='some',
+            rp_key='DEVICES',
+            resource_class='CUSTOM_DEVICE',
+            amount=1,
+            units={'id': 3},
+        )
+        ledger = self.open_ledger()
+        ledger.put(
+            dataclasses.replace(
+                first, assignments=(*first.assignments, device)
+            )
+        )
+        ledger.close()
+
+        self.hand_over('rmd', 'resctrl')
+
+        self.assertNotIn(FIRST, self.list_at_rmd())
+        self.assertIn(FIRST, self.list_at_resctrl())
+        self.assertIn(device, self.read_entries()[FIRST].assignments)
+
     def test_a_release_that_is_not_finished_is_finished_by_the_host(
         self,
     ) -> None:
