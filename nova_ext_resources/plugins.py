@@ -140,6 +140,28 @@ def load_with_options(
     return plugins
 
 
+def load_for_host(
+    conf: cfg.ConfigOpts,
+    host: str,
+    entries: Callable[[], Mapping[str, Any]],
+    inventory_providers: Sequence[str],
+    enforcers: Sequence[str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Make the inventory providers and the enforcers of a host.
+
+    :param entries: reads what the servers of the host hold
+    :raises InvalidConfiguration: two of them manage the same part of it
+    """
+    made = (
+        load_with_options(
+            INVENTORY_PROVIDERS, inventory_providers, conf, host, entries
+        ),
+        load_with_options(ENFORCERS, enforcers, conf, host, entries),
+    )
+    check_compatible(*made)
+    return made
+
+
 def check_compatible(*enabled: Mapping[str, Any]) -> None:
     """Make sure that no two plugins manage the same part of the host.
 

@@ -172,20 +172,15 @@ def _load(
     :raises ExtResourcesError: nova-compute cannot start with it
     """
     enabled, two = conf.ext_resources, (options.source, options.target)
-    inventories, enforcers = (
-        plugins.load_with_options(
-            namespace,
-            [name, *(one for one in names if one not in two)],
-            conf,
-            options.host,
-            entries,
-        )
-        for namespace, names in (
-            (plugins.INVENTORY_PROVIDERS, enabled.inventory_providers),
-            (plugins.ENFORCERS, enabled.enforcers),
-        )
+    inventories, enforcers = plugins.load_for_host(
+        conf,
+        options.host,
+        entries,
+        *(
+            [name, *(one for one in names if one not in two)]
+            for names in (enabled.inventory_providers, enabled.enforcers)
+        ),
     )
-    plugins.check_compatible(inventories, enforcers)
     return run.Backend(
         name=name, inventory=inventories[name], enforcer=enforcers[name]
     )

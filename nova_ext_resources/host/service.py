@@ -7,7 +7,6 @@ Nova's driver runs it inside nova-compute.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-import functools
 import os
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
-from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
@@ -58,40 +56,6 @@ def find_ledger_path(
     return options.ledger_path or os.path.join(state_path, name)
 
 
-def _load_host(
-    conf: cfg.ConfigOpts,
-    host: str,
-    node: provider.Node,
-    entries: drivers_base.EntriesReader,
-) -> Callable[..., host_mod.HostResources]:
-    """Load all plugins; only the ledger is still to be passed.
-
-    :raises ExtResourcesError: one of them cannot be used
-    """
-    options = conf.ext_resources
-    trackers = plugins.load_trackers()
-    providers = plugins.load_with_options(
-        plugins.INVENTORY_PROVIDERS,
-        options.inventory_providers,
-        conf,
-        host,
-        entries,
-    )
-    enforcers = plugins.load_with_options(
-        plugins.ENFORCERS, options.enforcers, conf, host, entries
-    )
-    plugins.check_compatible(providers, enforcers)
-    return functools.partial(
-        host_mod.HostResources,
-        host=host,
-        node=node,
-        providers=providers,
-        trackers=trackers,
-        tests=plugins.load_claim_tests(trackers, options.claim_tests),
-        enforcers=enforcers,
-    )
-
-
 class HostService:
     """The resources of one host, published by a thread.
 
@@ -122,13 +86,29 @@ class HostService:
         self.conf = conf
         options = conf.ext_resources
         self._ledger_path = find_ledger_path(options, state_path, host)
-        make = _load_host(conf, host, node, lambda: self.host.entries)
+        trackers = plugins.load_trackers()
+        tests = plugins.load_claim_tests(trackers, options.claim_tests)
+        providers, enforcers = plugins.load_for_host(
+            conf,
+            host,
+            lambda: self.host.entries,
+            options.inventory_providers,
+            options.enforcers,
+        )
         self.grammar = plugins.load_grammar()
         self._placement = placement_client.from_conf(conf)
         ledger = ledger_mod.Ledger(self._ledger_path)
         try:
             journal.check_none(self._ledger_path, self._list_enabled())
-            self.host = make(ledger=ledger)
+            self.host = host_mod.HostResources(
+                host=host,
+                node=node,
+                providers=providers,
+                trackers=trackers,
+                tests=tests,
+                enforcers=enforcers,
+                ledger=ledger,
+            )
         except BaseException:
             ledger.close()
             raise
