@@ -10,6 +10,7 @@ from oslo_log import log as logging
 from nova_ext_resources.conf import monitoring as monitoring_conf
 from nova_ext_resources.conf import resctrl as resctrl_conf
 from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.conf import values
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
@@ -101,22 +102,19 @@ class Measuring:
 
     def _log_start(self) -> None:
         """Log what is on: what is off is off by default."""
+        host = self._host.host
         if self._sweeps is not None:
             options = self._conf[monitoring_conf.GROUP.name]
             LOG.info(
                 'Host %(host)s: monitoring is on: servers = %(servers)s, '
                 'every %(interval)d s',
-                {
-                    'host': self._host.host,
-                    'servers': options.servers,
-                    'interval': options.interval,
-                },
+                {'host': host, **options},
             )
         if self._tuner is not None:
             LOG.info(
                 'Host %(host)s: tuning is on%(how)s',
                 {
-                    'host': self._host.host,
+                    'host': host,
                     'how': ', as a dry run: nothing is changed'
                     if self._conf[tuning_conf.GROUP.name].dry_run
                     else ' and changes what servers have',
@@ -167,24 +165,18 @@ def _is_used(conf: cfg.ConfigOpts) -> bool:
 def _make_tuner(
     conf: cfg.ConfigOpts, host: host_mod.HostResources, audit_path: str
 ) -> tuning_loop.Tuner | None:
-    _register(conf, tuning_conf.GROUP.name, tuning_conf.OPTS)
-    resctrl = _register(conf, resctrl_conf.GROUP.name, resctrl_conf.OPTS)
-    is_enabled = conf[tuning_conf.GROUP.name].enabled
+    options = values.load(conf, tuning_conf.GROUP, tuning_conf.OPTS)
+    resctrl = values.load(conf, resctrl_conf.GROUP, resctrl_conf.OPTS)
     made = target.Target(
         host,
-        sizes=_read_sizes(host.host, resctrl.cpu_path) if is_enabled else {},
+        sizes=_read_sizes(host.host, resctrl.cpu_path)
+        if options.enabled
+        else {},
         bandwidth=resctrl.memory_bandwidth,
     )
     return tuning_loop.from_conf(
         conf, made, host=host.host, audit_path=audit_path
     )
-
-
-def _register(
-    conf: cfg.ConfigOpts, group: str, options: tuple[cfg.Opt, ...]
-) -> cfg.ConfigOpts.GroupAttr:
-    name = group.removeprefix(plugins.GROUP_PREFIX)
-    return plugins.register_opts(conf, name, options)
 
 
 def _read_sizes(host: str, cpu_path: str) -> dict[int, int]:
