@@ -86,32 +86,9 @@ class HostService:
         self.conf = conf
         options = conf.ext_resources
         self._ledger_path = find_ledger_path(options, state_path, host)
-        trackers = plugins.load_trackers()
-        tests = plugins.load_claim_tests(trackers, options.claim_tests)
-        providers, enforcers = plugins.load_for_host(
-            conf,
-            host,
-            lambda: self.host.entries,
-            options.inventory_providers,
-            options.enforcers,
-        )
         self.grammar = plugins.load_grammar()
         self._placement = placement_client.from_conf(conf)
-        ledger = ledger_mod.Ledger(self._ledger_path)
-        try:
-            journal.check_none(self._ledger_path, self._list_enabled())
-            self.host = host_mod.HostResources(
-                host=host,
-                node=node,
-                providers=providers,
-                trackers=trackers,
-                tests=tests,
-                enforcers=enforcers,
-                ledger=ledger,
-            )
-        except BaseException:
-            ledger.close()
-            raise
+        self.host = self._make_host(host, node)
         self.health = health_mod.Health(
             host,
             inventory_providers=options.inventory_providers,
@@ -143,6 +120,36 @@ class HostService:
             expect=self._servers.expect,
             interval=options.refresh_interval,
         )
+
+    def _make_host(
+        self, host: str, node: provider.Node
+    ) -> host_mod.HostResources:
+        """Load all plugins, then open the ledger."""
+        options = self.conf.ext_resources
+        trackers = plugins.load_trackers()
+        tests = plugins.load_claim_tests(trackers, options.claim_tests)
+        providers, enforcers = plugins.load_for_host(
+            self.conf,
+            host,
+            lambda: self.host.entries,
+            options.inventory_providers,
+            options.enforcers,
+        )
+        ledger = ledger_mod.Ledger(self._ledger_path)
+        try:
+            journal.check_none(self._ledger_path, self._list_enabled())
+            return host_mod.HostResources(
+                host=host,
+                node=node,
+                providers=providers,
+                trackers=trackers,
+                tests=tests,
+                enforcers=enforcers,
+                ledger=ledger,
+            )
+        except BaseException:
+            ledger.close()
+            raise
 
     @property
     def is_enabled(self) -> bool:
