@@ -666,6 +666,15 @@ class DoneTest(with_both.HandOverTestCase):
         self.assertEqual(entries, self.read_entries())
         self.assert_all_at('resctrl', before)
 
+    def test_the_same_again_puts_right_what_was_changed(self) -> None:
+        before = self.fill('rmd')
+        self.hand_over('rmd', 'resctrl')
+        self.kernel.write(f'nova-{SECOND}/schemata', 'L3:0=400\n')
+
+        self.hand_over('rmd', 'resctrl')
+
+        self.assert_all_at('resctrl', before)
+
     def test_back_is_a_new_one_that_asks_first(self) -> None:
         before = self.fill('rmd')
         self.hand_over('rmd', 'resctrl')
