@@ -110,6 +110,29 @@ class MakePlanTest(base.TestCase):
         masks = [bitmask.parse_mask(m) for m in self.list_masks(made).values()]
         self.assertEqual(0x3F, masks[0] | masks[1])
 
+    def test_the_largest_claims_first(self) -> None:
+        # A single way in the upper run would leave no room for three.
+        made = self.make(
+            make_entries(0x400, 0x800, 0x7000), make_target(0b11100011)
+        )
+
+        self.assertEqual((), made.obstacles)
+        self.assertEqual('e0', self.list_masks(made)['server-2'])
+
+    def test_units_of_another_tracker_are_exchanged(self) -> None:
+        (entry,) = make_entries(0b110)
+        (ways,) = entry.assignments
+        odd = dataclasses.replace(ways, units={'mask': 'none'})
+
+        made = self.make(
+            [dataclasses.replace(entry, assignments=(odd,))],
+            make_target(0xFFFFF),
+        )
+
+        self.assertEqual((), made.obstacles)
+        mask = bitmask.parse_mask(self.list_masks(made)['server-0'])
+        self.assertEqual(2, mask.bit_count())
+
     def test_what_is_in_force_now_fits_as_it_lies(self) -> None:
         # Packed anew, the longest first, they would not fit.
         masks = (0xF, 0x70, 0x700, 0x1800)

@@ -351,6 +351,22 @@ class StoppedTest(with_both.HandOverTestCase):
         self.hand_over('rmd', 'resctrl')
         self.assert_all_at('resctrl', before)
 
+    def test_a_ledger_that_cannot_be_written_stops_it_at_once(self) -> None:
+        before = self.fill('rmd')
+        made = self.make('rmd', 'resctrl')
+
+        def fail(entry: assignment.Entry) -> None:
+            raise exception.LedgerError(path='ledger', reason='disk full')
+
+        self.patch(made.ledger, 'put', fail)
+
+        self.assertRaises(exception.LedgerError, made.run)
+
+        made.ledger.close()
+        self.assertEqual(2, len(self.list_at_rmd()))
+        self.hand_over('rmd', 'resctrl')
+        self.assert_all_at('resctrl', before)
+
     def stop_at_release(self) -> None:
         """Begin one that releases all but the first server."""
         made = self.make('rmd', 'resctrl')
