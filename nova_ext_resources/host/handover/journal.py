@@ -63,14 +63,13 @@ class Progress:
 
     def find_next(self, source: str, target: str) -> Phase | None:
         """Return the phase in which a command continues; None: it cannot."""
-        is_done = self.phase is Phase.DONE
-        if source == self.target and is_done:
+        if source == self.target and self.phase is Phase.DONE:
             return Phase.RELEASING
         if (source, target) == (self.target, self.source):
             return _BACK.get(self.phase, self.phase)
         if (source, target) == (self.source, self.target):
             # To check again what is done changes nothing.
-            return Phase.APPLYING if is_done else self.phase
+            return self.phase
         return None
 
 
