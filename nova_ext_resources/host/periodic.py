@@ -72,10 +72,11 @@ class Periodic(worker.Worker):
             ).start()
 
     def _ask_live(self) -> None:
+        # What is claimed from now on may be missing from the answer: Nova may
+        # still name the former host of a server that is evacuated to here.
+        before = self._host.entries
         failures = 0
         while not self._is_stopping.is_set():
-            # What is claimed from now on may be missing from the answer.
-            before = self._host.entries
             try:
                 self._live = before, frozenset(self._list_live())
             # Of Nova or the hypervisor, which may be away for a while.

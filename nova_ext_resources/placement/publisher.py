@@ -108,20 +108,27 @@ class Publisher(worker.Worker):
         self,
         node: provider_obj.Node,
         wanted: Iterable[provider_obj.Provider],
+        *,
+        may_delete: bool = True,
     ) -> tree.Published:
         """Publish in the caller's thread; not while the own one runs.
+
+        :param may_delete: whether ``wanted`` is all that the host has
 
         :raises NotFound: Nova has not yet created the node's own provider
         :raises PlacementError: placement could not be read, or went away
         """
-        return self._writer.publish(
-            node, wanted, may_delete=self._is_complete()
-        )
+        return self._writer.publish(node, wanted, may_delete=may_delete)
 
     def run_round(self) -> None:
         """Publish, and note how it went; raises nothing."""
         try:
-            published = self.publish_once(self._node, self._wanted())
+            # First whether all is known: what is not known yet may become
+            # known in between, and would be missing from what is wanted.
+            may_delete = self._is_complete()
+            published = self.publish_once(
+                self._node, self._wanted(), may_delete=may_delete
+            )
             if published.deleted:
                 self._on_deleted()
         except exception.NotFound as err:

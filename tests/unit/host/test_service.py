@@ -443,8 +443,11 @@ class LifeTest(HostServiceTestCase):
         return again
 
     def wait_for_release(self, made: service.HostService) -> None:
+        self.wait_until(lambda: not made.host.entries)
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT
-        while made.host.entries:
+        while not is_so():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
@@ -482,6 +485,27 @@ class LifeTest(HostServiceTestCase):
         self.assertEqual([{SERVER}] * 3, [set(one) for one in asked])
         self.assertIn('no message bus', self.log.output)
 
+    def test_what_is_claimed_before_nova_answers_again_is_kept(self) -> None:
+        answers = iter([OSError('no message bus')])
+
+        def list_live() -> Iterable[str]:
+            for err in answers:
+                again.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
+                raise err
+            return ()
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.placement.publisher.FIRST_BACK_OFF', 0.01
+            )
+        )
+        again = self.restart(list_live)
+
+        again.accept_host()
+
+        self.wait_until(lambda: SERVER not in again.host.entries)
+        self.assertEqual({OTHER}, set(again.host.entries))
+
     def test_what_is_claimed_while_nova_answers_is_kept(self) -> None:
         def list_live() -> Iterable[str]:
             again.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
@@ -491,10 +515,7 @@ class LifeTest(HostServiceTestCase):
 
         again.accept_host()
 
-        deadline = time.monotonic() + WAIT
-        while SERVER in again.host.entries:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.wait_until(lambda: SERVER not in again.host.entries)
         self.assertEqual({OTHER}, set(again.host.entries))
 
 

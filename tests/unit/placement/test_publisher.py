@@ -13,6 +13,7 @@ import requests
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.placement import publisher
+from nova_ext_resources.placement import tree
 from tests.unit.placement import test_client
 
 NODE = provider.Node(uuid=uuids.node, hypervisor_hostname='host1')
@@ -66,6 +67,34 @@ class PublisherTest(test_client.MockTestCase):
             self.assertLess(time.monotonic(), deadline)
             self.called.wait(0.1)
             self.called.clear()
+
+    def test_what_becomes_known_meanwhile_deletes_nothing(self) -> None:
+        is_known = [False]
+
+        def find_wanted() -> tuple[provider.Provider, ...]:
+            is_known[0] = True
+            return ()
+
+        found: list[bool] = []
+        made = publisher.Publisher(
+            test_client.make_client(),
+            NODE,
+            wanted=find_wanted,
+            is_complete=lambda: is_known[0],
+        )
+        publish = made.publish_once
+
+        def note(*given: Any, may_delete: bool) -> tree.Published:
+            found.append(may_delete)
+            return publish(*given, may_delete=may_delete)
+
+        made.publish_once = note  # type: ignore[method-assign, assignment]
+        self.succeed()
+
+        made.run_round()
+        made.run_round()
+
+        self.assertEqual([False, True], found)
 
     def test_a_round_publishes_what_is_wanted_by_then(self) -> None:
         self.succeed()
