@@ -176,14 +176,14 @@ class Enforcer(abc.ABC):
         """
         return ''
 
-    def list_shares(self) -> tuple[tunable.Share, ...]:
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         """Return what may be moved between servers while they run.
 
         No I/O: decides on what was last applied, or read.
         """
         return ()
 
-    def set_shares(self, shares: Sequence[tunable.Share]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
         """Change what servers have of one class of one provider.
 
         Those of the same class and provider that are not named keep theirs.
@@ -193,5 +193,5 @@ class Enforcer(abc.ABC):
             changed; or the kernel refused one, and the next read shows how
             far it got
         """
-        if shares:
-            raise NotImplementedError(f'{type(self).__name__} has no shares')
+        if tunables:
+            raise NotImplementedError(f'{type(self).__name__} has no tunables')

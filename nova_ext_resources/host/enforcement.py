@@ -195,14 +195,14 @@ class Enforcement:
                     self._enforcers[name].release(entry)
 
     @property
-    def has_shares(self) -> bool:
+    def has_tunables(self) -> bool:
         """Whether any enforcer can change what a running server has."""
         return any(
-            type(one).list_shares is not drivers_base.Enforcer.list_shares
+            type(one).list_tunables is not drivers_base.Enforcer.list_tunables
             for one in self._enforcers.values()
         )
 
-    def list_shares(self) -> tuple[tunable.Share, ...]:
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         """Return what may be moved between servers while they run.
 
         :raises EnforcementFailed: an enforcer cannot tell
@@ -211,22 +211,22 @@ class Enforcement:
             one for name in self._enforcers for one in self._list_own(name)
         )
 
-    def set_shares(self, shares: Sequence[tunable.Share]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
         """Have each enforcer change those that are its own.
 
-        :param shares: all of one class of one provider
+        :param tunables: all of one class of one provider
         :raises EnforcementFailed: an enforcer has not done it
         """
         for name, enforcer in self._enforcers.items():
             known = {_identify(one) for one in self._list_own(name)}
-            own = [one for one in shares if _identify(one) in known]
+            own = [one for one in tunables if _identify(one) in known]
             if own:
                 with self._translated(name):
-                    enforcer.set_shares(own)
+                    enforcer.set_tunables(own)
 
-    def _list_own(self, name: str) -> tuple[tunable.Share, ...]:
+    def _list_own(self, name: str) -> tuple[tunable.Tunable, ...]:
         with self._translated(name):
-            return self._enforcers[name].list_shares()
+            return self._enforcers[name].list_tunables()
 
     def list_applied(
         self,
@@ -339,7 +339,7 @@ class Enforcement:
             ) from err
 
 
-def _identify(one: tunable.Share) -> tuple[str, str, str]:
+def _identify(one: tunable.Tunable) -> tuple[str, str, str]:
     return one.consumer_uuid, one.rp_key, one.resource_class
 
 

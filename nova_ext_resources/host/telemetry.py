@@ -71,7 +71,7 @@ class Measuring:
                 'it decides on what monitoring measures, which is off; set '
                 '[ext_resources_monitoring] enabled = True too'
             )
-        if not self._host.enforcement.has_shares:
+        if not self._host.enforcement.has_tunables:
             names = self._conf.ext_resources.enforcers
             enforcers = ', '.join(names) or '(empty)'
             raise _refuse_tuning(

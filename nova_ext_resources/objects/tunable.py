@@ -6,7 +6,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class Tunable:
     """What one server has of one resource class of one provider now.
 
     All amounts are in the unit of the resource class.

@@ -18,7 +18,7 @@ import random
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import fair_share
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import loop
 from nova_ext_resources.tuning import pressure
@@ -121,12 +121,12 @@ class Mix:
             bandwidth_bytes=BANDWIDTH,
         )
 
-    def list_shares(
+    def list_tunables(
         self, amounts: Mapping[str, Sequence[int]]
-    ) -> tuple[share_obj.Share, ...]:
-        """Make the shares of all, with these amounts."""
+    ) -> tuple[tunable.Tunable, ...]:
+        """Make the tunables of all, with these amounts."""
         return tuple(
-            share_obj.Share(
+            tunable.Tunable(
                 consumer_uuid=server.consumer_uuid,
                 rp_key=self.rp_key,
                 resource_class=resource_class,
@@ -151,7 +151,7 @@ class Machine:
     def __init__(
         self,
         mix: Mix,
-        held: Sequence[share_obj.Share],
+        held: Sequence[tunable.Tunable],
         *,
         seed: int = 0,
         seconds: float = 10.0,
@@ -160,7 +160,7 @@ class Machine:
         self.round = 0
         self.seconds = seconds
         self._random = random.Random(seed)  # noqa: S311
-        self._shares = {(s.consumer_uuid, s.resource_class): s for s in held}
+        self._tunables = {(s.consumer_uuid, s.resource_class): s for s in held}
         self._total = {one.consumer_uuid: 0.0 for one in mix.servers}
         self._alone = dict(self._total)
 
@@ -168,24 +168,24 @@ class Machine:
     def now(self) -> float:
         return self.round * self.seconds
 
-    def list_shares(self) -> tuple[share_obj.Share, ...]:
-        return tuple(self._shares.values())
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
+        return tuple(self._tunables.values())
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
         """Put them into force, as an enforcer does.
 
         :raises ValueError: that is not what was sold
         """
-        for one in shares:
+        for one in tunables:
             if not one.minimum <= one.amount <= one.maximum:
                 raise ValueError(f'{one} is not within what was sold')
-        found = {one.resource_class for one in shares}
+        found = {one.resource_class for one in tunables}
         for resource_class in found:
-            total = sum(one.amount for one in shares)
+            total = sum(one.amount for one in tunables)
             if total > self.mix.capacities[resource_class]:
                 raise ValueError(f'{total} of {resource_class} are too many')
-        for one in shares:
-            self._shares[one.consumer_uuid, one.resource_class] = one
+        for one in tunables:
+            self._tunables[one.consumer_uuid, one.resource_class] = one
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         return {self.mix.rp_key: self.mix.domain}
@@ -213,20 +213,20 @@ class Machine:
 
     def _list_held(self) -> Iterator[tuple[Server, float, float]]:
         for one in self.mix.servers:
-            ways = self._shares[one.consumer_uuid, classes.BURST].amount
+            ways = self._tunables[one.consumer_uuid, classes.BURST].amount
             yield one, ways, self._find_limit(one, 'amount')
 
     def _find_limit(self, server: Server, what: str) -> float:
-        share = self._shares.get((server.consumer_uuid, classes.PERCENT))
-        if share is None:
+        one = self._tunables.get((server.consumer_uuid, classes.PERCENT))
+        if one is None:
             return BANDWIDTH
-        return float(getattr(share, what)) * BANDWIDTH / 100
+        return float(getattr(one, what)) * BANDWIDTH / 100
 
     def run_round(self) -> None:
         """Let everybody work, and time go on."""
         for one, ways, limit in self._list_held():
             seconds, _bytes = one.find_time(self.round, ways, limit)
-            most = self._shares[one.consumer_uuid, classes.BURST].maximum
+            most = self._tunables[one.consumer_uuid, classes.BURST].maximum
             alone, _bytes = one.find_time(
                 self.round, most, self._find_limit(one, 'maximum')
             )
@@ -243,9 +243,9 @@ class Machine:
         }
 
 
-def divide_evenly(mix: Mix) -> tuple[share_obj.Share, ...]:
+def divide_evenly(mix: Mix) -> tuple[tunable.Tunable, ...]:
     """Give what the servers have where nothing is tuned."""
-    return mix.list_shares(
+    return mix.list_tunables(
         {
             name: fair_share.divide(
                 mix.capacities[name], sold, mix.domain.steps.get(name, 1)

@@ -15,9 +15,9 @@ from typing import Any, BinaryIO
 
 from oslo_log import log as logging
 
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import pressure
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 
 LOG = logging.getLogger(__name__)
 
@@ -64,16 +64,16 @@ class AuditTrail:
 
     def write(
         self,
-        move: moves_mod.Move,
+        move: steps.Move,
         *,
         outcome: Outcome,
-        before: Sequence[share_obj.Share],
+        before: Sequence[tunable.Tunable],
         readings: Iterable[pressure.Reading] = (),
         error: str = '',
     ) -> None:
         """Write a line for each server that the step is about, and log it.
 
-        :param before: shares of the pool before the step
+        :param before: tunables of the pool before the step
         :param readings: the latest ones
         """
         records = [
@@ -137,12 +137,12 @@ def _find_gap(file: BinaryIO) -> str:
 
 
 def list_records(
-    move: moves_mod.Move,
-    before: Iterable[share_obj.Share],
+    move: steps.Move,
+    before: Iterable[tunable.Tunable],
     readings: Iterable[pressure.Reading],
 ) -> Iterator[dict[str, Any]]:
     """Say what a step means for each server that it is about. Pure."""
-    shares = {
+    tunables = {
         one.consumer_uuid: one
         for one in before
         if (one.rp_key, one.resource_class) == move.pool
@@ -151,9 +151,9 @@ def list_records(
         one.consumer_uuid: one for one in readings if one.rp_key == move.rp_key
     }
     for server in move.servers:
-        if server in shares:
+        if server in tunables:
             yield {
-                **_describe_share(shares[server], move),
+                **_describe_tunable(tunables[server], move),
                 'peer': move.giver if server == move.taker else move.taker,
                 'kind': str(move.kind),
                 'reason': _give_reason(move, server),
@@ -169,23 +169,23 @@ def list_records(
             }
 
 
-def _describe_share(
-    share: share_obj.Share, move: moves_mod.Move
+def _describe_tunable(
+    one: tunable.Tunable, move: steps.Move
 ) -> Mapping[str, Any]:
     return {
-        'server': share.consumer_uuid,
-        'provider': share.rp_key,
-        'resource_class': share.resource_class,
-        'before': share.amount,
-        'after': share.amount + move.find_gain(share.consumer_uuid),
-        'minimum': share.minimum,
-        'maximum': share.maximum,
+        'server': one.consumer_uuid,
+        'provider': one.rp_key,
+        'resource_class': one.resource_class,
+        'before': one.amount,
+        'after': one.amount + move.find_gain(one.consumer_uuid),
+        'minimum': one.minimum,
+        'maximum': one.maximum,
     }
 
 
-def _give_reason(move: moves_mod.Move, server: str) -> str:
+def _give_reason(move: steps.Move, server: str) -> str:
     """Say it for this server; the move's reason is about the taker."""
-    if move.kind is moves_mod.Kind.UNDONE or server == move.taker:
+    if move.kind is steps.Kind.UNDONE or server == move.taker:
         return move.reason
     return f'gives to server {move.taker}, which {move.reason}'
 

@@ -19,10 +19,10 @@ All of this is pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import dataclasses
 
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure as pressure_mod
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from nova_ext_resources.tuning import trials
 
 #: Why a server gets more.
@@ -33,29 +33,29 @@ WORSE_OFF = 'suffers more than the other one'
 
 
 def decide(
-    shares: Sequence[share_obj.Share],
+    tunables: Sequence[tunable.Tunable],
     pressures: Iterable[pressure_mod.Pressure],
     state: history.State,
-    pools: Mapping[pressure_mod.PoolKey, moves_mod.Pool],
+    pools: Mapping[pressure_mod.PoolKey, steps.Pool],
     limits: history.Limits,
     now: float,
-) -> tuple[tuple[moves_mod.Move, ...], history.State]:
+) -> tuple[tuple[steps.Move, ...], history.State]:
     """Give at most one step for each pool, and what to remember.
 
     What is to be remembered does not hold the steps: :func:`.trials.note`
     adds those that were made.
 
-    :param pools: shares of a pool that is missing here are left alone
+    :param pools: tunables of a pool that is missing here are left alone
     :param now: seconds of any clock that does not go backwards
     """
-    state = history.observe(state, shares, pressures, limits, now)
+    state = history.observe(state, tunables, pressures, limits, now)
     moves = []
     busy: set[tuple[str, str]] = set()
-    for key, members in pressure_mod.group_by_pool(shares).items():
+    for key, members in pressure_mod.group_by_pool(tunables).items():
         if key in pools:
             round_ = _Round(
                 pool=pools[key],
-                shares=members,
+                tunables=members,
                 state=state,
                 limits=limits,
                 now=now,
@@ -72,19 +72,19 @@ def decide(
 class _Round:
     """One pool in one round."""
 
-    pool: moves_mod.Pool
-    shares: tuple[share_obj.Share, ...]
+    pool: steps.Pool
+    tunables: tuple[tunable.Tunable, ...]
     state: history.State
     limits: history.Limits
     now: float
 
-    def judge(self) -> tuple[moves_mod.Move | None, history.State]:
+    def judge(self) -> tuple[steps.Move | None, history.State]:
         """Undo one step that has not proved itself, keep those that have.
 
         A step that is to be undone stays on trial until that is done.
         """
         state = self.state
-        own = {history.make_key(one) for one in self.shares}
+        own = {history.make_key(one) for one in self.tunables}
         for trial in self.state.trials:
             if trial.taker not in own or not self._is_ripe(trial):
                 continue
@@ -102,21 +102,17 @@ class _Round:
 
     def _can_undo(self, trial: history.Trial) -> bool:
         """Whether both stay within what was sold, which may have changed."""
-        for share in self.shares:
-            key = history.make_key(share)
-            if key == trial.taker and share.amount - trial.units < (
-                share.minimum
-            ):
+        for one in self.tunables:
+            key = history.make_key(one)
+            if key == trial.taker and one.amount - trial.units < (one.minimum):
                 return False
-            if key == trial.giver and share.amount + trial.units > (
-                share.maximum
-            ):
+            if key == trial.giver and one.amount + trial.units > (one.maximum):
                 return False
         return True
 
     def find_step(
         self, state: history.State, busy: Set[tuple[str, str]]
-    ) -> moves_mod.Move | None:
+    ) -> steps.Move | None:
         """Give the best step that may be made now.
 
         :param busy: (server, domain) that another step of this round changes;
@@ -124,10 +120,10 @@ class _Round:
         """
         excluded = busy | {key[:2] for key in state.tried}
         ready = [
-            share
-            for share in self.shares
-            if (share.consumer_uuid, share.rp_key) not in excluded
-            and self._track(share).is_ready(self.now, self.limits)
+            one
+            for one in self.tunables
+            if (one.consumer_uuid, one.rp_key) not in excluded
+            and self._track(one).is_ready(self.now, self.limits)
         ]
         for taker in self._list_takers(ready):
             rest = self._find_units(taker, self._rest)
@@ -141,17 +137,17 @@ class _Round:
                     return self._make_move(taker, giver, units, reason)
         return None
 
-    def _track(self, share: share_obj.Share) -> history.Track:
-        return self.state.tracks[history.make_key(share)]
+    def _track(self, one: tunable.Tunable) -> history.Track:
+        return self.state.tracks[history.make_key(one)]
 
     @property
     def _rest(self) -> int:
         """Units that nobody has."""
         if self.pool.capacity is None:
             return 0
-        return self.pool.capacity - sum(one.amount for one in self.shares)
+        return self.pool.capacity - sum(one.amount for one in self.tunables)
 
-    def _find_units(self, taker: share_obj.Share, available: int) -> int:
+    def _find_units(self, taker: tunable.Tunable, available: int) -> int:
         """Give how many may go to a server; only steps that have effect."""
         units = min(
             max(self.pool.max_step, self.pool.step),
@@ -161,8 +157,8 @@ class _Round:
         return max(units - units % self.pool.step, 0)
 
     def _list_takers(
-        self, ready: Iterable[share_obj.Share]
-    ) -> list[share_obj.Share]:
+        self, ready: Iterable[tunable.Tunable]
+    ) -> list[tunable.Tunable]:
         """Give who wants more: who suffers most, then who has least."""
         return sorted(
             (
@@ -180,13 +176,13 @@ class _Round:
             ),
         )
 
-    def _is_futile(self, one: share_obj.Share) -> bool:
+    def _is_futile(self, one: tunable.Tunable) -> bool:
         track = self._track(one)
         return track.is_blocked(track.futile, self.limits, self.now)
 
     def _list_givers(
-        self, taker: share_obj.Share, ready: Iterable[share_obj.Share]
-    ) -> Iterator[tuple[share_obj.Share, int, str]]:
+        self, taker: tunable.Tunable, ready: Iterable[tunable.Tunable]
+    ) -> Iterator[tuple[tunable.Tunable, int, str]]:
         """Give who can do without, of how much, and why; best one first."""
         others = [
             one
@@ -207,8 +203,8 @@ class _Round:
             )
 
     def _list_losers(
-        self, taker: share_obj.Share, others: Iterable[share_obj.Share]
-    ) -> Iterator[tuple[share_obj.Share, str]]:
+        self, taker: tunable.Tunable, others: Iterable[tunable.Tunable]
+    ) -> Iterator[tuple[tunable.Tunable, str]]:
         able = sorted(others, key=lambda one: self._track(one).pressure)
         yield from ((one, NO_USE) for one in able if self._is_futile(one))
         limit = self._track(taker).pressure - self.limits.margin
@@ -218,25 +214,25 @@ class _Round:
             if self._track(one).pressure < limit
         )
 
-    def _is_needed(self, one: share_obj.Share) -> bool:
+    def _is_needed(self, one: tunable.Tunable) -> bool:
         track = self._track(one)
         return track.is_blocked(track.needed, self.limits, self.now)
 
     def _make_move(
         self,
-        taker: share_obj.Share,
-        giver: share_obj.Share | None,
+        taker: tunable.Tunable,
+        giver: tunable.Tunable | None,
         units: int,
         reason: str,
-    ) -> moves_mod.Move:
+    ) -> steps.Move:
         concerned = [taker] if giver is None else [taker, giver]
-        return moves_mod.Move(
+        return steps.Move(
             rp_key=taker.rp_key,
             resource_class=taker.resource_class,
             units=units,
             taker=taker.consumer_uuid,
             giver=giver.consumer_uuid if giver else None,
-            kind=moves_mod.Kind.WANTED,
+            kind=steps.Kind.WANTED,
             reason=reason,
             pressures={
                 one.consumer_uuid: self._track(one).pressure

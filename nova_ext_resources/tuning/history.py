@@ -11,11 +11,11 @@ import dataclasses
 import math
 from typing import TypeAlias
 
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import pressure as pressure_mod
 
 #: (server, provider's key, resource class)
-ShareKey: TypeAlias = tuple[str, str, str]
+TunableKey: TypeAlias = tuple[str, str, str]
 
 #: How much the newest measurement counts at least.
 _WEIGHT = 0.25
@@ -72,7 +72,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Track:
-    """One share, over time.
+    """One tunable, over time.
 
     :ivar amount: what it has, or should have after our last change
     :ivar changed_at: since when
@@ -144,13 +144,13 @@ class Trial:
     :ivar before: pressures before it: of who takes, of who gives
     """
 
-    taker: ShareKey
-    giver: ShareKey | None
+    taker: TunableKey
+    giver: TunableKey | None
     units: int
     before: tuple[float, float]
 
     @property
-    def keys(self) -> tuple[ShareKey, ...]:
+    def keys(self) -> tuple[TunableKey, ...]:
         return (
             (self.taker,) if self.giver is None else (self.taker, self.giver)
         )
@@ -160,14 +160,16 @@ class Trial:
 class State:
     """All that is remembered."""
 
-    tracks: Mapping[ShareKey, Track] = dataclasses.field(default_factory=dict)
+    tracks: Mapping[TunableKey, Track] = dataclasses.field(
+        default_factory=dict
+    )
     trials: tuple[Trial, ...] = ()
 
     @property
-    def tried(self) -> frozenset[ShareKey]:
+    def tried(self) -> frozenset[TunableKey]:
         return frozenset(key for trial in self.trials for key in trial.keys)
 
-    def replace_tracks(self, new: Mapping[ShareKey, Track]) -> 'State':
+    def replace_tracks(self, new: Mapping[TunableKey, Track]) -> 'State':
         return dataclasses.replace(self, tracks={**self.tracks, **new})
 
     def drop_trial(self, trial: Trial) -> 'State':
@@ -175,13 +177,13 @@ class State:
         return dataclasses.replace(self, trials=left)
 
 
-def make_key(one: share_obj.Share | pressure_mod.Pressure) -> ShareKey:
+def make_key(one: tunable.Tunable | pressure_mod.Pressure) -> TunableKey:
     return one.consumer_uuid, one.rp_key, one.resource_class
 
 
 def observe(
     state: State,
-    shares: Sequence[share_obj.Share],
+    tunables: Sequence[tunable.Tunable],
     pressures: Iterable[pressure_mod.Pressure],
     limits: Limits,
     now: float,
@@ -195,12 +197,12 @@ def observe(
     measured = {make_key(one): one for one in pressures if _is_sound(one)}
     tracks = {}
     changed = set()
-    for share in shares:
-        key = make_key(share)
+    for one in tunables:
+        key = make_key(one)
         track = state.tracks.get(key)
-        if track is None or track.amount != share.amount:
+        if track is None or track.amount != one.amount:
             changed.add(key)
-            track = Track(amount=share.amount, changed_at=now)
+            track = Track(amount=one.amount, changed_at=now)
         tracks[key] = _measure(track, measured.get(key), limits, now)
     trials = tuple(
         trial

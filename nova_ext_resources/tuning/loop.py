@@ -17,13 +17,13 @@ from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import audit as audit_mod
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from nova_ext_resources.tuning import trials
 
 LOG = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ _MAX_BACK_OFF = 3600.0
 class Host(Protocol):
     """What the tuner needs of the host; all of it is asked in each round."""
 
-    def list_shares(self) -> Sequence[share_obj.Share]:
+    def list_tunables(self) -> Sequence[tunable.Tunable]:
         """Give what may be moved, as it is in force now.
 
         :raises ExtResourcesError: it is not known
@@ -49,8 +49,8 @@ class Host(Protocol):
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         """Give the caches by the keys of their providers."""
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
-        """Put all shares of one pool into force.
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+        """Put all tunables of one pool into force.
 
         :raises ExtResourcesError: nothing has changed, or it is not known
         """
@@ -170,7 +170,7 @@ class Tuner:
 
     def run_once(
         self, readings: Iterable[pressure.Reading]
-    ) -> tuple[moves_mod.Move, ...]:
+    ) -> tuple[steps.Move, ...]:
         """Do one round, unless the last one was just now.
 
         :param readings: what the newest sweep measured
@@ -185,7 +185,7 @@ class Tuner:
             return ()
         self._last_round = now
         fresh = tuple(one for one in readings if self._is_fresh(one, now))
-        made: tuple[moves_mod.Move, ...] = ()
+        made: tuple[steps.Move, ...] = ()
         failure = ''
         try:
             made = self._run(fresh, now)
@@ -207,10 +207,10 @@ class Tuner:
 
     def _run(
         self, readings: tuple[pressure.Reading, ...], now: float
-    ) -> tuple[moves_mod.Move, ...]:
-        shares = tuple(self._target.list_shares())
+    ) -> tuple[steps.Move, ...]:
+        tunables = tuple(self._target.list_tunables())
         domains = self._target.list_domains()
-        grouped = pressure.group_by_pool(shares)
+        grouped = pressure.group_by_pool(tunables)
         for gone in self._failures.keys() - grouped.keys():
             del self._failures[gone]
         pools = {
@@ -219,8 +219,8 @@ class Tuner:
             if key[0] in domains
         }
         moves, self._state = controller.decide(
-            shares,
-            pressure.list_pressures(shares, readings, domains),
+            tunables,
+            pressure.list_pressures(tunables, readings, domains),
             self._state,
             {
                 key: pool
@@ -244,11 +244,11 @@ class Tuner:
 
     def _tell(
         self,
-        moves: Iterable[moves_mod.Move],
-        grouped: Mapping[pressure.PoolKey, tuple[share_obj.Share, ...]],
+        moves: Iterable[steps.Move],
+        grouped: Mapping[pressure.PoolKey, tuple[tunable.Tunable, ...]],
         readings: tuple[pressure.Reading, ...],
         now: float,
-    ) -> tuple[moves_mod.Move, ...]:
+    ) -> tuple[steps.Move, ...]:
         """Write down what would be done; the same thing once only."""
         told = []
         for move in moves:
@@ -269,13 +269,13 @@ class Tuner:
 
     def _make(
         self,
-        move: moves_mod.Move,
-        before: tuple[share_obj.Share, ...],
+        move: steps.Move,
+        before: tuple[tunable.Tunable, ...],
         readings: tuple[pressure.Reading, ...],
-        pools: Mapping[pressure.PoolKey, moves_mod.Pool],
+        pools: Mapping[pressure.PoolKey, steps.Pool],
         now: float,
     ) -> bool:
-        error = self._set(move, moves_mod.apply_move(before, move), now)
+        error = self._set(move, steps.apply_move(before, move), now)
         outcome = audit_mod.Outcome
         self._audit.write(
             move,
@@ -296,13 +296,13 @@ class Tuner:
 
     def _set(
         self,
-        move: moves_mod.Move,
-        after: tuple[share_obj.Share, ...],
+        move: steps.Move,
+        after: tuple[tunable.Tunable, ...],
         now: float,
     ) -> str:
         """Put it into force; give the error, '' when there was none."""
         try:
-            self._target.set_shares(after)
+            self._target.set_tunables(after)
         except Exception as err:
             # Also what is not ours: one enforcer must not stop the others.
             self._note_failure(move.pool, plugins.describe(err), now)
@@ -335,10 +335,10 @@ class Tuner:
 
 def make_pool(
     key: pressure.PoolKey,
-    shares: Iterable[share_obj.Share],
+    tunables: Iterable[tunable.Tunable],
     domain: pressure.Domain,
     settings: Settings,
-) -> moves_mod.Pool:
+) -> steps.Pool:
     """Give what holds for one pool. Pure.
 
     What more cache is of use, nothing tells beforehand; of bandwidth the
@@ -346,17 +346,19 @@ def make_pool(
     """
     _rp_key, resource_class = key
     capacity = domain.capacities.get(resource_class)
-    shares = tuple(shares)
+    tunables = tuple(tunables)
     # What the host would round makes the audit trail wrong.
     step = max(
-        domain.steps.get(resource_class, 1), *(one.step for one in shares), 1
+        domain.steps.get(resource_class, 1), *(one.step for one in tunables), 1
     )
     if resource_class not in classes.BANDWIDTHS:
-        return moves_mod.Pool(
+        return steps.Pool(
             capacity=capacity, step=step, max_step=settings.max_ways
         )
-    total = sum(one.amount for one in shares) if capacity is None else capacity
-    return moves_mod.Pool(
+    total = (
+        sum(one.amount for one in tunables) if capacity is None else capacity
+    )
+    return steps.Pool(
         capacity=capacity,
         step=step,
         max_step=max(total * settings.max_bandwidth // 100, 1),

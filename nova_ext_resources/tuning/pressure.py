@@ -18,7 +18,7 @@ import math
 from typing import TypeAlias
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 
 #: (provider's key, resource class)
 PoolKey: TypeAlias = tuple[str, str]
@@ -102,7 +102,7 @@ class Pressure:
 
 
 def list_pressures(
-    shares: Iterable[share_obj.Share],
+    tunables: Iterable[tunable.Tunable],
     readings: Iterable[Reading],
     domains: Mapping[str, Domain],
 ) -> tuple[Pressure, ...]:
@@ -111,39 +111,39 @@ def list_pressures(
     Bandwidth that holds a server back makes it want ways too: what is in the
     cache need not be fetched.
     """
-    shares = tuple(shares)
+    tunables = tuple(tunables)
     found = {(one.consumer_uuid, one.rp_key): one for one in readings}
     throttled: dict[tuple[str, str], float] = {}
     pressures = []
-    for share in sorted(shares, key=_is_cache):
-        place = share.consumer_uuid, share.rp_key
+    for one in sorted(tunables, key=_is_cache):
+        place = one.consumer_uuid, one.rp_key
         reading = found.get(place)
-        domain = domains.get(share.rp_key)
-        if reading is None or domain is None or share.amount < 1:
+        domain = domains.get(one.rp_key)
+        if reading is None or domain is None or one.amount < 1:
             continue
-        if _is_cache(share):
+        if _is_cache(one):
             held_back = throttled.get(place, 0.0)
-            pressure = _press_on_ways(share, reading, domain, held_back)
+            pressure = _press_on_ways(one, reading, domain, held_back)
         else:
-            pressure = _press_on_bandwidth(share, reading, domain)
+            pressure = _press_on_bandwidth(one, reading, domain)
             throttled[place] = pressure.value if pressure else 0.0
         if pressure is not None:
             pressures.append(pressure)
     return tuple(pressures)
 
 
-def _is_cache(share: share_obj.Share) -> bool:
-    return share.resource_class not in classes.BANDWIDTHS
+def _is_cache(one: tunable.Tunable) -> bool:
+    return one.resource_class not in classes.BANDWIDTHS
 
 
 def _press_on_ways(
-    share: share_obj.Share,
+    one: tunable.Tunable,
     reading: Reading,
     domain: Domain,
     throttled: float,
 ) -> Pressure | None:
     """Full ways and much traffic: it would fetch less if it had more."""
-    held = share.amount * (domain.way_bytes or 0)
+    held = one.amount * (domain.way_bytes or 0)
     if not (held and _is_known(reading.llc_bytes, reading.memory_bytes)):
         return None
     assert reading.llc_bytes is not None
@@ -152,29 +152,29 @@ def _press_on_ways(
     waiting = reading.memory_bytes / (reading.memory_bytes + half)
     used = reading.llc_bytes / held / FULL
     return Pressure(
-        consumer_uuid=share.consumer_uuid,
-        rp_key=share.rp_key,
-        resource_class=share.resource_class,
+        consumer_uuid=one.consumer_uuid,
+        rp_key=one.rp_key,
+        resource_class=one.resource_class,
         value=min(used, 1.0) * max(waiting, throttled),
-        spare=max(share.amount * (1 - used), 0.0),
+        spare=max(one.amount * (1 - used), 0.0),
     )
 
 
 def _press_on_bandwidth(
-    share: share_obj.Share, reading: Reading, domain: Domain
+    one: tunable.Tunable, reading: Reading, domain: Domain
 ) -> Pressure | None:
     """Traffic close to the limit: it would fetch faster if it had more."""
-    unit = domain.find_unit_bytes(share.resource_class)
+    unit = domain.find_unit_bytes(one.resource_class)
     if not unit or not _is_known(reading.memory_bytes):
         return None
     assert reading.memory_bytes is not None
-    part = reading.memory_bytes / (share.amount * unit)
+    part = reading.memory_bytes / (one.amount * unit)
     return Pressure(
-        consumer_uuid=share.consumer_uuid,
-        rp_key=share.rp_key,
-        resource_class=share.resource_class,
+        consumer_uuid=one.consumer_uuid,
+        rp_key=one.rp_key,
+        resource_class=one.resource_class,
         value=min(max((part - UNHINDERED) / (1 - UNHINDERED), 0.0), 1.0),
-        spare=max(share.amount * (1 - part / (UNHINDERED + 0.1)), 0.0),
+        spare=max(one.amount * (1 - part / (UNHINDERED + 0.1)), 0.0),
     )
 
 
@@ -187,10 +187,10 @@ def _is_known(*values: float | None) -> bool:
 
 
 def group_by_pool(
-    shares: Sequence[share_obj.Share],
-) -> Mapping[PoolKey, tuple[share_obj.Share, ...]]:
-    """Give the shares of each pool, in order."""
-    grouped: dict[PoolKey, list[share_obj.Share]] = {}
-    for one in shares:
+    tunables: Sequence[tunable.Tunable],
+) -> Mapping[PoolKey, tuple[tunable.Tunable, ...]]:
+    """Give the tunables of each pool, in order."""
+    grouped: dict[PoolKey, list[tunable.Tunable]] = {}
+    for one in tunables:
         grouped.setdefault((one.rp_key, one.resource_class), []).append(one)
     return {key: tuple(some) for key, some in grouped.items()}

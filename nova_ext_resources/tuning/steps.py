@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
 
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import pressure as pressure_mod
 
 
@@ -70,13 +70,13 @@ class Move:
 
 
 def apply_move(
-    shares: Iterable[share_obj.Share], move: Move
-) -> tuple[share_obj.Share, ...]:
-    """Give the shares of the pool as they are after the step."""
+    tunables: Iterable[tunable.Tunable], move: Move
+) -> tuple[tunable.Tunable, ...]:
+    """Give the tunables of the pool as they are after the step."""
     return tuple(
         dataclasses.replace(
             one, amount=one.amount + move.find_gain(one.consumer_uuid)
         )
-        for one in shares
+        for one in tunables
         if (one.rp_key, one.resource_class) == move.pool
     )

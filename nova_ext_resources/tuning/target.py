@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.tuning import pressure
 
@@ -17,11 +17,11 @@ _TUNABLE = frozenset({classes.BURST, *classes.BANDWIDTHS})
 class Enforcement(Protocol):
     """Those who change what servers have."""
 
-    def list_shares(self) -> Sequence[share_obj.Share]:
+    def list_tunables(self) -> Sequence[tunable.Tunable]:
         """Give what may be moved."""
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
-        """Put all shares of one pool into force."""
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+        """Put all tunables of one pool into force."""
 
 
 class Host(Protocol):
@@ -51,13 +51,13 @@ class Target:
         self._sizes = sizes
         self._bandwidth = bandwidth
 
-    def list_shares(self) -> Sequence[share_obj.Share]:
+    def list_tunables(self) -> Sequence[tunable.Tunable]:
         """Give what may be moved, as it is in force now."""
-        return self._host.enforcement.list_shares()
+        return self._host.enforcement.list_tunables()
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
-        """Put all shares of one pool into force."""
-        self._host.enforcement.set_shares(shares)
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+        """Put all tunables of one pool into force."""
+        self._host.enforcement.set_tunables(tunables)
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
         """Give the caches by the keys of their providers."""

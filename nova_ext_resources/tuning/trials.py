@@ -7,7 +7,7 @@ import dataclasses
 
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure as pressure_mod
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 
 #: Why a step is undone.
 FUTILE = 'goes back by a step that did not help'
@@ -16,15 +16,15 @@ HARMFUL = 'goes back by a step that did more harm than good'
 
 def note(
     state: history.State,
-    moves: Iterable[moves_mod.Move],
-    pools: Mapping[pressure_mod.PoolKey, moves_mod.Pool],
+    moves: Iterable[steps.Move],
+    pools: Mapping[pressure_mod.PoolKey, steps.Pool],
     limits: history.Limits,
     now: float,
 ) -> history.State:
     """Remember that these steps were made."""
     for move in moves:
         state = _change_amounts(state, move, now)
-        if move.kind is moves_mod.Kind.UNDONE:
+        if move.kind is steps.Kind.UNDONE:
             state = _end_trial(state, move, limits, now)
         elif pools[move.pool].is_tried:
             state = _begin_trial(state, move)
@@ -67,28 +67,28 @@ def keep(
 
 def undo(
     trial: history.Trial, reason: str, state: history.State
-) -> moves_mod.Move:
+) -> steps.Move:
     taker, rp_key, resource_class = trial.taker
     giver = trial.giver[0] if trial.giver else None
-    return moves_mod.Move(
+    return steps.Move(
         rp_key=rp_key,
         resource_class=resource_class,
         units=trial.units,
         taker=giver,
         giver=taker,
-        kind=moves_mod.Kind.UNDONE,
+        kind=steps.Kind.UNDONE,
         reason=reason,
         pressures={key[0]: state.tracks[key].pressure for key in trial.keys},
     )
 
 
-def _list_keys(move: moves_mod.Move) -> Iterator[history.ShareKey]:
+def _list_keys(move: steps.Move) -> Iterator[history.TunableKey]:
     for consumer_uuid in move.servers:
         yield consumer_uuid, move.rp_key, move.resource_class
 
 
 def _change_amounts(
-    state: history.State, move: moves_mod.Move, now: float
+    state: history.State, move: steps.Move, now: float
 ) -> history.State:
     """Enter the new amounts.
 
@@ -111,7 +111,7 @@ def _change_amounts(
     )
 
 
-def _begin_trial(state: history.State, move: moves_mod.Move) -> history.State:
+def _begin_trial(state: history.State, move: steps.Move) -> history.State:
     keys = list(_list_keys(move))
     giver = keys[1] if len(keys) > 1 else None
     trial = history.Trial(
@@ -139,7 +139,7 @@ def _find_base(track: history.Track) -> float:
 
 def _end_trial(
     state: history.State,
-    move: moves_mod.Move,
+    move: steps.Move,
     limits: history.Limits,
     now: float,
 ) -> history.State:
@@ -153,7 +153,7 @@ def _end_trial(
 def _blame(
     state: history.State,
     trial: history.Trial,
-    move: moves_mod.Move,
+    move: steps.Move,
     limits: history.Limits,
     now: float,
 ) -> history.State:

@@ -112,16 +112,16 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
     def move_everything(self) -> None:
         """Bring all to their minimums, and one each to its maximum."""
         enforcer = self.host.enforcement._enforcers['resctrl']
-        for share in enforcer.list_shares():
-            least = dataclasses.replace(share, amount=share.minimum)
-            enforcer.set_shares([least])
-        for share in enforcer.list_shares():
-            for amount in (share.maximum, share.minimum):
-                enforcer.set_shares(
-                    [dataclasses.replace(share, amount=amount)]
+        for one in enforcer.list_tunables():
+            least = dataclasses.replace(one, amount=one.minimum)
+            enforcer.set_tunables([least])
+        for one in enforcer.list_tunables():
+            for amount in (one.maximum, one.minimum):
+                enforcer.set_tunables(
+                    [dataclasses.replace(one, amount=amount)]
                 )
         self.assertTrue(
-            all(one.amount == one.minimum for one in enforcer.list_shares())
+            all(one.amount == one.minimum for one in enforcer.list_tunables())
         )
 
     def test_every_machine_gives_out_all_that_it_has(self) -> None:

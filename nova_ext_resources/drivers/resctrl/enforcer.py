@@ -33,7 +33,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 
 LOG = logging.getLogger(__name__)
 
@@ -225,7 +225,7 @@ class ResctrlEnforcer(base.Enforcer):
 
     # -- what may be moved while servers run -----------------------------
 
-    def list_shares(self) -> tuple[share_obj.Share, ...]:
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         if self._last is None:
             return ()
         owned = self._find_owners(self._last)
@@ -238,22 +238,22 @@ class ResctrlEnforcer(base.Enforcer):
             for pool in found
             # Of what is not there nothing can be moved; the audit reports it.
             if pool and not pool.is_overdrawn
-            for one in pools.list_shares(pool)
+            for one in pools.list_tunables(pool)
         )
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
         with (
             self._translated(None),
             self._writer.changing(is_quick=True),
         ):
-            for key in {(one.rp_key, one.resource_class) for one in shares}:
+            for key in {(one.rp_key, one.resource_class) for one in tunables}:
                 owned = self._find_owners(self._writer.tree)
                 try:
                     pool = pools.make_pool(owned, key)
                     if pool is None:
                         raise ValueError('no server has any')
                     known = self._amounts.get(key, {})
-                    amounts = pools.read_shares(pool, shares, known)
+                    amounts = pools.read_tunables(pool, tunables, known)
                 except ValueError as err:
                     raise self._make_failed(
                         '', f'{key[1]} of {key[0]}: {err}'

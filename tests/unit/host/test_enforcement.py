@@ -41,8 +41,8 @@ class Recorder(plugins_base.Enforcer):
         self.bug: Exception | None = None
         self.answer: Any = 'as asked'
         self.applied: frozenset[str] | None = frozenset()
-        self.shares: tuple[tunable.Share, ...] = ()
-        self.was_set: list[tunable.Share] = []
+        self.tunables: tuple[tunable.Tunable, ...] = ()
+        self.was_set: list[tunable.Tunable] = []
 
     def act(self, what: str, entry: assignment.Entry | None = None) -> None:
         self.calls.append(f'{self.NAME} {what}')
@@ -76,13 +76,13 @@ class Recorder(plugins_base.Enforcer):
         self.act('look', entry)
         return True
 
-    def list_shares(self) -> tuple[tunable.Share, ...]:
-        self.act('list shares')
-        return self.shares
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
+        self.act('list tunables')
+        return self.tunables
 
-    def set_shares(self, shares: Sequence[tunable.Share]) -> None:
-        self.act('set shares')
-        self.was_set += shares
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+        self.act('set tunables')
+        self.was_set += tunables
 
 
 class Ways(Recorder):
@@ -437,7 +437,7 @@ class SharesTest(EnforcementTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.mine = tunable.Share(
+        self.mine = tunable.Tunable(
             consumer_uuid='server',
             rp_key='L3_0',
             resource_class=WAYS,
@@ -445,21 +445,21 @@ class SharesTest(EnforcementTestCase):
             maximum=4,
             amount=2,
         )
-        self.ways.shares = (self.mine,)
-        self.seats.shares = (
+        self.ways.tunables = (self.mine,)
+        self.seats.tunables = (
             dataclasses.replace(self.mine, resource_class=SEATS),
         )
 
     def test_those_of_all_enforcers_are_given(self) -> None:
         self.assertEqual(
-            self.ways.shares + self.seats.shares,
-            self.enforcement.list_shares(),
+            self.ways.tunables + self.seats.tunables,
+            self.enforcement.list_tunables(),
         )
 
     def test_each_enforcer_is_told_of_its_own(self) -> None:
         more = dataclasses.replace(self.mine, amount=3)
 
-        self.enforcement.set_shares([more])
+        self.enforcement.set_tunables([more])
 
         self.assertEqual([more], self.ways.was_set)
         self.assertEqual([], self.seats.was_set)
@@ -468,7 +468,7 @@ class SharesTest(EnforcementTestCase):
         self.ways.bug = KeyError('L3_0')
 
         err = self.assertRaises(
-            exception.EnforcementFailed, self.enforcement.list_shares
+            exception.EnforcementFailed, self.enforcement.list_tunables
         )
 
         self.assertIn('Enforcer ways', str(err))

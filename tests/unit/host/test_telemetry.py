@@ -209,7 +209,7 @@ class MeasuringTest(test_service.HostServiceTestCase):
 class Movable(enforcer_mod.NoopEnforcer):
     """A third party's, which can change what servers have."""
 
-    def list_shares(self) -> tuple[tunable.Share, ...]:
+    def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         return ()
 
 

@@ -68,18 +68,18 @@ class PoolsTestCase(with_resctrl.ResctrlHostTestCase):
     def enforcer(self) -> base.Enforcer:
         return self.host.enforcement._enforcers['resctrl']
 
-    def find_shares(self) -> dict[str, tuple[int, int, int]]:
+    def find_tunables(self) -> dict[str, tuple[int, int, int]]:
         return {
             one.consumer_uuid: (one.minimum, one.amount, one.maximum)
-            for one in self.enforcer.list_shares()
+            for one in self.enforcer.list_tunables()
         }
 
     def share(self, **amounts: int) -> None:
         """Say what servers shall have, A to C."""
         shares = {
-            one.consumer_uuid: one for one in self.enforcer.list_shares()
+            one.consumer_uuid: one for one in self.enforcer.list_tunables()
         }
-        self.enforcer.set_shares(
+        self.enforcer.set_tunables(
             [
                 dataclasses.replace(
                     shares[getattr(uuidsentinel, name)], amount=amount
@@ -239,10 +239,10 @@ class BurstTest(PoolsTestCase):
                 least = chance.randint(1, 2)
                 self.burst(one, least, chance.choice([None, least, 4]))
             if len(self.host.entries) > 1 and chance.random() < 0.3:
-                self.enforcer.set_shares(
+                self.enforcer.set_tunables(
                     [
                         dataclasses.replace(share, amount=share.minimum)
-                        for share in self.enforcer.list_shares()
+                        for share in self.enforcer.list_tunables()
                     ]
                 )
         self.heal()
@@ -423,7 +423,7 @@ class BurstTest(PoolsTestCase):
         self.burst(A, 2, 5)
         self.burst(B, 1)
 
-        self.assertEqual({A: (2, 4, 5), B: (1, 2, 6)}, self.find_shares())
+        self.assertEqual({A: (2, 4, 5), B: (1, 2, 6)}, self.find_tunables())
 
     def test_of_a_pool_that_is_overdrawn_nothing_is_offered(self) -> None:
         self.burst(A, 3)
@@ -433,7 +433,7 @@ class BurstTest(PoolsTestCase):
 
         self.host.heal()
 
-        self.assertEqual({}, self.find_shares())
+        self.assertEqual({}, self.find_tunables())
         for problem in self.host.problems:
             self.assertIn('burst_ways is 4; set it to 6', str(problem))
         self.assertEqual(
@@ -442,7 +442,7 @@ class BurstTest(PoolsTestCase):
         self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
         self.reopen()
         self.heal()
-        self.assertEqual({A: (3, 3, 6), B: (3, 3, 6)}, self.find_shares())
+        self.assertEqual({A: (3, 3, 6), B: (3, 3, 6)}, self.find_tunables())
         self.watch.faults.clear()
 
     def test_ways_are_moved_from_one_to_another(self) -> None:
@@ -453,7 +453,7 @@ class BurstTest(PoolsTestCase):
 
         self.assertEqual((0x01F, 0x020), (self.get_own(A), self.get_own(B)))
         self.heal()
-        self.assertEqual({A: (2, 5, 6), B: (1, 1, 6)}, self.find_shares())
+        self.assertEqual({A: (2, 5, 6), B: (1, 1, 6)}, self.find_tunables())
         self.share(a=2, b=4)
         self.assertEqual((0x003, 0x03C), (self.get_own(A), self.get_own(B)))
 
@@ -505,11 +505,11 @@ class BurstTest(PoolsTestCase):
 
     def test_a_share_of_somebody_without_any_is_refused(self) -> None:
         self.burst(A)
-        (share,) = self.enforcer.list_shares()
+        (share,) = self.enforcer.list_tunables()
 
         err = self.assertRaises(
             exception.EnforcementFailed,
-            self.enforcer.set_shares,
+            self.enforcer.set_tunables,
             [dataclasses.replace(share, consumer_uuid=B)],
         )
 
@@ -560,7 +560,7 @@ class BandwidthTest(PoolsTestCase):
 
         self.assertEqual(30, self.get_own(A, 'MB'))
         self.assertEqual(
-            {A: (30, 30, 30), B: (20, 20, 20)}, self.find_shares()
+            {A: (30, 30, 30), B: (20, 20, 20)}, self.find_tunables()
         )
         self.heal()
 
@@ -627,7 +627,7 @@ class BandwidthTest(PoolsTestCase):
         self.assertEqual(2, len(self.find_all()))
 
     def find_all(self) -> list[str]:
-        return [one.resource_class for one in self.enforcer.list_shares()]
+        return [one.resource_class for one in self.enforcer.list_tunables()]
 
 
 class AbsoluteBandwidthTest(PoolsTestCase):
@@ -666,17 +666,18 @@ class MegabytesTest(PoolsTestCase):
         self.take(A, classes.MBPS, 1005, 40000)
         self.take(B, classes.MBPS, 1005, 40000)
         a, b = sorted(
-            self.enforcer.list_shares(), key=lambda one: one.consumer_uuid != A
+            self.enforcer.list_tunables(),
+            key=lambda one: one.consumer_uuid != A,
         )
         moved = [
             dataclasses.replace(a, amount=a.amount + 3 * a.step),
             dataclasses.replace(b, amount=b.amount - 3 * b.step),
         ]
 
-        self.enforcer.set_shares(moved)
+        self.enforcer.set_tunables(moved)
 
         self.assertGreater(a.step, 1)
-        self.assertCountEqual(moved, self.enforcer.list_shares())
+        self.assertCountEqual(moved, self.enforcer.list_tunables())
 
 
 class SharedTest(PoolsTestCase):

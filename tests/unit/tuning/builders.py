@@ -21,7 +21,7 @@ POOLS = {
 }
 
 
-def make_share(consumer_uuid: str = 'a', **fields: Any) -> tunable.Share:
+def make_tunable(consumer_uuid: str = 'a', **fields: Any) -> tunable.Tunable:
     given: dict[str, Any] = {
         'consumer_uuid': consumer_uuid,
         'rp_key': L3,
@@ -30,7 +30,7 @@ def make_share(consumer_uuid: str = 'a', **fields: Any) -> tunable.Share:
         'maximum': 10,
         'amount': 4,
     }
-    return tunable.Share(**{**given, **fields})
+    return tunable.Tunable(**{**given, **fields})
 
 
 def make_pressure(

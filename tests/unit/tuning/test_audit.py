@@ -15,7 +15,7 @@ from tests.unit.tuning import builders
 
 NOON = datetime.datetime(2026, 5, 4, 12, tzinfo=datetime.UTC)
 
-BEFORE = (builders.make_share('a'), builders.make_share('b', amount=5))
+BEFORE = (builders.make_tunable('a'), builders.make_tunable('b', amount=5))
 
 
 def make_move(**fields: Any) -> steps.Move:

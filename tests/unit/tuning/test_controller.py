@@ -7,11 +7,11 @@ import hypothesis
 from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.rdt import classes
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from nova_ext_resources.tuning import trials
 from tests import base
 from tests.unit import strategies
@@ -32,28 +32,28 @@ spares = st.one_of(values, st.floats(min_value=0, max_value=100))
 def decide_for(
     pressures: Mapping[str, float],
     *,
-    shares: Sequence[share_obj.Share] | None = None,
+    tunables: Sequence[tunable.Tunable] | None = None,
     tracks: Mapping[str, history.Track] | None = None,
     capacity: int | None = 8,
     max_step: int = 1,
     now: float = 0.0,
-) -> tuple[moves_mod.Move, ...]:
+) -> tuple[steps.Move, ...]:
     """Decide on one pool of ways with servers known since long ago."""
-    shares = shares or [builders.make_share(uuid) for uuid in pressures]
+    tunables = tunables or [builders.make_tunable(uuid) for uuid in pressures]
     state = builders.make_state(
         tracks
         or {
             one.consumer_uuid: builders.make_track(
                 pressures[one.consumer_uuid], amount=one.amount
             )
-            for one in shares
+            for one in tunables
         }
     )
     moves, _state = controller.decide(
-        shares,
+        tunables,
         [builders.make_pressure(*pair) for pair in pressures.items()],
         state,
-        {builders.WAYS: moves_mod.Pool(capacity=capacity, max_step=max_step)},
+        {builders.WAYS: steps.Pool(capacity=capacity, max_step=max_step)},
         LIMITS,
         now,
     )
@@ -93,7 +93,7 @@ class DecideTest(base.TestCase):
         self.assertEqual((), decide_for({'a': 0.45, 'b': 0.5}))
 
     def test_what_is_unused_is_given_whatever_the_pressure(self) -> None:
-        shares = [builders.make_share('a'), builders.make_share('b')]
+        tunables = [builders.make_tunable('a'), builders.make_tunable('b')]
         state = builders.make_state(
             {
                 'a': builders.make_track(0.25, spare=1.5, wants=False),
@@ -102,13 +102,13 @@ class DecideTest(base.TestCase):
         )
 
         [move], _state = controller.decide(
-            shares,
+            tunables,
             [
                 builders.make_pressure('a', 0.25, spare=1.5),
                 builders.make_pressure('b', 0.32),
             ],
             state,
-            {builders.WAYS: moves_mod.Pool(capacity=8)},
+            {builders.WAYS: steps.Pool(capacity=8)},
             LIMITS,
             0.0,
         )
@@ -116,20 +116,24 @@ class DecideTest(base.TestCase):
         self.assertEqual(controller.UNUSED, move.reason)
 
     def test_a_minimum_is_kept(self) -> None:
-        shares = [
-            builders.make_share('a', amount=2),
-            builders.make_share('b', amount=6),
+        tunables = [
+            builders.make_tunable('a', amount=2),
+            builders.make_tunable('b', amount=6),
         ]
 
-        self.assertEqual((), decide_for({'a': 0.0, 'b': 1.0}, shares=shares))
+        self.assertEqual(
+            (), decide_for({'a': 0.0, 'b': 1.0}, tunables=tunables)
+        )
 
     def test_a_long_step_ends_at_the_minimum(self) -> None:
-        shares = [
-            builders.make_share('a', amount=3),
-            builders.make_share('b', amount=5),
+        tunables = [
+            builders.make_tunable('a', amount=3),
+            builders.make_tunable('b', amount=5),
         ]
 
-        [move] = decide_for({'a': 0.0, 'b': 1.0}, shares=shares, max_step=4)
+        [move] = decide_for(
+            {'a': 0.0, 'b': 1.0}, tunables=tunables, max_step=4
+        )
 
         self.assertEqual(1, move.units)
 
@@ -142,12 +146,14 @@ class DecideTest(base.TestCase):
         self.assertEqual((), decide_for({'a': 0.9, 'b': 0.95}, tracks=tracks))
 
     def test_a_maximum_is_kept(self) -> None:
-        shares = [
-            builders.make_share('a'),
-            builders.make_share('b', maximum=4),
+        tunables = [
+            builders.make_tunable('a'),
+            builders.make_tunable('b', maximum=4),
         ]
 
-        self.assertEqual((), decide_for({'a': 0.0, 'b': 1.0}, shares=shares))
+        self.assertEqual(
+            (), decide_for({'a': 0.0, 'b': 1.0}, tunables=tunables)
+        )
 
     def test_who_was_changed_just_now_is_left_alone(self) -> None:
         tracks = {
@@ -160,7 +166,7 @@ class DecideTest(base.TestCase):
         self.assertEqual(1, len(decide_for(pressures, tracks=tracks, now=1)))
 
     def test_who_is_not_measured_neither_gets_nor_gives(self) -> None:
-        shares = [builders.make_share('a'), builders.make_share('b')]
+        tunables = [builders.make_tunable('a'), builders.make_tunable('b')]
         tracks = {
             'a': builders.make_track(0.0),
             'b': builders.make_track(0.9),
@@ -169,12 +175,12 @@ class DecideTest(base.TestCase):
         for present in ({'a': 0.0}, {'b': 0.9}, {'a': 0.0, 'b': math.nan}):
             with self.subTest(present=present):
                 self.assertEqual(
-                    (), decide_for(present, shares=shares, tracks=tracks)
+                    (), decide_for(present, tunables=tunables, tracks=tracks)
                 )
 
     def test_a_pool_that_is_not_named_is_left_alone(self) -> None:
         moves, _state = controller.decide(
-            [builders.make_share('a'), builders.make_share('b')],
+            [builders.make_tunable('a'), builders.make_tunable('b')],
             [
                 builders.make_pressure('a', 0.0),
                 builders.make_pressure('b', 1.0),
@@ -200,7 +206,7 @@ class DecideTest(base.TestCase):
     def test_bandwidth_that_is_used_is_not_taken(self) -> None:
         self.assertEqual((), self._decide_on_bandwidth(spare=9.0))
 
-    def _decide_on_bandwidth(self, spare: float) -> tuple[moves_mod.Move, ...]:
+    def _decide_on_bandwidth(self, spare: float) -> tuple[steps.Move, ...]:
         fields = {
             'resource_class': classes.PERCENT,
             'minimum': 10,
@@ -213,8 +219,8 @@ class DecideTest(base.TestCase):
         }
         moves, _state = controller.decide(
             [
-                builders.make_share('a', **fields),
-                builders.make_share('b', **fields),
+                builders.make_tunable('a', **fields),
+                builders.make_tunable('b', **fields),
             ],
             [
                 builders.make_pressure(
@@ -237,10 +243,10 @@ class DecideTest(base.TestCase):
         return moves
 
     def test_one_server_is_changed_in_one_way_at_a_time(self) -> None:
-        shares = [
-            builders.make_share('a'),
-            builders.make_share('b'),
-            builders.make_share(
+        tunables = [
+            builders.make_tunable('a'),
+            builders.make_tunable('b'),
+            builders.make_tunable(
                 'b', resource_class=classes.PERCENT, minimum=10, maximum=90
             ),
         ]
@@ -250,7 +256,7 @@ class DecideTest(base.TestCase):
         ).replace_tracks({key: builders.make_track(1.0)})
 
         moves, _state = controller.decide(
-            shares,
+            tunables,
             [
                 builders.make_pressure('a', 0.0),
                 builders.make_pressure('b', 1.0),
@@ -270,15 +276,15 @@ class DecideTest(base.TestCase):
 
 
 @st.composite
-def shares_of_pools(draw: st.DrawFn) -> list[share_obj.Share]:
-    """Any shares, of which some may be outside of what was sold."""
+def tunables_of_pools(draw: st.DrawFn) -> list[tunable.Tunable]:
+    """Any tunables, of which some may be outside of what was sold."""
     made = []
     for resource_class, top in ((classes.BURST, 12), (classes.PERCENT, 100)):
         for uuid in SERVERS[: draw(st.integers(0, 4))]:
             minimum = draw(st.integers(0, top))
             maximum = draw(st.integers(minimum, top))
             made.append(
-                builders.make_share(
+                builders.make_tunable(
                     uuid,
                     resource_class=resource_class,
                     minimum=minimum,
@@ -293,21 +299,24 @@ class BoundsTest(base.TestCase):
     """Whatever is measured, what was sold is held."""
 
     @hypothesis.given(
-        shares=shares_of_pools(),
+        tunables=tunables_of_pools(),
         data=st.data(),
         is_done=st.booleans(),
     )
     @hypothesis.settings(max_examples=strategies.EXAMPLES)
     def test_every_step_stays_within_what_was_sold(
-        self, shares: list[share_obj.Share], data: st.DataObject, is_done: bool
+        self,
+        tunables: list[tunable.Tunable],
+        data: st.DataObject,
+        is_done: bool,
     ) -> None:
         state = history.State()
         for round_ in range(14):
             now = 20.0 * round_
-            before = _sum_up(shares)
+            before = _sum_up(tunables)
             moves, state = controller.decide(
-                shares,
-                self._draw_pressures(shares, data),
+                tunables,
+                self._draw_pressures(tunables, data),
                 state,
                 builders.POOLS,
                 LIMITS,
@@ -316,14 +325,14 @@ class BoundsTest(base.TestCase):
             self.assertEqual(len(moves), len({move.pool for move in moves}))
             if not is_done:
                 continue
-            old = shares
+            old = tunables
             for move in moves:
-                shares = _apply(shares, move)
+                tunables = _apply(tunables, move)
             state = trials.note(state, moves, builders.POOLS, LIMITS, now)
-            self._check(old, shares, before)
+            self._check(old, tunables, before)
 
     def _draw_pressures(
-        self, shares: Sequence[share_obj.Share], data: st.DataObject
+        self, tunables: Sequence[tunable.Tunable], data: st.DataObject
     ) -> list[pressure.Pressure]:
         return [
             builders.make_pressure(
@@ -332,15 +341,15 @@ class BoundsTest(base.TestCase):
                 resource_class=one.resource_class,
                 spare=spare,
             )
-            for one in shares
+            for one in tunables
             if (value := data.draw(values)) is not None
             and (spare := data.draw(spares)) is not None
         ]
 
     def _check(
         self,
-        old: Sequence[share_obj.Share],
-        new: Sequence[share_obj.Share],
+        old: Sequence[tunable.Tunable],
+        new: Sequence[tunable.Tunable],
         before: Mapping[str, int],
     ) -> None:
         for one, other in zip(old, new, strict=True):
@@ -353,20 +362,21 @@ class BoundsTest(base.TestCase):
             self.assertLessEqual(total, max(capacity, before[name]))
 
 
-def _sum_up(shares: Sequence[share_obj.Share]) -> Mapping[str, int]:
+def _sum_up(tunables: Sequence[tunable.Tunable]) -> Mapping[str, int]:
     totals = {classes.BURST: 0, classes.PERCENT: 0}
-    for one in shares:
+    for one in tunables:
         totals[one.resource_class] += one.amount
     return totals
 
 
 def _apply(
-    shares: Sequence[share_obj.Share], move: moves_mod.Move
-) -> list[share_obj.Share]:
+    tunables: Sequence[tunable.Tunable], move: steps.Move
+) -> list[tunable.Tunable]:
     new = {
         (one.consumer_uuid, one.resource_class): one
-        for one in moves_mod.apply_move(shares, move)
+        for one in steps.apply_move(tunables, move)
     }
     return [
-        new.get((one.consumer_uuid, one.resource_class), one) for one in shares
+        new.get((one.consumer_uuid, one.resource_class), one)
+        for one in tunables
     ]

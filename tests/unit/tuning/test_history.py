@@ -13,7 +13,7 @@ def observe(
 ) -> history.Track:
     state = history.observe(
         builders.make_state({'a': track}),
-        [builders.make_share(amount=track.amount)],
+        [builders.make_tunable(amount=track.amount)],
         [builders.make_pressure('a', value)],
         LIMITS,
         now,

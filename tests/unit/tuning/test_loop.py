@@ -9,12 +9,12 @@ from typing import Any
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import audit
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import loop
 from nova_ext_resources.tuning import pressure
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from tests import base
 from tests.unit.tuning import builders
 
@@ -28,18 +28,18 @@ class Host:
     """Two servers, and what was set."""
 
     def __init__(self) -> None:
-        self.shares: tuple[share_obj.Share, ...] = (
-            builders.make_share('a'),
-            builders.make_share('b'),
+        self.tunables: tuple[tunable.Tunable, ...] = (
+            builders.make_tunable('a'),
+            builders.make_tunable('b'),
         )
         self.error: Exception | None = None
         self.is_blind = False
-        self.calls: list[Sequence[share_obj.Share]] = []
+        self.calls: list[Sequence[tunable.Tunable]] = []
 
-    def list_shares(self) -> Sequence[share_obj.Share]:
+    def list_tunables(self) -> Sequence[tunable.Tunable]:
         if self.is_blind:
             raise self.make_error()
-        return self.shares
+        return self.tunables
 
     def make_error(self) -> exception.EnforcementFailed:
         return exception.EnforcementFailed(
@@ -53,15 +53,15 @@ class Host:
             )
         }
 
-    def set_shares(self, shares: Sequence[share_obj.Share]) -> None:
-        self.calls.append(shares)
+    def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
+        self.calls.append(tunables)
         if self.error:
             raise self.error
-        self.shares = tuple(shares)
+        self.tunables = tuple(tunables)
 
     @property
     def amounts(self) -> tuple[int, ...]:
-        return tuple(one.amount for one in self.shares)
+        return tuple(one.amount for one in self.tunables)
 
 
 class TunerTest(base.TestCase):
@@ -82,8 +82,8 @@ class TunerTest(base.TestCase):
 
     def run_for(
         self, tuner: loop.Tuner, rounds: int, age: float = 0.0
-    ) -> list[moves_mod.Move]:
-        made: list[moves_mod.Move] = []
+    ) -> list[steps.Move]:
+        made: list[steps.Move] = []
         for _ in range(rounds):
             readings = [
                 pressure.Reading(
@@ -198,7 +198,7 @@ class TunerTest(base.TestCase):
         self.host.error = OSError('EIO')
         self.run_for(tuner, 6)
 
-        self.host.shares = ()
+        self.host.tunables = ()
         tuner.run_once([])
 
         self.assertEqual((), tuner.problems)
@@ -224,21 +224,23 @@ class MakePoolTest(base.TestCase):
         self.assertFalse(pool.is_tried)
 
     def test_of_an_unknown_capacity_in_percent_of_what_is_held(self) -> None:
-        shares = [builders.make_share(amount=500)]
+        tunables = [builders.make_tunable(amount=500)]
         key = builders.L3, classes.MBPS
 
-        pool = loop.make_pool(key, shares, pressure.Domain(), loop.Settings())
+        pool = loop.make_pool(
+            key, tunables, pressure.Domain(), loop.Settings()
+        )
 
         self.assertEqual((None, 50), (pool.capacity, pool.max_step))
 
     def test_it_moves_what_the_host_can_count(self) -> None:
         """With mba_MBps, a unit is sold, and the kernel may take tens."""
         key = builders.L3, classes.MBPS
-        shares = [builders.make_share(step=10)]
+        tunables = [builders.make_tunable(step=10)]
         for sold, expected in ((1, 10), (20, 20)):
             domain = pressure.Domain(steps={classes.MBPS: sold})
 
-            pool = loop.make_pool(key, shares, domain, loop.Settings())
+            pool = loop.make_pool(key, tunables, domain, loop.Settings())
 
             self.assertEqual(expected, pool.step)
 

@@ -32,7 +32,7 @@ def make_reading(**fields: Any) -> pressure.Reading:
 def press(
     resource_class: str = classes.BURST, amount: int = 4, **fields: Any
 ) -> pressure.Pressure:
-    share = builders.make_share(resource_class=resource_class, amount=amount)
+    share = builders.make_tunable(resource_class=resource_class, amount=amount)
     [one] = pressure.list_pressures([share], [make_reading(**fields)], DOMAINS)
     return one
 
@@ -57,15 +57,15 @@ class WaysTest(base.TestCase):
         self.assertLess(press(cpus=16).value, press(cpus=2).value)
 
     def test_who_is_held_back_by_bandwidth_wants_ways(self) -> None:
-        shares = [
-            builders.make_share(),
-            builders.make_share(resource_class=classes.PERCENT, amount=2),
+        tunables = [
+            builders.make_tunable(),
+            builders.make_tunable(resource_class=classes.PERCENT, amount=2),
         ]
 
         ways = next(
             one
             for one in pressure.list_pressures(
-                shares, [make_reading(memory_bytes=1e9, cpus=16)], DOMAINS
+                tunables, [make_reading(memory_bytes=1e9, cpus=16)], DOMAINS
             )
             if one.resource_class == classes.BURST
         )
@@ -91,7 +91,7 @@ class BandwidthTest(base.TestCase):
         self.assertAlmostEqual(0.5, one.value)
 
     def test_percent_of_something_unknown_say_nothing(self) -> None:
-        share = builders.make_share(resource_class=classes.PERCENT)
+        share = builders.make_tunable(resource_class=classes.PERCENT)
 
         found = pressure.list_pressures(
             [share], [make_reading()], {builders.L3: pressure.Domain()}
@@ -112,7 +112,9 @@ class MissingTest(base.TestCase):
         ):
             with self.subTest(fields=fields):
                 found = pressure.list_pressures(
-                    [builders.make_share()], [make_reading(**fields)], DOMAINS
+                    [builders.make_tunable()],
+                    [make_reading(**fields)],
+                    DOMAINS,
                 )
 
                 self.assertEqual((), found)
@@ -121,7 +123,7 @@ class MissingTest(base.TestCase):
         self.assertEqual(
             (),
             pressure.list_pressures(
-                [builders.make_share()], [make_reading()], {}
+                [builders.make_tunable()], [make_reading()], {}
             ),
         )
 

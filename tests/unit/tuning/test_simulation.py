@@ -10,7 +10,7 @@ import statistics
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.testing import workloads
 from nova_ext_resources.tuning import loop
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from tests import base
 
 #: Others than those of the benchmark.
@@ -29,7 +29,7 @@ def without_noise(mix: workloads.Mix) -> workloads.Mix:
 
 
 def list_amounts(
-    moves: Sequence[moves_mod.Move],
+    moves: Sequence[steps.Move],
 ) -> Mapping[tuple[str, str], list[int]]:
     """Give what each server had over time, 0 being what it has at the end."""
     paths: dict[tuple[str, str], list[int]] = {}
@@ -137,4 +137,4 @@ class WorkloadTest(base.TestCase):
             [dataclasses.replace(ways[0], amount=ways[0].maximum + 1)],
             [dataclasses.replace(one, maximum=99, amount=99) for one in ways],
         ):
-            self.assertRaises(ValueError, machine.set_shares, wrong)
+            self.assertRaises(ValueError, machine.set_tunables, wrong)

@@ -4,13 +4,13 @@ import dataclasses
 
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
-from nova_ext_resources.tuning import steps as moves_mod
+from nova_ext_resources.tuning import steps
 from nova_ext_resources.tuning import trials
 from tests import base
 from tests.unit.tuning import builders
 
 LIMITS = history.Limits()
-POOLS = {builders.WAYS: moves_mod.Pool(capacity=8)}
+POOLS = {builders.WAYS: steps.Pool(capacity=8)}
 
 A = ('a', *builders.WAYS)
 B = ('b', *builders.WAYS)
@@ -31,18 +31,18 @@ def make_state(a: float, b: float) -> history.State:
 
 def run_round(
     state: history.State, a: float, b: float
-) -> tuple[tuple[moves_mod.Move, ...], history.State]:
+) -> tuple[tuple[steps.Move, ...], history.State]:
     """Decide, and do what was decided."""
-    shares = [
-        builders.make_share('a', amount=state.tracks[A].amount),
-        builders.make_share('b', amount=state.tracks[B].amount),
+    tunables = [
+        builders.make_tunable('a', amount=state.tracks[A].amount),
+        builders.make_tunable('b', amount=state.tracks[B].amount),
     ]
     pressures = [
         builders.make_pressure('a', a),
         builders.make_pressure('b', b),
     ]
     moves, state = controller.decide(
-        shares, pressures, state, POOLS, LIMITS, 0.0
+        tunables, pressures, state, POOLS, LIMITS, 0.0
     )
     return moves, trials.note(state, moves, POOLS, LIMITS, 0.0)
 
@@ -65,7 +65,7 @@ class TrialTest(base.TestCase):
     def test_a_step_that_did_not_help_is_undone(self) -> None:
         [move], state = run_round(make_state(0.1, 0.8), 0.1, 0.8)
 
-        self.assertEqual(moves_mod.Kind.UNDONE, move.kind)
+        self.assertEqual(steps.Kind.UNDONE, move.kind)
         self.assertEqual(('a', 'b', 1), (move.taker, move.giver, move.units))
         self.assertEqual(trials.FUTILE, move.reason)
         self.assertEqual((), state.trials)
@@ -98,7 +98,7 @@ class TrialTest(base.TestCase):
     def test_a_trial_ends_with_its_server(self) -> None:
         state = history.observe(
             make_state(0.1, 0.8),
-            [builders.make_share('a', amount=3)],
+            [builders.make_tunable('a', amount=3)],
             [],
             LIMITS,
             0.0,
@@ -110,8 +110,8 @@ class TrialTest(base.TestCase):
         state = history.observe(
             make_state(0.1, 0.8),
             [
-                builders.make_share('a', amount=3),
-                builders.make_share('b', amount=4),
+                builders.make_tunable('a', amount=3),
+                builders.make_tunable('b', amount=4),
             ],
             [],
             LIMITS,
@@ -123,9 +123,9 @@ class TrialTest(base.TestCase):
 
     def test_no_step_is_undone_into_what_was_sold(self) -> None:
         # What was sold has changed meanwhile.
-        shares = [
-            builders.make_share('a', amount=3),
-            builders.make_share('b', amount=5, minimum=5),
+        tunables = [
+            builders.make_tunable('a', amount=3),
+            builders.make_tunable('b', amount=5, minimum=5),
         ]
         pressures = [
             builders.make_pressure('a', 0.1),
@@ -133,19 +133,19 @@ class TrialTest(base.TestCase):
         ]
 
         moves, state = controller.decide(
-            shares, pressures, make_state(0.1, 0.8), POOLS, LIMITS, 0.0
+            tunables, pressures, make_state(0.1, 0.8), POOLS, LIMITS, 0.0
         )
 
-        self.assertNotIn(moves_mod.Kind.UNDONE, [move.kind for move in moves])
+        self.assertNotIn(steps.Kind.UNDONE, [move.kind for move in moves])
         self.assertEqual((), state.trials)
 
     def test_a_change_begins_a_cool_down_of_both(self) -> None:
-        pools = {builders.WAYS: moves_mod.Pool(is_tried=False)}
+        pools = {builders.WAYS: steps.Pool(is_tried=False)}
         state = builders.make_state(
             {'a': builders.make_track(), 'b': builders.make_track()}
         )
         move = trials.undo(TRIAL, '', state)
-        move = dataclasses.replace(move, kind=moves_mod.Kind.WANTED)
+        move = dataclasses.replace(move, kind=steps.Kind.WANTED)
 
         state = trials.note(state, [move], pools, LIMITS, 7.0)
 
@@ -158,13 +158,13 @@ class TrialTest(base.TestCase):
         futile = history.Block(until=9e9, pressure=0.5)
         track = builders.make_track(0.52, futile=futile)
         state = builders.make_state({'a': track, 'b': builders.make_track()})
-        move = moves_mod.Move(
+        move = steps.Move(
             rp_key=builders.L3,
             resource_class=builders.WAYS[1],
             units=1,
             taker='b',
             giver='a',
-            kind=moves_mod.Kind.WANTED,
+            kind=steps.Kind.WANTED,
             reason=controller.NO_USE,
             pressures={},
         )

@@ -26,7 +26,7 @@ from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
-from nova_ext_resources.objects import tunable as share_obj
+from nova_ext_resources.objects import tunable
 
 #: Provider key, resource class.
 Key: TypeAlias = tuple[str, str]
@@ -366,10 +366,10 @@ def _make_parts(
 # -- fine tuning -------------------------------------------------------
 
 
-def list_shares(pool: Pool) -> list[share_obj.Share]:
+def list_tunables(pool: Pool) -> list[tunable.Tunable]:
     """Return what each server has, those that have nothing yet left out."""
     return [
-        share_obj.Share(
+        tunable.Tunable(
             consumer_uuid=uuid,
             rp_key=pool.key[0],
             resource_class=pool.key[1],
@@ -384,8 +384,8 @@ def list_shares(pool: Pool) -> list[share_obj.Share]:
     ]
 
 
-def read_shares(
-    pool: Pool, shares: Sequence[share_obj.Share], known: Mapping[str, int]
+def read_tunables(
+    pool: Pool, tunables: Sequence[tunable.Tunable], known: Mapping[str, int]
 ) -> dict[str, int]:
     """Return server -> amount, with those that are not named as they are.
 
@@ -399,10 +399,10 @@ def read_shares(
         + (one.amount - pool.demands[one.consumer_uuid][0])
         // pool.step
         * pool.step
-        for one in shares
+        for one in tunables
         if one.consumer_uuid in pool.demands
     }
-    others = {one.consumer_uuid for one in shares} - given.keys()
+    others = {one.consumer_uuid for one in tunables} - given.keys()
     if others:
         raise ValueError(
             f'server {", ".join(sorted(others))} has nothing of it'

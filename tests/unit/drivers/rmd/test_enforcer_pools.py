@@ -363,7 +363,7 @@ class BandwidthTest(test_enforcer.RmdEnforcerTestCase):
         )
 
         self.assertEqual(50, self.simulator.group_of(SERVER).bandwidth[0])
-        self.assertEqual((), self.enforcer.list_shares())
+        self.assertEqual((), self.enforcer.list_tunables())
 
     def test_both_caches_of_a_server_have_the_same_limit(self) -> None:
         ways = [test_enforcer.make_ways(2, key) for key in ('L3_0', 'L3_1')]
