@@ -2,34 +2,36 @@
 
 """What was changed while servers ran, and why: one JSON object a line.
 
-Each line is about one server: whoever asks why a server was slower at noon
-finds it with the server's uuid. The file is bounded: it and the one before it.
+Each line is about one server: to find out why a server was slower at noon,
+search for its uuid. The size is bounded: there is the file and the one before
+it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
 import datetime
 import enum
+import io
 import json
+import logging
+from logging import handlers
 import os
-from typing import Any, BinaryIO
+from typing import Any
 
-from oslo_log import log as logging
+from oslo_log import log as oslo_log
 
 from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
 
-LOG = logging.getLogger(__name__)
+LOG = oslo_log.getLogger(__name__)
 
 #: Bytes; about 20,000 lines.
 MAX_BYTES = 10 * 1024 * 1024
 
-#: Added to the name of the file before.
-OLD = '.1'
-
 
 class Outcome(enum.StrEnum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     APPLIED = 'applied'
     DRY_RUN = 'dry run'
@@ -41,10 +43,11 @@ def _utc_now() -> datetime.datetime:
 
 
 class AuditTrail:
-    """The file; what cannot be written does not stop tuning.
+    """The audit trail; a failure to write it does not stop tuning.
 
-    :param path: its folder is made when it is not there
-    :param max_bytes: it is replaced by a new one before it grows beyond
+    :param path: its folder is created if it is missing
+    :param max_bytes: before the file reaches this size, ``.1`` is appended to
+        its name, and a new one begins
     :ivar problem: why the last lines could not be written; '' when they were
     """
 
@@ -59,7 +62,7 @@ class AuditTrail:
         self.path = path
         self.problem = ''
         self._host = host
-        self._max_bytes = max_bytes
+        self._file = _File(path, maxBytes=max_bytes, backupCount=1, delay=True)
         self._now = now
 
     def write(
@@ -71,7 +74,7 @@ class AuditTrail:
         readings: Iterable[pressure.Reading] = (),
         error: str = '',
     ) -> None:
-        """Write a line for each server that the step is about, and log it.
+        """Write and log a line for each server of a step.
 
         :param before: tunables of the pool before the step
         :param readings: the latest ones
@@ -88,17 +91,16 @@ class AuditTrail:
         ]
         for record in records:
             _log(record)
-        self._append(''.join(f'{json.dumps(one)}\n' for one in records))
+        self._append('\n'.join(json.dumps(one) for one in records))
 
     def _append(self, text: str) -> None:
         try:
-            self._make_room(len(text))
-            with open(self.path, 'a+b', opener=_open) as file:
-                file.write(f'{_find_gap(file)}{text}'.encode())
+            with contextlib.closing(self._file):
+                self._file.emit(logging.makeLogRecord({'msg': text}))
         except OSError as err:
             problem = (
                 f'the audit trail of fine tuning, {self.path}, cannot be '
-                f'written ({err.strerror or err}); tuning goes on, its '
+                f'written ({err.strerror or err}); tuning continues and its '
                 'changes are in the log; free the disk or correct '
                 '[ext_resources_tuning] audit_path'
             )
@@ -111,29 +113,37 @@ class AuditTrail:
         else:
             self.problem = ''
 
-    def _make_room(self, coming: int) -> None:
-        folder = os.path.dirname(self.path)
-        if folder:
-            os.makedirs(folder, mode=0o750, exist_ok=True)
-        try:
-            size = os.stat(self.path).st_size
-        except FileNotFoundError:
-            return
-        if size and size + coming > self._max_bytes:
-            os.replace(self.path, f'{self.path}{OLD}')
+
+class _File(handlers.RotatingFileHandler):
+    """The file, which is open only while it is written."""
+
+    def _open(self) -> io.TextIOWrapper:
+        # Which server slows down which other is not for every user to read.
+        folder = os.path.dirname(self.baseFilename)
+        os.makedirs(folder, mode=0o750, exist_ok=True)
+        # The handler closes it.
+        file = open(
+            self.baseFilename, 'a', encoding='utf-8', opener=_open_file
+        )
+        if not _ends_with_line(self.baseFilename):
+            file.write('\n')
+        return file
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        raise
 
 
-def _open(path: str, flags: int) -> int:
-    # Who suffers from whose load is nothing for every user of the host.
+def _open_file(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o640)
 
 
-def _find_gap(file: BinaryIO) -> str:
-    """Give what ends a line that a full disk has torn off."""
-    if not file.seek(0, os.SEEK_END):
-        return ''
-    file.seek(-1, os.SEEK_END)
-    return '' if file.read(1) == b'\n' else '\n'
+def _ends_with_line(path: str) -> bool:
+    """Whether a full disk has not cut off the last line."""
+    with open(path, 'rb') as file:
+        if not file.seek(0, os.SEEK_END):
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b'\n'
 
 
 def list_records(
@@ -141,7 +151,7 @@ def list_records(
     before: Iterable[tunable.Tunable],
     readings: Iterable[pressure.Reading],
 ) -> Iterator[dict[str, Any]]:
-    """Say what a step means for each server that it is about. Pure."""
+    """Describe a step for each of its servers. Pure."""
     tunables = {
         one.consumer_uuid: one
         for one in before
@@ -156,7 +166,7 @@ def list_records(
                 **_describe_tunable(tunables[server], move),
                 'peer': move.giver if server == move.taker else move.taker,
                 'kind': str(move.kind),
-                'reason': _give_reason(move, server),
+                'reason': _find_reason(move, server),
                 'pressures': {
                     uuid: round(value, 4)
                     for uuid, value in move.pressures.items()
@@ -183,8 +193,8 @@ def _describe_tunable(
     }
 
 
-def _give_reason(move: steps.Move, server: str) -> str:
-    """Say it for this server; the move's reason is about the taker."""
+def _find_reason(move: steps.Move, server: str) -> str:
+    """Return the reason for this server; the step's is about the taker."""
     if move.kind is steps.Kind.UNDONE or server == move.taker:
         return move.reason
     return f'gives to server {move.taker}, which {move.reason}'
@@ -201,7 +211,7 @@ def _log(record: Mapping[str, Any]) -> None:
     LOG.info(
         'Host %(host)s: server %(server)s %(verb)s %(before)s to %(after)s '
         '%(resource_class)s of %(provider)s (%(minimum)s to %(maximum)s were '
-        'sold): it %(reason)s',
+        'allocated): it %(reason)s',
         {**record, 'verb': _VERBS[record['outcome']]},
     )
 

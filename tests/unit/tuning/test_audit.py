@@ -27,7 +27,7 @@ def make_move(**fields: Any) -> steps.Move:
         'taker': 'b',
         'giver': 'a',
         'kind': steps.Kind.WANTED,
-        'reason': 'suffers more than the other one',
+        'reason': 'waits more for memory than the other server',
         'pressures': {'a': 0.1, 'b': 0.81234},
     }
     return steps.Move(**{**given, **fields})
@@ -78,7 +78,7 @@ class AuditTrailTest(base.TestCase):
                 'maximum': 10,
                 'peer': 'a',
                 'kind': 'wanted',
-                'reason': 'suffers more than the other one',
+                'reason': 'waits more for memory than the other server',
                 'pressures': {'a': 0.1, 'b': 0.8123},
                 'measured': {
                     'b': {'llc_bytes': 100.0, 'memory_bytes_per_second': 9.0}
@@ -156,3 +156,23 @@ class AuditTrailTest(base.TestCase):
         self.path.rmdir()
         self.write(trail)
         self.assertEqual('', trail.problem)
+
+    def test_a_file_that_was_moved_away_is_begun_anew(self) -> None:
+        trail = self.make_trail()
+        self.write(trail)
+        self.path.rename(self.path.with_suffix('.old'))
+
+        self.write(trail)
+
+        self.assertEqual(2, len(self.read()))
+
+    def test_a_link_is_not_followed(self) -> None:
+        self.path.parent.mkdir()
+        other = self.path.with_suffix('.other')
+        self.path.symlink_to(other)
+        trail = self.make_trail()
+
+        self.write(trail)
+
+        self.assertFalse(other.exists())
+        self.assertIn(str(self.path), trail.problem)
