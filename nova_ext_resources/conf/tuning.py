@@ -70,9 +70,9 @@ The lower it is, the more servers are tuned.
         help="""
 Pressure below which a server no longer gets more. Less than ``want_above``.
 
-The difference between the two options is also the difference in pressure that
-two servers must have before units move between them: the larger it is, the
-fewer steps are made.
+A server whose pressure exceeds that of another server by more than the
+difference of the two options gives it no units, unless more units did not help
+the server earlier.
 """,
     ),
     cfg.FloatOpt(
@@ -83,8 +83,9 @@ fewer steps are made.
         help="""
 Seconds after a change of a server in which it is not changed again.
 
-A step that has shown no benefit in that time is undone. The time is never
-shorter than three rounds. A cache of many megabytes takes seconds to fill.
+After that time, tuning decides whether the step stays. If the measurements
+vary much, it waits for up to 32 of them. The time is never shorter than three
+rounds. A cache of many megabytes takes seconds to fill.
 """,
     ),
     cfg.IntOpt(
@@ -111,9 +112,9 @@ of the domain's bandwidth. It is at least one unit of the hardware.
         help="""
 File with every change and its reason, one JSON object per line.
 
-At 10 MB it is renamed: ``.1`` is appended, and an earlier file of that name is
-replaced. Unset: ``ext_resources/<host>-tuning.jsonl`` below Nova's
-``state_path``.
+Before it reaches 10 MB it is renamed: ``.1`` is appended, and an earlier file
+of that name is replaced. Unset: ``ext_resources/<host>-tuning.jsonl`` below
+Nova's ``state_path``.
 """,
     ),
 )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a running server has of a resource that may be moved meanwhile."""
+"""Units of a running server that tuning may move."""
 
 import dataclasses
 
@@ -12,11 +12,11 @@ class Tunable:
     All amounts are in the unit of the resource class.
 
     :ivar rp_key: the provider's key on this host, such as ``L3_0``
-    :ivar minimum: what was sold; it is never taken away
-    :ivar maximum: what it may have while it is free
-    :ivar amount: what it has
-    :ivar step: what may be moved, or a multiple of it; coarser than what is
-        sold where the host counts in more than one unit
+    :ivar minimum: units allocated to the server; they are never taken away
+    :ivar maximum: the most units it may have while some are free
+    :ivar amount: units that it has now
+    :ivar step: amounts change by a multiple of it; above 1 where the hardware
+        counts in more than one unit
     """
 
     consumer_uuid: str

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Servers that are not there, and how fast they would be.
+"""Simulated servers, and how fast they are.
 
 A server works, looks into its cache and waits for memory. How much it waits
 follows from the ways that it has (a miss-rate curve: what is left of its
-working set does not fit) and from the bandwidth that it may use. What it
-suffers is the time for its work against the time with its maximum, alone.
+working set does not fit) and from the bandwidth that it may use. Its
+slowdown is the time for its work against the time with its maximum, alone.
 
 It is a model: it says which of two policies is better, not how fast a real
 server is. All is seeded: the same seed is the same day.
@@ -81,7 +81,7 @@ class Server:
     def find_time(
         self, round_: int, ways: float, limit: float
     ) -> tuple[float, float]:
-        """Give (seconds for one second of work, bytes per second).
+        """Return (seconds for one second of work, bytes per second).
 
         :param limit: bytes per second that it may use
         """
@@ -93,7 +93,7 @@ class Server:
         return seconds, fetched / seconds
 
     def find_occupancy(self, round_: int, ways: float) -> float:
-        """Give the bytes that it has in the cache."""
+        """Return the bytes that it has in the cache."""
         phase = self.find_phase(round_)
         wanted = ways if phase.floor > 0.9 else phase.working_set
         return min(ways, wanted) * WAY_BYTES
@@ -101,14 +101,14 @@ class Server:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """Servers of one domain and what was sold to them.
+    """Servers of one domain and what was allocated to them.
 
-    :ivar sold: resource class -> (minimum, maximum) of each server
+    :ivar allocated: resource class -> (minimum, maximum) of each server
     :ivar capacities: resource class -> units of all together
     """
 
     servers: tuple[Server, ...]
-    sold: Mapping[str, tuple[tuple[int, int], ...]]
+    allocated: Mapping[str, tuple[tuple[int, int], ...]]
     capacities: Mapping[str, int]
     rp_key: str = 'L3_0'
 
@@ -130,13 +130,16 @@ class Mix:
                 consumer_uuid=server.consumer_uuid,
                 rp_key=self.rp_key,
                 resource_class=resource_class,
-                minimum=sold[0],
-                maximum=sold[1],
+                minimum=allocated[0],
+                maximum=allocated[1],
                 amount=amount,
             )
-            for resource_class, all_sold in self.sold.items()
-            for server, sold, amount in zip(
-                self.servers, all_sold, amounts[resource_class], strict=True
+            for resource_class, all_allocated in self.allocated.items()
+            for server, allocated, amount in zip(
+                self.servers,
+                all_allocated,
+                amounts[resource_class],
+                strict=True,
             )
         )
 
@@ -172,13 +175,13 @@ class Machine:
         return tuple(self._tunables.values())
 
     def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
-        """Put them into force, as an enforcer does.
+        """Apply them, as an enforcer does.
 
-        :raises ValueError: that is not what was sold
+        :raises ValueError: that is outside of the allocated limits
         """
         for one in tunables:
             if not one.minimum <= one.amount <= one.maximum:
-                raise ValueError(f'{one} is not within what was sold')
+                raise ValueError(f'{one} is not within what was allocated')
         found = {one.resource_class for one in tunables}
         for resource_class in found:
             total = sum(one.amount for one in tunables)
@@ -191,7 +194,7 @@ class Machine:
         return {self.mix.rp_key: self.mix.domain}
 
     def list_readings(self) -> tuple[pressure.Reading, ...]:
-        """Measure everybody in this round."""
+        """Measure all servers in this round."""
         return tuple(
             pressure.Reading(
                 consumer_uuid=one.consumer_uuid,
@@ -223,7 +226,7 @@ class Machine:
         return float(getattr(one, what)) * BANDWIDTH / 100
 
     def run_round(self) -> None:
-        """Let everybody work, and time go on."""
+        """Let all servers work for a round."""
         for one, ways, limit in self._list_held():
             seconds, _bytes = one.find_time(self.round, ways, limit)
             most = self._tunables[one.consumer_uuid, classes.BURST].maximum
@@ -236,7 +239,7 @@ class Machine:
 
     @property
     def slowdowns(self) -> Mapping[str, float]:
-        """Give server -> its time against its time with its maximum."""
+        """Server -> its time against its time with its maximum."""
         return {
             uuid: total / self._alone[uuid]
             for uuid, total in self._total.items()
@@ -244,13 +247,13 @@ class Machine:
 
 
 def divide_evenly(mix: Mix) -> tuple[tunable.Tunable, ...]:
-    """Give what the servers have where nothing is tuned."""
+    """Return what the servers have without tuning."""
     return mix.list_tunables(
         {
             name: fair_share.divide(
-                mix.capacities[name], sold, mix.domain.steps.get(name, 1)
+                mix.capacities[name], allocated, mix.domain.steps.get(name, 1)
             )
-            for name, sold in mix.sold.items()
+            for name, allocated in mix.allocated.items()
         }
     )
 
@@ -258,7 +261,7 @@ def divide_evenly(mix: Mix) -> tuple[tunable.Tunable, ...]:
 def play(
     machine: Machine, rounds: int, tuner: loop.Tuner | None = None
 ) -> list[steps.Move]:
-    """Let so many rounds go by; give the steps that were made."""
+    """Play so many rounds; return the steps that were made."""
     made: list[steps.Move] = []
     for _round in range(rounds):
         if tuner is not None:
@@ -277,59 +280,4 @@ def make_tuner(
         audit=audit.AuditTrail(audit_path, host='simulated'),
         host='simulated',
         clock=lambda: machine.now,
-    )
-
-
-def make_mix(seed: int, *, is_steady: bool = False) -> Mix:
-    """Draw a mix: three to six servers of all kinds.
-
-    :param is_steady: everybody does the same all the time
-    """
-    rng = random.Random(seed)  # noqa: S311
-    count = rng.randint(3, 6)
-    ways = rng.randint(max(8, 2 * count), 16)
-    servers = tuple(
-        _make_server(rng, f'server-{number}', ways, is_steady)
-        for number in range(count)
-    )
-    least = rng.randint(1, 2)
-    sold = tuple(
-        (least, ways if rng.random() < 0.5 else rng.randint(least + 2, ways))
-        for _ in servers
-    )
-    limits = tuple(
-        (10, rng.choice((40, 60, 100))) if rng.random() < 0.7 else (10, 20)
-        for _ in servers
-    )
-    return Mix(
-        servers=servers,
-        sold={classes.BURST: sold, classes.PERCENT: limits},
-        capacities={classes.BURST: ways, classes.PERCENT: 100},
-    )
-
-
-def _make_server(
-    rng: random.Random, name: str, ways: int, is_steady: bool
-) -> Server:
-    count = 1 if is_steady or rng.random() < 0.6 else 2
-    return Server(
-        consumer_uuid=name,
-        cpus=rng.choice((2, 4, 8)),
-        phases=tuple(_make_phase(rng, ways) for _ in range(count)),
-    )
-
-
-def _make_phase(rng: random.Random, ways: int) -> Phase:
-    """Draw one of: busy with itself, a stream, a user of the cache."""
-    kind = rng.choices(('calm', 'stream', 'user'), (0.25, 0.2, 0.55))[0]
-    wait = 80e-9 / rng.uniform(1.0, 4.0)
-    # Seconds of waiting for a second of work if everything missed.
-    heavy = rng.uniform(0.02, 0.15) if kind == 'calm' else rng.uniform(0.5, 4)
-    return Phase(
-        looks=heavy / wait,
-        working_set=rng.uniform(1.0, 0.9 * ways),
-        floor=1.0 if kind == 'stream' else rng.uniform(0.02, 0.15),
-        shape=math.exp(rng.uniform(-0.4, 0.9)),
-        wait=wait,
-        rounds=rng.randint(40, 120),
     )

@@ -5,10 +5,11 @@
 * ``audit``: the audit trail: one JSON object per change
 * ``controller``: decides which server gets units of which other; pure
 * ``history``: what the controller remembers from round to round; pure
+* ``level``: how much a server waits, and what that means for its speed; pure
 * ``loop``: measure, decide, act, record
-* ``pressure``: how much a server suffers, from what is measured; pure
+* ``pressure``: how much a server needs more, from what is measured; pure
 * ``readings``: from samples of monitoring to readings of the tuner; pure
-* ``steps``: what is moved, from which server to which; values
-* ``target``: what the tuner needs of a host
+* ``steps``: which units go from one server to another; values
+* ``target``: what the tuner reads and changes of a host
 * ``trials``: whether a step was worth it; pure
 """

@@ -2,7 +2,7 @@
 
 """What the controller remembers from one round to the next.
 
-Values: each round makes a new one. Nothing of it is kept over a restart, for
+Values: each round makes a new one. Nothing is kept over a restart, because
 all of it is learned again within minutes.
 """
 
@@ -12,26 +12,43 @@ import math
 from typing import TypeAlias
 
 from nova_ext_resources.objects import tunable
+from nova_ext_resources.tuning import level as level_mod
 from nova_ext_resources.tuning import pressure as pressure_mod
 
 #: (server, provider's key, resource class)
 TunableKey: TypeAlias = tuple[str, str, str]
 
-#: How much the newest measurement counts at least.
-_WEIGHT = 0.25
+#: Measurements that a mean is made of. A trial is judged after so many at the
+#: latest: a longer one would meet another load.
+WINDOW = 32
 
-#: The same for how far measurements are from each other.
-_NOISE_WEIGHT = 0.1
+#: How much a new measurement counts for noise.
+_NOISE_WEIGHT = 0.04
 
-#: Difference of pressures that means another phase, at least.
+#: Measurements are taken to repeat each other up to so much, see ``level``.
+_LEAST_RATIO = 0.05
+
+#: Difference of waiting that means another load, at least.
 _LEAST_CHANGE = 0.05
+
+#: Measurements far from the mean, one after the other, that mean another load.
+_STRAYS = 3
 
 #: Measurements after a change that it takes to judge.
 _ENOUGH = 3
 
-#: Cool-downs for which a server is left alone whom a step did not help; twice
-#: as long each time, until it behaves differently.
+#: Measurements after which a server may give units.
+_MANY = 10
+
+#: Loss, see :mod:`.level`, that does not count.
+SMALL_LOSS = 0.03
+
+#: Cool-downs for which a step that failed is not tried again. Each further
+#: failure doubles the time.
 _BLOCK = 20
+
+#: Cool-downs for which a server whose load changes often is left alone.
+_HOLD = 5
 _MAX_DOUBLINGS = 5
 
 
@@ -39,11 +56,11 @@ _MAX_DOUBLINGS = 5
 class Limits:
     """When something is moved, and how often.
 
-    :ivar want_above: pressure from which on a server wants more
-    :ivar give_below: pressure below which it has ceased to
-    :ivar cool_down: seconds for which a server is left as it is after a
-        change, and in which the change must prove itself
-    :ivar gain: by how much a change must lower the pressure
+    :ivar want_above: pressure above which a server wants more
+    :ivar give_below: pressure below which it no longer wants more
+    :ivar cool_down: seconds after a change in which a server is not changed
+        again; after them, the change is judged
+    :ivar gain: part of its time that a server must gain by a step
     """
 
     want_above: float = 0.3
@@ -53,20 +70,20 @@ class Limits:
 
     @property
     def margin(self) -> float:
-        """How much better off a server must be that is to give."""
+        """Difference of pressures that counts."""
         return self.want_above - self.give_below
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A step did not do: it is not tried again for a while.
+    """Something failed, and is not tried again for a while.
 
-    :ivar pressure: that of the server then; when it is another one, it does
-        something else and may be tried again
+    :ivar waiting: how much the server waited before; when it changes, the
+        load is another one, and the block ends
     """
 
     until: float
-    pressure: float
+    waiting: float = 0.0
     failures: int = 1
 
 
@@ -74,35 +91,74 @@ class Block:
 class Track:
     """One tunable, over time.
 
-    :ivar amount: what it has, or should have after our last change
-    :ivar changed_at: since when
-    :ivar pressure: smoothed, since the last change
-    :ivar noise: how far single measurements are from that, smoothed
-    :ivar count: of measurements since the last change
-    :ivar is_fresh: whether there was one in this round
-    :ivar wants: whether it wants more
-    :ivar futile: more of it was of no use
-    :ivar needed: less of it did harm
+    :ivar amount: what the server has, or should have after our last change
+    :ivar changed_at: time of our last change
+    :ivar pressure: mean since then
+    :ivar waiting: the same of :attr:`.Pressure.waiting`
+    :ivar spare: units that the server does not use; it falls at once and
+        rises slowly, because a server needs what it uses now and then
+    :ivar variance: of single measurements around the mean
+    :ivar jitter: half of the squared difference of two measurements in turn
+    :ivar latest: the last measurement of ``waiting``
+    :ivar seen: measurements that ``variance`` is made of
+    :ivar count: measurements since the last change
+    :ivar strays: the last so many measurements were far from the mean
+    :ivar turned_at: when the load became another one
+    :ivar is_fresh: whether there was a measurement in this round
+    :ivar wants: whether the server wants more
+    :ivar base: its level with the even division; None: not known
+    :ivar futile: more units did not help it
+    :ivar needed: fewer units harmed it
+    :ivar hold: its load changes too often
     """
 
     amount: int
     changed_at: float
     pressure: float = 0.0
+    waiting: float = 0.0
     spare: float = 0.0
-    noise: float = 0.0
+    variance: float = 0.0
+    jitter: float = 0.0
+    latest: float = 0.0
+    seen: int = 0
     count: int = 0
+    strays: int = 0
+    turned_at: float = -math.inf
     is_fresh: bool = False
     wants: bool = False
+    base: level_mod.Level | None = None
     futile: Block | None = None
     needed: Block | None = None
+    hold: Block | None = None
+
+    @property
+    def level(self) -> level_mod.Level:
+        """Return the mean, with its standard error.
+
+        Measurements of a load that alternates repeat each other, so that many
+        of them say as little as a few: von Neumann's ratio of ``jitter`` to
+        ``variance`` is 1 for mere noise, and small for slow changes.
+        """
+        ratio = min(self.jitter / (self.variance or 1.0), 1.0)
+        ratio = max(ratio, _LEAST_RATIO) if self.variance else 1.0
+        variance = self.variance * (2 - ratio) / ratio / max(self.count, 1)
+        return level_mod.Level(waiting=self.waiting, error=math.sqrt(variance))
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether a loss would be noticed, as far as that can be."""
+        return self.count >= _MANY or 2 * self.level.worst_error < SMALL_LOSS
 
     def is_ready(self, now: float, limits: Limits) -> bool:
-        """Whether enough is known of it since its last change."""
+        """Whether enough is known since the last change."""
         return (
             self.is_fresh
             and self.count >= _ENOUGH
             and now - self.changed_at >= limits.cool_down
         )
+
+    def is_held(self, now: float) -> bool:
+        return self.hold is not None and now < self.hold.until
 
     def is_blocked(
         self, block: Block | None, limits: Limits, now: float
@@ -110,44 +166,61 @@ class Track:
         return (
             block is not None
             and now < block.until
-            and not self.has_changed(block, limits)
+            and not self._is_far(block, self.waiting, limits)
         )
 
-    def has_changed(self, block: Block, limits: Limits) -> bool:
-        """Whether it does something else now; noise does not count."""
-        distance = max(limits.margin, _LEAST_CHANGE) + 2 * self.noise
-        return abs(self.pressure - block.pressure) > distance
+    def _is_far(self, block: Block, waiting: float, limits: Limits) -> bool:
+        distance = max(limits.margin, _LEAST_CHANGE)
+        distance += 2 * math.sqrt(self.variance)
+        return abs(waiting - block.waiting) > distance
 
     def make_block(
-        self,
-        old: Block | None,
-        pressure: float,
-        limits: Limits,
-        now: float,
+        self, old: Block | None, waiting: float, limits: Limits, now: float
     ) -> Block:
-        """Leave it alone, for longer when that was so before.
+        """Return a block, twice as long as the old one of the same load.
 
-        :param pressure: its pressure before what failed
+        :param waiting: how much the server waited before the step that failed
         """
         failures = 1
-        if old is not None and not self.has_changed(old, limits):
+        if old is not None and not self._is_far(old, waiting, limits):
             failures = min(old.failures + 1, _MAX_DOUBLINGS + 1)
         length = limits.cool_down * _BLOCK * 2 ** (failures - 1)
-        return Block(until=now + length, pressure=pressure, failures=failures)
+        return Block(until=now + length, waiting=waiting, failures=failures)
+
+    def turn(self, limits: Limits, now: float) -> 'Track':
+        """Return the track at the start of another load.
+
+        The second such change within a short time begins a hold, and each
+        further one doubles it: no trial is shorter than such a load.
+        """
+        unit = limits.cool_down * _HOLD
+        old, failures = self.hold, 1
+        if old is not None and now < old.until + unit * 2**old.failures:
+            failures = min(old.failures + 1, _MAX_DOUBLINGS + 1)
+        until = now + unit * (2 ** (failures - 1) - 1)
+        return dataclasses.replace(
+            self,
+            base=None,
+            count=0,
+            strays=0,
+            turned_at=now,
+            hold=Block(until=until, failures=failures),
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A step that has still to show that it does more good than harm.
+    """A step that must still show that it does no harm.
 
-    :ivar giver: None: it came from what nobody had
-    :ivar before: pressures before it: of who takes, of who gives
+    :ivar giver: None: the units were free
+    :ivar before: levels before it: of the taker, of the giver
     """
 
     taker: TunableKey
     giver: TunableKey | None
     units: int
-    before: tuple[float, float]
+    started_at: float
+    before: tuple[level_mod.Level, level_mod.Level]
 
     @property
     def keys(self) -> tuple[TunableKey, ...]:
@@ -188,11 +261,11 @@ def observe(
     limits: Limits,
     now: float,
 ) -> State:
-    """Take in one round of measurements.
+    """Return the state after one round of measurements.
 
-    Who has no measurement keeps what is known, and is not fresh. Who has
-    another amount than expected was changed by somebody else (or our change
-    was refused): all about it is learned anew.
+    A server without a measurement keeps what is known, and is not fresh. If
+    an amount is not the expected one, other software changed it or our change
+    was refused: all about that tunable is learned anew.
     """
     measured = {make_key(one): one for one in pressures if _is_sound(one)}
     tracks = {}
@@ -213,9 +286,8 @@ def observe(
 
 
 def _is_sound(one: pressure_mod.Pressure) -> bool:
-    return all(
-        math.isfinite(value) and value >= 0 for value in (one.value, one.spare)
-    )
+    values = one.value, one.spare, one.waiting or 0.0
+    return all(math.isfinite(value) and value >= 0 for value in values)
 
 
 def _measure(
@@ -229,22 +301,46 @@ def _measure(
     if now - track.changed_at < limits.cool_down / 2:
         # The cache still fills, or empties.
         return dataclasses.replace(track, is_fresh=True)
-    weight = max(1 / (track.count + 1), _WEIGHT)
     value = min(new.value, 1.0)
+    waiting = value if new.waiting is None else min(new.waiting, 1.0)
+    track = _note_noise(track, waiting, limits, now)
+    weight = max(1 / (track.count + 1), 1 / WINDOW)
     pressure = _smooth(track.pressure, value, weight)
-    noise = track.noise
-    if track.count:
-        noise = _smooth(noise, abs(value - track.pressure), _NOISE_WEIGHT)
+    spare = _smooth(track.spare, new.spare, weight)
     return dataclasses.replace(
         track,
         pressure=pressure,
-        noise=noise,
-        spare=_smooth(track.spare, min(new.spare, track.amount), weight),
+        waiting=_smooth(track.waiting, waiting, weight),
+        spare=min(spare, new.spare, track.amount),
+        latest=waiting,
         count=track.count + 1,
         is_fresh=True,
         wants=pressure > limits.want_above
         or (track.wants and pressure > limits.give_below),
     )
+
+
+def _note_noise(
+    track: Track, waiting: float, limits: Limits, now: float
+) -> Track:
+    """Compare a measurement with those before it, since the last change."""
+    if not track.count:
+        return track
+    seen = track.seen + 1
+    weight = max(1 / seen, _NOISE_WEIGHT)
+    distance = abs(waiting - track.waiting)
+    is_far = distance > max(_LEAST_CHANGE, 3 * math.sqrt(track.jitter))
+    step = (waiting - track.latest) ** 2 / 2
+    track = dataclasses.replace(
+        track,
+        seen=seen,
+        variance=_smooth(track.variance, distance**2, weight),
+        jitter=_smooth(track.jitter, step, weight),
+        strays=track.strays + 1 if is_far else 0,
+    )
+    if track.strays >= _STRAYS and track.count > _ENOUGH:
+        return track.turn(limits, now)
+    return track
 
 
 def _smooth(old: float, new: float, weight: float) -> float:

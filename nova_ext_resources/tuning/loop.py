@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Runs the controller on a host: measure, decide, act, write down.
+"""Runs the controller on a host: measure, decide, act, record.
 
-It has no thread of its own: whoever monitors calls it after each sweep.
+It has no thread of its own: monitoring calls it after each sweep.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +16,7 @@ from oslo_log import log as logging
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rdt import fair_share
 from nova_ext_resources import exception
 from nova_ext_resources.objects import tunable
 from nova_ext_resources import plugins
@@ -28,29 +29,29 @@ from nova_ext_resources.tuning import trials
 
 LOG = logging.getLogger(__name__)
 
-#: Measurements that are older than so many rounds say nothing.
+#: Measurements that are older than so many rounds are ignored.
 _MAX_AGE = 2.5
 
-#: Seconds for which a pool is left alone whose change failed; twice as long
-#: each time.
+#: Seconds for which a pool is left alone after its change failed; each
+#: further failure doubles the time.
 _BACK_OFF = 60.0
 _MAX_BACK_OFF = 3600.0
 
 
 class Host(Protocol):
-    """What the tuner needs of the host; all of it is asked in each round."""
+    """What the tuner needs of the host; each round reads all of it."""
 
     def list_tunables(self) -> Sequence[tunable.Tunable]:
-        """Give what may be moved, as it is in force now.
+        """Return what may be moved, as it is applied now.
 
         :raises ExtResourcesError: it is not known
         """
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
-        """Give the caches by the keys of their providers."""
+        """Return the caches by the keys of their providers."""
 
     def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
-        """Put all tunables of one pool into force.
+        """Apply all tunables of one pool.
 
         :raises ExtResourcesError: nothing has changed, or it is not known
         """
@@ -113,7 +114,7 @@ class _Failure:
 def from_conf(
     conf: cfg.ConfigOpts, target: Host, *, host: str, audit_path: str
 ) -> 'Tuner | None':
-    """Make a tuner; None when it is switched off.
+    """Return a tuner; None when tuning is disabled.
 
     :param host: name of the compute host
     :param audit_path: file of the audit trail where no other is set
@@ -130,7 +131,7 @@ def from_conf(
 class Tuner:
     """Moves burst ways and bandwidth between the servers of one host.
 
-    Only one thread may call it at a time; its properties anybody may read.
+    Only one thread may call it at a time; any thread may read its properties.
 
     :param clock: seconds, the same clock as that of the readings
     """
@@ -152,7 +153,7 @@ class Tuner:
         self._state = history.State()
         self._last_round: float | None = None
         self._failures: dict[pressure.PoolKey, _Failure] = {}
-        self._told: dict[
+        self._recorded: dict[
             pressure.PoolKey, tuple[float, tuple[object, ...]]
         ] = {}
         self._problems: tuple[str, ...] = ()
@@ -160,18 +161,18 @@ class Tuner:
 
     @property
     def changes(self) -> Mapping[str, int]:
-        """Give resource class -> how many changes were made up to now."""
+        """Resource class -> number of changes since the start."""
         return self._changes
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Give what is wrong now, each in a sentence."""
+        """What is wrong now, each in a sentence."""
         return self._problems
 
     def run_once(
         self, readings: Iterable[pressure.Reading]
     ) -> tuple[steps.Move, ...]:
-        """Do one round, unless the last one was just now.
+        """Run one round, unless the last one was less than an interval ago.
 
         :param readings: what the newest sweep measured
         :return: the steps that were made, or in a dry run: would have been
@@ -190,7 +191,7 @@ class Tuner:
         try:
             made = self._run(fresh, now)
         except exception.ExtResourcesError as err:
-            failure = f'what may be tuned is not known: {err}'
+            failure = f'the units that may be tuned are not known: {err}'
         self._problems = tuple(
             text
             for text in (
@@ -231,7 +232,7 @@ class Tuner:
             now,
         )
         if self._settings.is_dry_run:
-            return self._tell(moves, grouped, readings, now)
+            return self._record(moves, grouped, readings, now)
         return tuple(
             move
             for move in moves
@@ -242,30 +243,30 @@ class Tuner:
         failure = self._failures.get(key)
         return failure is not None and now < failure.until
 
-    def _tell(
+    def _record(
         self,
         moves: Iterable[steps.Move],
         grouped: Mapping[pressure.PoolKey, tuple[tunable.Tunable, ...]],
         readings: tuple[pressure.Reading, ...],
         now: float,
     ) -> tuple[steps.Move, ...]:
-        """Write down what would be done; the same thing once only."""
-        told = []
+        """Record what would be done; the same step once only."""
+        recorded = []
         for move in moves:
             what = move.taker, move.giver, move.units
-            said_at, said = self._told.get(move.pool, (now, ()))
+            recorded_at, last = self._recorded.get(move.pool, (now, ()))
             wait = self._settings.limits.cool_down
-            if what == said or (said and now - said_at < wait):
+            if what == last or (last and now - recorded_at < wait):
                 continue
-            self._told[move.pool] = now, what
+            self._recorded[move.pool] = now, what
             self._audit.write(
                 move,
                 outcome=audit_mod.Outcome.DRY_RUN,
                 before=grouped[move.pool],
                 readings=readings,
             )
-            told.append(move)
-        return tuple(told)
+            recorded.append(move)
+        return tuple(recorded)
 
     def _make(
         self,
@@ -300,11 +301,11 @@ class Tuner:
         after: tuple[tunable.Tunable, ...],
         now: float,
     ) -> str:
-        """Put it into force; give the error, '' when there was none."""
+        """Apply a step; return the error, '' when there was none."""
         try:
             self._target.set_tunables(after)
         except Exception as err:
-            # Also what is not ours: one enforcer must not stop the others.
+            # Foreign exceptions too: one enforcer must not stop the others.
             self._note_failure(move.pool, plugins.describe(err), now)
             LOG.warning(
                 'Host %(host)s: %(problem)s',
@@ -328,7 +329,7 @@ class Tuner:
         self._failures[key] = _Failure(
             until=now + pause,
             count=count,
-            text=f'{resource_class} of {rp_key} could not be tuned, which is '
+            text=f'{resource_class} of {rp_key} could not be tuned and is '
             f'left alone for {pause:.0f} s: {error}',
         )
 
@@ -339,28 +340,45 @@ def make_pool(
     domain: pressure.Domain,
     settings: Settings,
 ) -> steps.Pool:
-    """Give what holds for one pool. Pure.
+    """Return the rules of one pool. Pure.
 
-    What more cache is of use, nothing tells beforehand; of bandwidth the
-    traffic does.
+    Traffic shows beforehand whether bandwidth can be spared. Nothing shows
+    that for ways of a cache, so their steps are trials.
     """
     _rp_key, resource_class = key
     capacity = domain.capacities.get(resource_class)
     tunables = tuple(tunables)
-    # What the host would round makes the audit trail wrong.
+    # If the host had to round, the audit trail would be wrong.
     step = max(
         domain.steps.get(resource_class, 1), *(one.step for one in tunables), 1
     )
-    if resource_class not in classes.BANDWIDTHS:
-        return steps.Pool(
-            capacity=capacity, step=step, max_step=settings.max_ways
-        )
     total = (
         sum(one.amount for one in tunables) if capacity is None else capacity
     )
+    is_tried = resource_class not in classes.BANDWIDTHS
+    most = settings.max_ways
+    if not is_tried:
+        most = max(total * settings.max_bandwidth // 100, 1)
     return steps.Pool(
         capacity=capacity,
         step=step,
-        max_step=max(total * settings.max_bandwidth // 100, 1),
-        is_tried=False,
+        max_step=most,
+        is_tried=is_tried,
+        even=_divide_evenly(total, tunables, step),
     )
+
+
+def _divide_evenly(
+    total: int, tunables: Sequence[tunable.Tunable], step: int
+) -> Mapping[str, int]:
+    """Return what each server would have without tuning, if that is known."""
+    demands = [(one.minimum, one.maximum) for one in tunables]
+    try:
+        amounts = fair_share.divide(total, demands, step)
+    except ValueError:
+        # The host has shrunk below what is allocated.
+        return {}
+    return {
+        one.consumer_uuid: amount
+        for one, amount in zip(tunables, amounts, strict=True)
+    }

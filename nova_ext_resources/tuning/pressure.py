@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How much a server suffers from what it has, told from what is measured.
+"""How much a server needs more units, estimated from what is measured.
 
-The hardware tells what a server has in the cache and what it moves to and
+The hardware measures what a server has in the cache and what it moves to and
 from memory, not how fast it is (kernel documentation, "User Interface for
 Resource Control feature", Documentation/filesystems/resctrl.rst: monitoring
 has llc_occupancy, mbm_total_bytes and mbm_local_bytes, and no more). So this
 is an estimate: good to compare servers, not to promise anything. What is
-decided by it is tried, and undone where it did not help.
+decided by it is tried, and undone where it did harm.
 
 All of this is pure.
 """
@@ -27,11 +27,11 @@ PoolKey: TypeAlias = tuple[str, str]
 #: its time waiting: a line of 64 bytes each 80 ns, one or two under way.
 HALF_TRAFFIC = 0.8e9
 
-#: A server whose CPUs are not known is taken to have so many.
+#: CPUs of a server, where the number is not known.
 DEFAULT_CPUS = 4
 
-#: Part of its ways that a server fills which makes use of them. Lines are
-#: not spread evenly over the sets of a cache.
+#: Part of its ways that a server fills if it uses all of them. Lines are not
+#: spread evenly over the sets of a cache.
 FULL = 0.9
 
 #: Part of its limit up to which a server's traffic is not held back: what is
@@ -46,7 +46,7 @@ MEGABYTE = 1 << 20
 class Reading:
     """What was measured of one server in one domain.
 
-    :ivar llc_bytes: what it has in the cache; None: not known
+    :ivar llc_bytes: bytes that it has in the cache; None: not known
     :ivar memory_bytes: bytes per second to and from all memory; None: not
         known
     :ivar taken_at: when, in seconds of the clock of the tuner
@@ -80,7 +80,7 @@ class Domain:
     bandwidth_bytes: float | None = None
 
     def find_unit_bytes(self, resource_class: str) -> float | None:
-        """Give what one unit of bandwidth is in bytes per second."""
+        """Return the bytes per second of one unit of bandwidth."""
         if resource_class == classes.MBPS:
             return MEGABYTE
         return self.bandwidth_bytes and self.bandwidth_bytes / 100
@@ -88,10 +88,12 @@ class Domain:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pressure:
-    """How much one server suffers for want of one resource.
+    """How much one server needs more of one resource.
 
     :ivar value: 0 (not at all) to 1; only to be compared
     :ivar spare: units that it has and does not use, as far as is known
+    :ivar waiting: part of its time that it waits for memory, whether or not
+        it uses all of its units; None: ``value``
     """
 
     consumer_uuid: str
@@ -99,6 +101,7 @@ class Pressure:
     resource_class: str
     value: float
     spare: float = 0.0
+    waiting: float | None = None
 
 
 def list_pressures(
@@ -106,10 +109,10 @@ def list_pressures(
     readings: Iterable[Reading],
     domains: Mapping[str, Domain],
 ) -> tuple[Pressure, ...]:
-    """Derive what can be derived; a server without data has no pressure.
+    """Return the pressures; a server without data has none.
 
-    Bandwidth that holds a server back makes it want ways too: what is in the
-    cache need not be fetched.
+    A server at its limit of bandwidth wants ways too: what is in the cache
+    need not be fetched.
     """
     tunables = tuple(tunables)
     found = {(one.consumer_uuid, one.rp_key): one for one in readings}
@@ -142,7 +145,7 @@ def _press_on_ways(
     domain: Domain,
     throttled: float,
 ) -> Pressure | None:
-    """Full ways and much traffic: it would fetch less if it had more."""
+    """Full ways and much traffic: it would fetch less with more ways."""
     held = one.amount * (domain.way_bytes or 0)
     if not (held and _is_known(reading.llc_bytes, reading.memory_bytes)):
         return None
@@ -156,6 +159,7 @@ def _press_on_ways(
         rp_key=one.rp_key,
         resource_class=one.resource_class,
         value=min(used, 1.0) * max(waiting, throttled),
+        waiting=waiting,
         spare=max(one.amount * (1 - used), 0.0),
     )
 
@@ -163,7 +167,7 @@ def _press_on_ways(
 def _press_on_bandwidth(
     one: tunable.Tunable, reading: Reading, domain: Domain
 ) -> Pressure | None:
-    """Traffic close to the limit: it would fetch faster if it had more."""
+    """Traffic close to the limit: it would fetch faster with more."""
     unit = domain.find_unit_bytes(one.resource_class)
     if not unit or not _is_known(reading.memory_bytes):
         return None
@@ -179,7 +183,7 @@ def _press_on_bandwidth(
 
 
 def _is_known(*values: float | None) -> bool:
-    """Whether all were measured; nonsense was not."""
+    """Whether all were measured and are possible."""
     return all(
         value is not None and math.isfinite(value) and value >= 0
         for value in values
@@ -189,7 +193,7 @@ def _is_known(*values: float | None) -> bool:
 def group_by_pool(
     tunables: Sequence[tunable.Tunable],
 ) -> Mapping[PoolKey, tuple[tunable.Tunable, ...]]:
-    """Give the tunables of each pool, in order."""
+    """Return the tunables of each pool, in order."""
     grouped: dict[PoolKey, list[tunable.Tunable]] = {}
     for one in tunables:
         grouped.setdefault((one.rp_key, one.resource_class), []).append(one)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What monitoring saw, in the words of the tuner. Pure."""
+"""Readings of the tuner, from samples of monitoring. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,10 +12,9 @@ from nova_ext_resources.tuning import pressure
 def list_readings(
     sweep: sample.Sweep, cpus: Mapping[str, int] | None = None
 ) -> tuple[pressure.Reading, ...]:
-    """Give one for each server and cache; what is not known stays so.
+    """Return one for each server and cache; unknown values stay unknown.
 
-    :param cpus: server -> how many CPUs it has; who is missing is taken for
-        a server of middle size
+    :param cpus: server -> number of its CPUs, where that is known
     """
     return tuple(
         reading

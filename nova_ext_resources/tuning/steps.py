@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is moved, and where from and to. Values."""
+"""Steps: which units go from one server to another. Values."""
 
 from collections.abc import Iterable, Mapping
 import dataclasses
@@ -19,30 +19,32 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """What holds for one resource class of one domain.
+    """The rules of one resource class of one domain.
 
-    :ivar capacity: of all servers together; None: not known, units only go
-        from one server to another
+    :ivar capacity: units of all servers together; None: not known, so that
+        units only go from one server to another
     :ivar step: the units in which the hardware counts
     :ivar max_step: the most units that one server gains or loses at once
-    :ivar is_tried: whether a step must prove itself, because nothing tells
-        beforehand whether the one who gives can do without
+    :ivar is_tried: whether a step is a trial, because nothing shows
+        beforehand what the giver loses
+    :ivar even: server -> what it has with the even division, without tuning
     """
 
     capacity: int | None = None
     step: int = 1
     max_step: int = 1
     is_tried: bool = True
+    even: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """One step: units of one pool from one server to another.
 
-    :ivar taker: server that gets them; None: nobody
-    :ivar giver: server that has them; None: nobody
+    :ivar taker: server that gets the units; None: they become free
+    :ivar giver: server that has the units; None: they are free
     :ivar reason: a sentence
-    :ivar pressures: server -> what it suffered, smoothed
+    :ivar pressures: server -> its mean pressure before
     """
 
     rp_key: str
@@ -63,7 +65,7 @@ class Move:
         return tuple(one for one in (self.taker, self.giver) if one)
 
     def find_gain(self, consumer_uuid: str) -> int:
-        """Give by how much the amount of a server grows."""
+        """Return by how much the amount of a server grows."""
         if consumer_uuid == self.taker:
             return self.units
         return -self.units if consumer_uuid == self.giver else 0
@@ -72,7 +74,7 @@ class Move:
 def apply_move(
     tunables: Iterable[tunable.Tunable], move: Move
 ) -> tuple[tunable.Tunable, ...]:
-    """Give the tunables of the pool as they are after the step."""
+    """Return the tunables of the pool as they are after the step."""
     return tuple(
         dataclasses.replace(
             one, amount=one.amount + move.find_gain(one.consumer_uuid)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the tuner needs of a host, from where the host has it."""
+"""What the tuner reads and changes of a host."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import tunable
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.tuning import pressure
@@ -15,13 +16,13 @@ _TUNABLE = frozenset({classes.BURST, *classes.BANDWIDTHS})
 
 
 class Enforcement(Protocol):
-    """Those who change what servers have."""
+    """The part of a host that changes what servers have."""
 
     def list_tunables(self) -> Sequence[tunable.Tunable]:
-        """Give what may be moved."""
+        """Return what may be moved."""
 
     def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
-        """Put all tunables of one pool into force."""
+        """Apply all tunables of one pool."""
 
 
 class Host(Protocol):
@@ -29,7 +30,7 @@ class Host(Protocol):
 
     @property
     def view(self) -> view_obj.HostView:
-        """What it has, and who has it."""
+        """Resources and their allocations."""
 
     @property
     def enforcement(self) -> Enforcement:
@@ -40,8 +41,7 @@ class Target:
     """A host as the tuner sees it.
 
     :param sizes: cache id -> bytes
-    :param bandwidth: MB per second that the memory of each cache has; 0
-        when nobody knows
+    :param bandwidth: MB per second of the memory of each cache; 0: not known
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Target:
         self._bandwidth = bandwidth
 
     def list_tunables(self) -> Sequence[tunable.Tunable]:
-        """Give what may be moved, as it is in force now."""
+        """Return what may be moved, as it is applied now."""
         return self._host.enforcement.list_tunables()
 
     def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
-        """Put all tunables of one pool into force."""
+        """Apply all tunables of one pool."""
         self._host.enforcement.set_tunables(tunables)
 
     def list_domains(self) -> Mapping[str, pressure.Domain]:
-        """Give the caches by the keys of their providers."""
+        """Return the caches by the keys of their providers."""
         return make_domains(
             self._host.view, sizes=self._sizes, bandwidth=self._bandwidth
         )
@@ -69,7 +69,7 @@ class Target:
 def make_domains(
     view: view_obj.HostView, *, sizes: Mapping[int, int], bandwidth: int
 ) -> dict[str, pressure.Domain]:
-    """Give the caches of a host by the keys of their providers. Pure.
+    """Return the caches of a host by the keys of their providers. Pure.
 
     :param sizes: see :class:`Target`
     :param bandwidth: see :class:`Target`
@@ -81,8 +81,14 @@ def make_domains(
     }
     return {
         key: pressure.Domain(
-            capacities=dict(_list_capacities(view, rp_uuid)),
-            steps=dict(_list_steps(view, rp_uuid)),
+            capacities={
+                name: one.capacity
+                for name, one in _list_inventories(view, rp_uuid)
+            },
+            steps={
+                name: one.step_size
+                for name, one in _list_inventories(view, rp_uuid)
+            },
             way_bytes=_find_way(view, rp_uuid, sizes.get(_number(key))),
             bandwidth_bytes=bandwidth * pressure.MEGABYTE or None,
         )
@@ -94,28 +100,19 @@ def _number(key: str) -> int:
     return int(key.removeprefix(classes.L3_PREFIX))
 
 
-def _list_capacities(
+def _list_inventories(
     view: view_obj.HostView, rp_uuid: str
-) -> Iterable[tuple[str, int]]:
+) -> Iterable[tuple[str, inventory.Inventory]]:
     for name in _TUNABLE:
         tracked = view.tracked.get((rp_uuid, name))
         if tracked is not None and tracked.inventory is not None:
-            yield name, tracked.inventory.capacity
-
-
-def _list_steps(
-    view: view_obj.HostView, rp_uuid: str
-) -> Iterable[tuple[str, int]]:
-    for name in _TUNABLE:
-        tracked = view.tracked.get((rp_uuid, name))
-        if tracked is not None and tracked.inventory is not None:
-            yield name, tracked.inventory.step_size
+            yield name, tracked.inventory
 
 
 def _find_way(
     view: view_obj.HostView, rp_uuid: str, size: int | None
 ) -> float | None:
-    """Give the size of a way; None where it is not known."""
+    """Return the size of a way; None: not known."""
     tracked = view.tracked.get((rp_uuid, classes.WAYS))
     if size is None or tracked is None or tracked.inventory is None:
         return None

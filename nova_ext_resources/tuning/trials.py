@@ -6,12 +6,108 @@ from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 
 from nova_ext_resources.tuning import history
+from nova_ext_resources.tuning import level as level_mod
 from nova_ext_resources.tuning import pressure as pressure_mod
 from nova_ext_resources.tuning import steps
 
 #: Why a step is undone.
-FUTILE = 'goes back by a step that did not help'
-HARMFUL = 'goes back by a step that did more harm than good'
+HARMFUL = 'goes back, because the step did more harm than good'
+CHANGED = 'goes back, because the load changed during the trial'
+
+#: The most that a server may lose by a step, see :mod:`.level`, and what it
+#: may lose if the measurements do not allow to be sure.
+_MOST_LOSS = 0.07
+_MOST_RISK = 0.08
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a trial has shown.
+
+    :ivar undo: why the step is undone; '': it stays
+    :ivar helped: the taker is better off
+    :ivar futile: the taker is not better off, or nothing is known
+    :ivar harmed: the giver is worse off, or nothing is known
+    """
+
+    undo: str = ''
+    helped: bool = False
+    futile: bool = False
+    harmed: bool = False
+
+
+def judge(
+    trial: history.Trial, state: history.State, limits: history.Limits
+) -> Verdict | None:
+    """Return what a trial has shown; None while that is open.
+
+    A step that harms nobody stays, even if it did not help: then the taker is
+    the first to give those units on.
+    """
+    tracks = [state.tracks[key] for key in trial.keys]
+    if any(track.turned_at > trial.started_at for track in tracks):
+        return Verdict(undo=CHANGED, futile=True, harmed=True)
+    is_late = tracks[0].count >= history.WINDOW
+    gain, doubt = level_mod.find_gain(trial.before[0], tracks[0].level)
+    helped = gain > max(limits.gain, doubt if is_late else 2 * doubt)
+    futile = not helped and (is_late or gain + 2 * doubt < limits.gain)
+    loss, fear = (
+        level_mod.find_loss(trial.before[1], tracks[1].level)
+        if trial.giver
+        else (0.0, 0.0)
+    )
+    harmed = loss > max(history.SMALL_LOSS, 2 * fear)
+    is_bad = harmed and loss > min(gain, _MOST_LOSS)
+    allowed = history.SMALL_LOSS + max(gain - doubt, 0.0) / 2
+    is_open = 2 * fear > allowed or not (helped or futile)
+    if is_open and not is_late and not is_bad:
+        return None
+    is_risky = 2 * fear > history.SMALL_LOSS and loss + fear > _MOST_RISK
+    if is_bad or is_risky:
+        return Verdict(undo=HARMFUL, helped=helped, futile=futile, harmed=True)
+    return Verdict(helped=helped, futile=futile, harmed=harmed)
+
+
+def learn(
+    trial: history.Trial,
+    verdict: Verdict,
+    state: history.State,
+    limits: history.Limits,
+    now: float,
+) -> history.State:
+    """End a trial, and hold back from what it has shown to be of no use."""
+    state = state.drop_trial(trial)
+    for key, level in zip(trial.keys, trial.before, strict=False):
+        track = state.tracks[key]
+        waiting = level.waiting if verdict.undo else track.waiting
+        if key != trial.taker:
+            if verdict.harmed:
+                block = track.make_block(track.needed, waiting, limits, now)
+                track = dataclasses.replace(track, needed=block)
+        elif verdict.futile:
+            block = track.make_block(track.futile, waiting, limits, now)
+            track = dataclasses.replace(track, futile=block)
+        elif verdict.helped and not verdict.undo:
+            block = track.make_block(None, waiting, limits, now)
+            track = dataclasses.replace(track, futile=None, needed=block)
+        state = state.replace_tracks({key: track})
+    return state
+
+
+def undo(
+    trial: history.Trial, reason: str, state: history.State
+) -> steps.Move:
+    taker, rp_key, resource_class = trial.taker
+    return steps.Move(
+        rp_key=rp_key,
+        resource_class=resource_class,
+        units=trial.units,
+        taker=trial.giver[0] if trial.giver else None,
+        giver=taker,
+        kind=steps.Kind.UNDONE,
+        reason=reason,
+        pressures={key[0]: state.tracks[key].pressure for key in trial.keys},
+    )
 
 
 def note(
@@ -23,148 +119,91 @@ def note(
 ) -> history.State:
     """Remember that these steps were made."""
     for move in moves:
-        state = _change_amounts(state, move, now)
+        pool = pools[move.pool]
+        started: tuple[history.Trial, ...] = ()
         if move.kind is steps.Kind.UNDONE:
-            state = _end_trial(state, move, limits, now)
-        elif pools[move.pool].is_tried:
-            state = _begin_trial(state, move)
+            state = _note_undone(state, move, limits, now)
+        elif pool.is_tried:
+            started = (_begin_trial(state, move, now),)
+        state = _change_amounts(state, move, pool, now)
+        state = dataclasses.replace(state, trials=state.trials + started)
     return state
 
 
-def find_failure(
-    trial: history.Trial, state: history.State, limits: history.Limits
-) -> str:
-    """Say why a step has not proved itself; nothing when it has."""
-    taker_before, giver_before = trial.before
-    taker = state.tracks[trial.taker]
-    gain = max(limits.gain, 2 * taker.noise)
-    if taker.pressure > taker_before - gain:
-        return FUTILE
-    if trial.giver is not None:
-        giver = state.tracks[trial.giver]
-        loss = giver.pressure - giver_before
-        if (
-            loss > max(limits.gain / 2, giver.noise)
-            and giver.pressure > taker_before - gain
-        ):
-            return HARMFUL
-    return ''
-
-
-def keep(
-    trial: history.Trial,
+def _note_undone(
     state: history.State,
+    move: steps.Move,
     limits: history.Limits,
     now: float,
 ) -> history.State:
-    """End a trial that was of use: what was gained is not tried away soon."""
-    track = state.tracks[trial.taker]
-    needed = track.make_block(None, track.pressure, limits, now)
-    return state.drop_trial(trial).replace_tracks(
-        {trial.taker: dataclasses.replace(track, needed=needed)}
-    )
-
-
-def undo(
-    trial: history.Trial, reason: str, state: history.State
-) -> steps.Move:
-    taker, rp_key, resource_class = trial.taker
-    giver = trial.giver[0] if trial.giver else None
-    return steps.Move(
-        rp_key=rp_key,
-        resource_class=resource_class,
-        units=trial.units,
-        taker=giver,
-        giver=taker,
-        kind=steps.Kind.UNDONE,
-        reason=reason,
-        pressures={key[0]: state.tracks[key].pressure for key in trial.keys},
+    """Learn from the trial; without one, the taker needs what it gave."""
+    for trial in state.trials:
+        if trial.taker == (move.giver, *move.pool):
+            verdict = judge(trial, state, limits) or Verdict(undo=move.reason)
+            return learn(trial, verdict, state, limits, now)
+    key = move.taker or '', *move.pool
+    track = state.tracks[key]
+    block = track.make_block(track.needed, track.waiting, limits, now)
+    return state.replace_tracks(
+        {key: dataclasses.replace(track, needed=block)}
     )
 
 
 def _list_keys(move: steps.Move) -> Iterator[history.TunableKey]:
     for consumer_uuid in move.servers:
-        yield consumer_uuid, move.rp_key, move.resource_class
+        yield consumer_uuid, *move.pool
+
+
+def _begin_trial(
+    state: history.State, move: steps.Move, now: float
+) -> history.Trial:
+    taker, *givers = _list_keys(move)
+    return history.Trial(
+        taker=taker,
+        giver=givers[0] if givers else None,
+        units=move.units,
+        started_at=now,
+        before=(
+            state.tracks[taker].level,
+            _find_base(state.tracks[givers[0]])
+            if givers
+            else level_mod.Level(),
+        ),
+    )
+
+
+def _find_base(track: history.Track) -> level_mod.Level:
+    """Return what a giver's level is compared with.
+
+    That is the level with the even division, where it is known: many small
+    losses would not be noticed one by one.
+    """
+    levels = [one for one in (track.level, track.base) if one is not None]
+    return min(levels, key=lambda one: one.waiting)
 
 
 def _change_amounts(
-    state: history.State, move: steps.Move, now: float
+    state: history.State, move: steps.Move, pool: steps.Pool, now: float
 ) -> history.State:
     """Enter the new amounts.
 
-    What is known of these servers in this domain does not hold any longer,
-    of other resources neither: what is in the cache need not be fetched.
+    Measurements of these servers in this domain are no longer valid, those of
+    other resources included: what is in the cache need not be fetched.
     """
     concerned = {key[:2] for key in _list_keys(move)}
-    return state.replace_tracks(
-        {
-            key: dataclasses.replace(
+    new = {}
+    for key, track in state.tracks.items():
+        if key[:2] in concerned:
+            is_moved = key[1:] == move.pool
+            base = track.base
+            if is_moved and track.amount == pool.even.get(key[0]):
+                base = base or track.level
+            new[key] = dataclasses.replace(
                 track,
-                amount=track.amount
-                + (move.find_gain(key[0]) if key[1:] == move.pool else 0),
+                amount=track.amount + is_moved * move.find_gain(key[0]),
                 changed_at=now,
                 count=0,
+                strays=0,
+                base=base,
             )
-            for key, track in state.tracks.items()
-            if key[:2] in concerned
-        }
-    )
-
-
-def _begin_trial(state: history.State, move: steps.Move) -> history.State:
-    keys = list(_list_keys(move))
-    giver = keys[1] if len(keys) > 1 else None
-    trial = history.Trial(
-        taker=keys[0],
-        giver=giver,
-        units=move.units,
-        before=(
-            state.tracks[keys[0]].pressure,
-            _find_base(state.tracks[giver]) if giver else 0.0,
-        ),
-    )
-    return dataclasses.replace(state, trials=(*state.trials, trial))
-
-
-def _find_base(track: history.Track) -> float:
-    """Give what a giver's pressure is held against.
-
-    Of one that gives because more did not help it, that is its pressure then:
-    many small losses would not be noticed one by one.
-    """
-    if track.futile is None:
-        return track.pressure
-    return min(track.pressure, track.futile.pressure)
-
-
-def _end_trial(
-    state: history.State,
-    move: steps.Move,
-    limits: history.Limits,
-    now: float,
-) -> history.State:
-    """Forget the trial of an undone step, remember that it failed."""
-    for trial in state.trials:
-        if trial.taker == (move.giver, move.rp_key, move.resource_class):
-            state = _blame(state.drop_trial(trial), trial, move, limits, now)
-    return state
-
-
-def _blame(
-    state: history.State,
-    trial: history.Trial,
-    move: steps.Move,
-    limits: history.Limits,
-    now: float,
-) -> history.State:
-    if move.reason == HARMFUL and trial.giver is not None:
-        key, before = trial.giver, trial.before[1]
-        track = state.tracks[key]
-        blocked = track.make_block(track.needed, before, limits, now)
-        track = dataclasses.replace(track, needed=blocked)
-    else:
-        key, before = trial.taker, trial.before[0]
-        track = state.tracks[key]
-        blocked = track.make_block(track.futile, before, limits, now)
-        track = dataclasses.replace(track, futile=blocked)
-    return state.replace_tracks({key: track})
+    return state.replace_tracks(new)

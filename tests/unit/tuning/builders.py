@@ -51,7 +51,10 @@ def make_track(value: float = 0.5, **fields: Any) -> history.Track:
         'amount': 4,
         'changed_at': -1000.0,
         'pressure': value,
+        'waiting': value,
+        'latest': value,
         'count': 10,
+        'seen': 100,
         'is_fresh': True,
         'wants': value > history.Limits().want_above,
     }

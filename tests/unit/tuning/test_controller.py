@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 import math
+from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import controller
 from nova_ext_resources.tuning import history
+from nova_ext_resources.tuning import level
 from nova_ext_resources.tuning import pressure
 from nova_ext_resources.tuning import steps
 from nova_ext_resources.tuning import trials
@@ -89,8 +92,31 @@ class DecideTest(base.TestCase):
             1, len(decide_for({'a': 0.0, 'b': 0.25}, tracks=tracks))
         )
 
-    def test_who_is_hardly_better_off_gives_nothing(self) -> None:
-        self.assertEqual((), decide_for({'a': 0.45, 'b': 0.5}))
+    def test_who_may_lose_less_is_tried_as_well(self) -> None:
+        for a, reason in (
+            (0.3, controller.WORSE_OFF),
+            (0.45, controller.UNTRIED),
+        ):
+            [move] = decide_for({'a': a, 'b': 0.5})
+            self.assertEqual(('b', 'a', reason), read(move))
+
+    def test_who_waits_much_more_gives_only_what_was_of_no_use(self) -> None:
+        tracks = {
+            'a': builders.make_track(
+                0.7, futile=history.Block(until=9.0, waiting=0.7)
+            ),
+            'b': builders.make_track(0.5),
+        }
+        pressures = {'a': 0.7, 'b': 0.5}
+
+        [move] = decide_for(pressures, tracks=tracks)
+        self.assertEqual(('b', 'a', controller.NO_USE), read(move))
+
+        full = [
+            builders.make_tunable('a', maximum=4),
+            builders.make_tunable('b'),
+        ]
+        self.assertEqual((), decide_for(pressures, tunables=full))
 
     def test_what_is_unused_is_given_whatever_the_pressure(self) -> None:
         tunables = [builders.make_tunable('a'), builders.make_tunable('b')]
@@ -137,13 +163,60 @@ class DecideTest(base.TestCase):
 
         self.assertEqual(1, move.units)
 
-    def test_who_wants_more_gives_nothing_that_it_does_not_use(self) -> None:
+    def test_who_was_harmed_or_just_helped_gives_nothing(self) -> None:
+        needed = history.Block(until=100.0, waiting=0.1)
         tracks = {
-            'a': builders.make_track(0.9, spare=3.0),
-            'b': builders.make_track(0.95),
+            'a': builders.make_track(0.1, needed=needed),
+            'b': builders.make_track(0.9),
         }
+        pressures = {'a': 0.1, 'b': 0.9}
 
-        self.assertEqual((), decide_for({'a': 0.9, 'b': 0.95}, tracks=tracks))
+        self.assertEqual((), decide_for(pressures, tracks=tracks, now=99.0))
+        self.assertEqual(
+            1, len(decide_for(pressures, tracks=tracks, now=100.0))
+        )
+
+    def test_who_was_not_helped_gets_no_more(self) -> None:
+        futile = history.Block(until=100.0, waiting=0.9)
+        tracks = {
+            'a': builders.make_track(0.1),
+            'b': builders.make_track(0.9, futile=futile),
+        }
+        pressures = {'a': 0.1, 'b': 0.9}
+
+        self.assertEqual((), decide_for(pressures, tracks=tracks, now=99.0))
+        self.assertEqual(
+            1, len(decide_for(pressures, tracks=tracks, now=100.0))
+        )
+
+    def test_who_is_not_known_well_gives_nothing(self) -> None:
+        for count, expected in ((9, 0), (10, 1)):
+            tracks = {
+                'a': builders.make_track(
+                    0.4, count=count - 1, variance=0.01, jitter=0.01
+                ),
+                'b': builders.make_track(0.9),
+            }
+
+            moves = decide_for({'a': 0.4, 'b': 0.9}, tracks=tracks)
+
+            self.assertEqual(expected, len(moves))
+
+    def test_who_changes_its_load_often_is_left_alone(self) -> None:
+        hold = history.Block(until=100.0)
+        for held in ('a', 'b'):
+            tracks = {
+                uuid: builders.make_track(
+                    value, hold=hold if uuid == held else None
+                )
+                for uuid, value in (('a', 0.1), ('b', 0.9))
+            }
+            pressures = {'a': 0.1, 'b': 0.9}
+
+            self.assertEqual((), decide_for(pressures, tracks=tracks, now=99))
+            self.assertEqual(
+                1, len(decide_for(pressures, tracks=tracks, now=100))
+            )
 
     def test_a_maximum_is_kept(self) -> None:
         tunables = [
@@ -242,42 +315,294 @@ class DecideTest(base.TestCase):
         )
         return moves
 
-    def test_one_server_is_changed_in_one_way_at_a_time(self) -> None:
-        tunables = [
-            builders.make_tunable('a'),
-            builders.make_tunable('b'),
-            builders.make_tunable(
-                'b', resource_class=classes.PERCENT, minimum=10, maximum=90
-            ),
-        ]
-        key = ('b', *builders.PERCENT)
-        state = builders.make_state(
-            {'a': builders.make_track(0.0), 'b': builders.make_track(1.0)}
-        ).replace_tracks({key: builders.make_track(1.0)})
 
+def read(move: steps.Move) -> tuple[str | None, str | None, str]:
+    return move.taker, move.giver, move.reason
+
+
+class RestoreTest(base.TestCase):
+    """Tuning does no harm: servers can always have the even division back."""
+
+    def restore(
+        self,
+        a: float,
+        b: float,
+        waiting: float | None,
+        **fields: Any,
+    ) -> tuple[steps.Move, ...]:
+        """Decide when a has 3 of its 4 ways, and b the others.
+
+        :param waiting: how much a waited with 4; None: not known
+        """
+        even = None if waiting is None else level.Level(waiting=waiting)
+        tunables = [
+            builders.make_tunable('a', amount=3),
+            builders.make_tunable('b', amount=5),
+        ]
+        block = history.Block(until=999.0, waiting=b)
         moves, _state = controller.decide(
             tunables,
+            [builders.make_pressure('a', a), builders.make_pressure('b', b)],
+            builders.make_state(
+                {
+                    'a': builders.make_track(a, amount=3, base=even, **fields),
+                    'b': builders.make_track(
+                        b, amount=5, needed=block, futile=block
+                    ),
+                }
+            ),
+            {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})},
+            LIMITS,
+            0.0,
+        )
+        return moves
+
+    def test_who_is_worse_off_than_before_gets_units_back(self) -> None:
+        [move] = self.restore(0.5, 0.9, 0.4)
+
+        self.assertEqual(('a', 'b', controller.RESTORED), read(move))
+        self.assertEqual(steps.Kind.UNDONE, move.kind)
+
+    def test_a_small_loss_is_none(self) -> None:
+        self.assertEqual((), self.restore(0.45, 0.9, 0.4))
+
+    def test_noise_is_none(self) -> None:
+        noise = {'variance': 0.01, 'jitter': 0.01}
+
+        self.assertEqual((), self.restore(0.5, 0.9, 0.4, **noise))
+
+    def test_another_load_gets_units_back_if_it_wants_them(self) -> None:
+        self.assertEqual(1, len(self.restore(0.5, 0.9, None)))
+        self.assertEqual((), self.restore(0.1, 0.9, None))
+
+    def test_a_hold_does_not_prevent_it(self) -> None:
+        hold = history.Block(until=999.0)
+
+        self.assertEqual(1, len(self.restore(0.5, 0.9, None, hold=hold)))
+
+
+class PoolsTest(base.TestCase):
+    """Several pools in one round."""
+
+    def decide(
+        self,
+        servers: Mapping[str, float],
+        *keys: tuple[str, str],
+        trials: Sequence[history.Trial] = (),
+    ) -> tuple[tuple[steps.Move, ...], history.State]:
+        fields: list[dict[str, Any]] = [
+            {
+                'consumer_uuid': uuid,
+                'rp_key': rp_key,
+                'resource_class': resource_class,
+            }
+            for rp_key, resource_class in keys
+            for uuid in servers
+        ]
+        size: dict[str, Any] = {'minimum': 10, 'maximum': 80, 'amount': 40}
+        tunables = [
+            builders.make_tunable(
+                **one,
+                **size if one['resource_class'] == classes.PERCENT else {},
+            )
+            for one in fields
+        ]
+        state = history.State(
+            tracks={
+                history.make_key(one): builders.make_track(
+                    servers[one.consumer_uuid],
+                    amount=one.amount,
+                    spare=0.0 if servers[one.consumer_uuid] > 0.1 else 20.0,
+                )
+                for one in tunables
+            },
+            trials=tuple(trials),
+        )
+        return controller.decide(
+            tunables,
             [
-                builders.make_pressure('a', 0.0),
-                builders.make_pressure('b', 1.0),
                 builders.make_pressure(
-                    'b', 1.0, resource_class=classes.PERCENT
-                ),
+                    value=servers[one['consumer_uuid']],
+                    spare=0.0 if servers[one['consumer_uuid']] > 0.1 else 20.0,
+                    **one,
+                )
+                for one in fields
             ],
             state,
-            builders.POOLS,
+            {
+                key: dataclasses.replace(
+                    builders.POOLS[builders.L3, key[1]], capacity=None
+                )
+                for key in keys
+            },
             LIMITS,
             0.0,
         )
 
-        self.assertEqual(
-            [classes.BURST], [one.resource_class for one in moves]
+    def test_each_domain_has_a_step_of_its_own(self) -> None:
+        other = 'L3_1', classes.BURST
+
+        moves, _state = self.decide({'a': 0.0, 'b': 1.0}, builders.WAYS, other)
+
+        self.assertCountEqual(
+            [builders.WAYS, other], [move.pool for move in moves]
         )
+
+    def test_trials_are_judged_in_their_own_pool(self) -> None:
+        other = 'L3_1', classes.BURST
+        trials = [
+            history.Trial(
+                taker=('b', *key),
+                giver=('a', *key),
+                units=1,
+                started_at=-500.0,
+                before=(level.Level(waiting=0.6), level.Level()),
+            )
+            for key in (other, builders.WAYS)
+        ]
+
+        moves, _state = self.decide(
+            {'a': 0.3, 'b': 0.5}, builders.WAYS, other, trials=trials
+        )
+
+        self.assertEqual([steps.Kind.UNDONE] * 2, [one.kind for one in moves])
+        self.assertCountEqual(
+            [builders.WAYS, other], [one.pool for one in moves]
+        )
+
+    def decide_on_both(
+        self, servers: Mapping[str, tuple[float, float]], even: int = 4
+    ) -> list[tuple[str | None, str | None, str]]:
+        """Decide for servers: (pressure on ways, on bandwidth)."""
+        tunables, pressures, tracks = [], [], {}
+        for uuid, values in servers.items():
+            for key, value in zip(
+                (builders.WAYS, builders.PERCENT), values, strict=True
+            ):
+                one = builders.make_tunable(
+                    uuid,
+                    resource_class=key[1],
+                    **{'minimum': 10, 'maximum': 80, 'amount': 40}
+                    if key == builders.PERCENT
+                    else {},
+                )
+                spare = 20.0 if value < 0.2 and key == builders.PERCENT else 0
+                tunables.append(one)
+                pressures.append(
+                    builders.make_pressure(
+                        uuid, value, resource_class=key[1], spare=spare
+                    )
+                )
+                tracks[history.make_key(one)] = builders.make_track(
+                    value, amount=one.amount, spare=spare
+                )
+        moves, _state = controller.decide(
+            tunables,
+            pressures,
+            history.State(tracks=tracks),
+            {
+                builders.WAYS: steps.Pool(even=dict.fromkeys(servers, even)),
+                builders.PERCENT: steps.Pool(
+                    step=10, max_step=10, is_tried=False
+                ),
+            },
+            LIMITS,
+            0.0,
+        )
+        return [(one.taker, one.giver, one.resource_class) for one in moves]
+
+    def test_bandwidth_comes_first_as_it_needs_no_trial(self) -> None:
+        self.assertEqual(
+            [('b', 'a', classes.PERCENT)],
+            self.decide_on_both(
+                {'a': (0.1, 0.0), 'b': (0.1, 0.9), 'c': (0.9, 0.19)}
+            ),
+        )
+
+    def test_who_is_at_its_limit_of_bandwidth_has_no_trials(self) -> None:
+        """Its traffic stays the same, whatever its ways."""
+        for a, b, expected in (
+            (0.19, 0.19, [('b', 'a', classes.BURST)]),
+            (0.25, 0.19, []),
+            (0.19, 0.25, []),
+        ):
+            self.assertEqual(
+                expected,
+                self.decide_on_both({'a': (0.1, a), 'b': (0.9, b)}),
+            )
+
+    def test_but_it_gives_what_is_above_the_even_division(self) -> None:
+        self.assertEqual(
+            [('b', 'a', classes.BURST)],
+            self.decide_on_both({'a': (0.1, 0.25), 'b': (0.9, 0.19)}, even=3),
+        )
+
+
+class WorkedExampleTest(base.TestCase):
+    """The example in the docstring of the controller."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.state = history.State()
+        self.amounts = {'a': 4, 'b': 4}
+        self.now = 0.0
+
+    def run_round(self, a: float, b: float) -> tuple[steps.Move, ...]:
+        tunables = [
+            builders.make_tunable(uuid, amount=amount, minimum=2, maximum=6)
+            for uuid, amount in self.amounts.items()
+        ]
+        pools = {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})}
+        moves, state = controller.decide(
+            tunables,
+            [builders.make_pressure('a', a), builders.make_pressure('b', b)],
+            self.state,
+            pools,
+            LIMITS,
+            self.now,
+        )
+        self.state = trials.note(state, moves, pools, LIMITS, self.now)
+        for move in moves:
+            for uuid in move.servers:
+                self.amounts[uuid] += move.find_gain(uuid)
+        self.now += 10.0
+        return moves
+
+    def begin(self) -> None:
+        while not self.run_round(0.05, 0.60):
+            pass
+        self.assertEqual(({'a': 3, 'b': 5}, 50.0), (self.amounts, self.now))
+
+    def test_what_helped_is_kept(self) -> None:
+        self.begin()
+
+        for _ in range(3):
+            self.assertEqual((), self.run_round(0.06, 0.50))
+            self.assertEqual(1, len(self.state.trials))
+        [following] = self.run_round(0.06, 0.50)
+
+        self.assertEqual(80.0 + 10.0, self.now)
+        self.assertEqual(controller.WORSE_OFF, following.reason)
+        needed = self.state.tracks['b', *builders.WAYS].needed
+        assert needed is not None
+        self.assertEqual(80.0 + 600.0, needed.until)
+
+    def test_what_did_harm_is_undone(self) -> None:
+        self.begin()
+        made: list[steps.Move] = []
+
+        while not made:
+            made.extend(self.run_round(0.15, 0.50))
+
+        self.assertEqual(trials.HARMFUL, made[0].reason)
+        self.assertEqual({'a': 4, 'b': 4}, self.amounts)
+        for _ in range(59):
+            self.assertEqual((), self.run_round(0.05, 0.60))
 
 
 @st.composite
 def tunables_of_pools(draw: st.DrawFn) -> list[tunable.Tunable]:
-    """Any tunables, of which some may be outside of what was sold."""
+    """Any tunables, within their limits."""
     made = []
     for resource_class, top in ((classes.BURST, 12), (classes.PERCENT, 100)):
         for uuid in SERVERS[: draw(st.integers(0, 4))]:
@@ -296,7 +621,7 @@ def tunables_of_pools(draw: st.DrawFn) -> list[tunable.Tunable]:
 
 
 class BoundsTest(base.TestCase):
-    """Whatever is measured, what was sold is held."""
+    """Whatever is measured, the limits hold."""
 
     @hypothesis.given(
         tunables=tunables_of_pools(),
@@ -304,7 +629,7 @@ class BoundsTest(base.TestCase):
         is_done=st.booleans(),
     )
     @hypothesis.settings(max_examples=strategies.EXAMPLES)
-    def test_every_step_stays_within_what_was_sold(
+    def test_every_step_stays_within_the_limits(
         self,
         tunables: list[tunable.Tunable],
         data: st.DataObject,

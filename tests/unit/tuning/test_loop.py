@@ -34,6 +34,8 @@ class Host:
         )
         self.error: Exception | None = None
         self.is_blind = False
+        #: Ways below which server a moves much to and from memory.
+        self.working_set = 0
         self.calls: list[Sequence[tunable.Tunable]] = []
 
     def list_tunables(self) -> Sequence[tunable.Tunable]:
@@ -58,6 +60,11 @@ class Host:
         if self.error:
             raise self.error
         self.tunables = tuple(tunables)
+
+    @property
+    def traffic(self) -> tuple[float, float]:
+        is_calm = self.tunables[0].amount >= self.working_set
+        return CALM if is_calm else BUSY, BUSY
 
     @property
     def amounts(self) -> tuple[int, ...]:
@@ -95,7 +102,7 @@ class TunerTest(base.TestCase):
                     cpus=4,
                 )
                 for uuid, held, traffic in zip(
-                    'ab', self.host.amounts, (CALM, BUSY), strict=True
+                    'ab', self.host.amounts, self.host.traffic, strict=True
                 )
             ]
             made.extend(tuner.run_once(readings))
@@ -138,10 +145,20 @@ class TunerTest(base.TestCase):
             ['a', 'b'], [s.consumer_uuid for s in self.host.calls[0]]
         )
 
-    def test_what_did_not_help_is_undone(self) -> None:
-        self.run_for(self.make_tuner(), 10)
+    def test_what_did_harm_is_undone(self) -> None:
+        self.host.working_set = 4
+        tuner = self.make_tuner()
+
+        self.run_for(tuner, 5)
+        self.assertEqual((3, 5), self.host.amounts)
+        self.run_for(tuner, 5)
 
         self.assertEqual((4, 4), self.host.amounts)
+
+    def test_what_did_no_harm_stays(self) -> None:
+        self.run_for(self.make_tuner(), 10)
+
+        self.assertEqual((2, 6), self.host.amounts)
 
     def test_a_dry_run_changes_nothing(self) -> None:
         made = self.run_for(self.make_tuner(is_dry_run=True), 60)
@@ -233,12 +250,31 @@ class MakePoolTest(base.TestCase):
 
         self.assertEqual((None, 50), (pool.capacity, pool.max_step))
 
+    def test_it_knows_the_even_division(self) -> None:
+        tunables = [
+            builders.make_tunable('a', amount=7),
+            builders.make_tunable('b', amount=2, maximum=3),
+        ]
+        domain = pressure.Domain(capacities={classes.BURST: 10})
+
+        pool = loop.make_pool(builders.WAYS, tunables, domain, loop.Settings())
+
+        self.assertEqual({'a': 7, 'b': 3}, pool.even)
+
+    def test_it_is_unknown_if_the_minimums_do_not_fit(self) -> None:
+        tunables = [builders.make_tunable(minimum=9)]
+        domain = pressure.Domain(capacities={classes.BURST: 8})
+
+        pool = loop.make_pool(builders.WAYS, tunables, domain, loop.Settings())
+
+        self.assertEqual({}, pool.even)
+
     def test_it_moves_what_the_host_can_count(self) -> None:
-        """With mba_MBps, a unit is sold, and the kernel may take tens."""
+        """With mba_MBps, the kernel may count in tens."""
         key = builders.L3, classes.MBPS
         tunables = [builders.make_tunable(step=10)]
-        for sold, expected in ((1, 10), (20, 20)):
-            domain = pressure.Domain(steps={classes.MBPS: sold})
+        for allocated, expected in ((1, 10), (20, 20)):
+            domain = pressure.Domain(steps={classes.MBPS: allocated})
 
             pool = loop.make_pool(key, tunables, domain, loop.Settings())
 

@@ -50,6 +50,12 @@ class WaysTest(base.TestCase):
         self.assertLess(one.value, 0.1)
         self.assertGreater(one.spare, 3)
 
+    def test_waiting_does_not_depend_on_unused_ways(self) -> None:
+        full, empty = press(), press(llc_bytes=0.5 * WAY)
+
+        self.assertEqual(full.waiting, empty.waiting)
+        self.assertEqual(full.value, full.waiting)
+
     def test_full_ways_are_not_spare(self) -> None:
         self.assertEqual(0.0, press().spare)
 
@@ -118,6 +124,26 @@ class MissingTest(base.TestCase):
                 )
 
                 self.assertEqual((), found)
+
+    def test_the_other_servers_have_theirs(self) -> None:
+        """One server without data, and the one after it."""
+        tunables = [builders.make_tunable(uuid) for uuid in ('b', 'a')]
+
+        [one] = pressure.list_pressures(tunables, [make_reading()], DOMAINS)
+
+        self.assertEqual('a', one.consumer_uuid)
+
+    def test_traffic_without_occupancy_counts_for_bandwidth(self) -> None:
+        tunables = [
+            builders.make_tunable(),
+            builders.make_tunable(resource_class=classes.PERCENT),
+        ]
+
+        [one] = pressure.list_pressures(
+            tunables, [make_reading(llc_bytes=None)], DOMAINS
+        )
+
+        self.assertEqual(classes.PERCENT, one.resource_class)
 
     def test_of_a_domain_that_is_not_known_neither(self) -> None:
         self.assertEqual(

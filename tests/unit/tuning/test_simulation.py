@@ -8,6 +8,7 @@ import os
 import statistics
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.testing import mixes
 from nova_ext_resources.testing import workloads
 from nova_ext_resources.tuning import loop
 from nova_ext_resources.tuning import steps
@@ -17,6 +18,9 @@ from tests import base
 SEEDS = range(1000, 1012)
 
 ROUNDS = 500
+
+#: Rounds of 10 seconds.
+HOUR = 360
 
 
 def without_noise(mix: workloads.Mix) -> workloads.Mix:
@@ -31,7 +35,7 @@ def without_noise(mix: workloads.Mix) -> workloads.Mix:
 def list_amounts(
     moves: Sequence[steps.Move],
 ) -> Mapping[tuple[str, str], list[int]]:
-    """Give what each server had over time, 0 being what it has at the end."""
+    """Return what each server had over time, 0 being the amount at the end."""
     paths: dict[tuple[str, str], list[int]] = {}
     for move in reversed(moves):
         for server in move.servers:
@@ -51,7 +55,7 @@ class SimulationTest(base.TestCase):
     def test_what_is_tried_in_vain_is_tried_ever_less(self) -> None:
         early = late = 0
         for seed in SEEDS:
-            mix = without_noise(workloads.make_mix(seed, is_steady=True))
+            mix = without_noise(mixes.make_mix(seed, mixes.STEADY))
             machine, tuner = self.make_both(mix)
             early += len(workloads.play(machine, ROUNDS // 2, tuner))
             workloads.play(machine, ROUNDS, tuner)
@@ -62,7 +66,7 @@ class SimulationTest(base.TestCase):
     def test_at_rest_nobody_is_more_than_a_step_away(self) -> None:
         for seed in SEEDS:
             with self.subTest(seed=seed):
-                mix = without_noise(workloads.make_mix(seed, is_steady=True))
+                mix = without_noise(mixes.make_mix(seed, mixes.STEADY))
                 machine, tuner = self.make_both(mix)
                 workloads.play(machine, ROUNDS // 2, tuner)
 
@@ -76,21 +80,30 @@ class SimulationTest(base.TestCase):
                     )
 
     def test_the_worst_server_is_better_off_than_by_division(self) -> None:
-        ratios = []
-        for seed in SEEDS:
-            mix = workloads.make_mix(seed)
-            tuned, tuner = self.make_both(mix)
-            static, _tuner = self.make_both(mix)
-            workloads.play(tuned, 200, tuner)
-            workloads.play(static, 200)
-            ratios.append(
-                max(tuned.slowdowns.values()) / max(static.slowdowns.values())
-            )
+        ratios = [self.compare(mixes.make_mix(seed)) for seed in SEEDS]
 
-        self.assertLess(statistics.mean(ratios), 0.95)
+        # The oracle of the benchmark reaches 0.83 for these seeds.
+        self.assertLess(statistics.mean(ratios), 0.97)
+        self.assertLess(max(ratios), 1.1)
+
+    def test_noise_and_alternating_loads_do_no_harm(self) -> None:
+        for name in ('noise of 40 %', 'phases of 2 to 6 rounds'):
+            for seed in SEEDS[:4]:
+                with self.subTest(name=name, seed=seed):
+                    mix = mixes.make_mix(seed, mixes.KINDS[name])
+
+                    self.assertLess(self.compare(mix), 1.1)
+
+    def compare(self, mix: workloads.Mix) -> float:
+        """Return the worst slowdown in an hour against even division."""
+        tuned, tuner = self.make_both(mix)
+        static, _tuner = self.make_both(mix)
+        workloads.play(tuned, HOUR, tuner)
+        workloads.play(static, HOUR)
+        return max(tuned.slowdowns.values()) / max(static.slowdowns.values())
 
     def test_one_server_is_changed_once_in_a_cool_down(self) -> None:
-        mix = workloads.make_mix(SEEDS[0])
+        mix = mixes.make_mix(SEEDS[0])
         machine, tuner = self.make_both(mix)
         last: dict[str, float] = {}
         count = 0
@@ -108,12 +121,12 @@ class SimulationTest(base.TestCase):
 
 class WorkloadTest(base.TestCase):
     def test_the_same_seed_is_the_same_mix(self) -> None:
-        self.assertEqual(workloads.make_mix(7), workloads.make_mix(7))
-        self.assertNotEqual(workloads.make_mix(7), workloads.make_mix(8))
+        self.assertEqual(mixes.make_mix(7), mixes.make_mix(7))
+        self.assertNotEqual(mixes.make_mix(7), mixes.make_mix(8))
 
     def test_more_is_never_slower(self) -> None:
         for seed in SEEDS:
-            for server in workloads.make_mix(seed).servers:
+            for server in mixes.make_mix(seed).servers:
                 few, _bytes = server.find_time(0, 2, 5e9)
                 more_ways, _bytes = server.find_time(0, 6, 5e9)
                 more_bytes, _bytes = server.find_time(0, 2, 9e9)
@@ -122,12 +135,12 @@ class WorkloadTest(base.TestCase):
 
     def test_nobody_is_above_its_limit(self) -> None:
         for seed in SEEDS:
-            for server in workloads.make_mix(seed).servers:
+            for server in mixes.make_mix(seed).servers:
                 _seconds, fetched = server.find_time(0, 2, 5e9)
                 self.assertLessEqual(fetched, 5e9 * 1.000001)
 
-    def test_the_machine_refuses_what_was_not_sold(self) -> None:
-        mix = workloads.make_mix(1)
+    def test_the_machine_refuses_amounts_outside_of_the_limits(self) -> None:
+        mix = mixes.make_mix(1)
         held = workloads.divide_evenly(mix)
         machine = workloads.Machine(mix, held)
         ways = [one for one in held if one.resource_class == classes.BURST]
