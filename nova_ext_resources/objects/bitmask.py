@@ -77,6 +77,34 @@ def make_run(start: int, length: int) -> int:
     return ((1 << length) - 1) << start
 
 
+def unite(masks: Iterable[int]) -> int:
+    """Return all bits that are set in any of these masks."""
+    together = 0
+    for mask in masks:
+        together |= mask
+    return together
+
+
+def split(mask: int) -> list[int]:
+    """Return the contiguous runs of a mask, each as a mask, lowest first."""
+    runs = []
+    while mask:
+        # Adding its lowest bit carries over the lowest run.
+        runs.append(mask & ~(mask + (mask & -mask)))
+        mask &= ~runs[-1]
+    return runs
+
+
+def find_longest(mask: int) -> int:
+    """Return the longest run of a mask, the lowest of these, or 0."""
+    return max(split(mask), key=int.bit_count, default=0)
+
+
+def find_run_of(mask: int, part: int) -> int:
+    """Return the run of a mask in which a part of it lies, or 0."""
+    return next((run for run in split(mask) if run & part), 0)
+
+
 def list_runs(mask: int) -> Iterator[tuple[int, int]]:
     """Return (start, length) of each contiguous run, lowest first."""
     start = 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Cache and memory bandwidth, whichever backend gives them out. Pure.
+"""Cache and memory bandwidth, whichever backend allocates them. Pure.
 
 * ``classes``: resource classes, keys of providers, traits
 * ``fair_share``: divides free units among servers that may have more

@@ -2,7 +2,7 @@
 
 """Cache and memory bandwidth as resources: what every backend means by them.
 
-RMD and the kernel's resctrl give out the same things. A host keeps its place
+RMD and the kernel's resctrl allocate the same things. A host keeps its place
 in placement, and a flavor its meaning, whichever of them it has, for both take
 names, keys and refusals from here.
 
@@ -37,7 +37,6 @@ L2_CDP_TRAIT = 'CUSTOM_RDT_L2_CDP'
 RDT = 'RDT'
 
 L3_PREFIX = 'L3_'
-L2_PREFIX = 'L2_'
 
 DEFINITIONS: Mapping[str, resource.ResourceDefinition] = {
     one.name: one
@@ -103,24 +102,12 @@ def make_l3_key(domain: int) -> str:
     return f'{L3_PREFIX}{domain}'
 
 
-def make_l2_key(domain: int) -> str:
-    return f'{L2_PREFIX}{domain}'
-
-
 def find_domain(one: assignment.Assignment) -> int:
-    """Return the kernel's id of the cache that an assignment is of.
+    """Return the kernel's id of the last-level cache of an assignment.
 
-    :raises ValueError: it is of no cache
+    :raises ValueError: it is of no such cache
     """
-    for prefix in (L3_PREFIX, L2_PREFIX):
-        if one.rp_key.startswith(prefix):
-            return int(one.rp_key.removeprefix(prefix))
-    raise ValueError(f'{one.rp_key} is the key of no cache')
-
-
-def find_level(one: assignment.Assignment) -> int:
-    """Return the level of the cache that an assignment is of."""
-    return 2 if one.rp_key.startswith(L2_PREFIX) else 3
+    return int(one.rp_key.removeprefix(L3_PREFIX))
 
 
 def pick(

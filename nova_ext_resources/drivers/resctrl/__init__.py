@@ -5,7 +5,6 @@
 * ``enforcer``: one control group per server, or a place in the shared pool
 * ``inventory``: what this host can allocate
 * ``kernel``: reads and changes what the kernel shows
-* ``machine``: reads what a host is, besides its control groups
 * ``policy``: decides what each control group gets; pure
 * ``writer``: the only one that changes control groups, step by step
 """

@@ -4,7 +4,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
-import dataclasses
 from typing import ClassVar, TypeAlias
 
 from oslo_config import cfg
@@ -19,11 +18,12 @@ from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import processes as procs
 from nova_ext_resources.drivers.resctrl.kernel import tasks
-from nova_ext_resources.drivers.resctrl import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import pool as pool_mod
 from nova_ext_resources.drivers.resctrl.policy import pools
 from nova_ext_resources.drivers.resctrl.policy import shared_pool
 from nova_ext_resources.drivers.resctrl.policy import transition
@@ -48,8 +48,8 @@ class ResctrlEnforcer(base.Enforcer):
     belongs to another group ("User Interface for Resource Control feature",
     resource allocation rules).
 
-    Every change is made the same way: find out who has what, decide what is
-    to be there, find the steps, carry them out.
+    Every change is made the same way: find the owner of each unit, decide
+    what is to be there, find the steps, carry them out.
 
     :param files: in place of the mount that ``path`` names
     :param processes: in place of those that ``/proc`` shows
@@ -79,10 +79,10 @@ class ResctrlEnforcer(base.Enforcer):
         self._writer = writer.Writer(
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
-            machine_mod.make(options, host),
+            machine.make(options, host),
         )
         # What fine tuning has set; changed while the mount is locked.
-        self._amounts: dict[pools.Key, Mapping[str, int]] = {}
+        self._amounts: dict[pool_mod.Key, Mapping[str, int]] = {}
         # What list_applied saw; never changed by a change under way.
         self._seen: groups.Tree | None = None
         # The same, with what was changed since.
@@ -97,7 +97,9 @@ class ResctrlEnforcer(base.Enforcer):
 
     def apply(self, entry: assignment.Entry) -> Held:
         is_shared = choice.is_shared(entry)
-        name = groups.SHARED if is_shared else make_name(entry)
+        name = groups.SHARED
+        if not is_shared:
+            name = groups.make_name(entry.consumer_uuid)
         with self._translated(entry):
             # Before the lock is held: others wait for it.
             scan = None
@@ -139,19 +141,19 @@ class ResctrlEnforcer(base.Enforcer):
             members = shared_pool.make_members(tree, servers, cpus)
             return held, layout.layout(owned, members={groups.SHARED: members})
         uuid = entry.consumer_uuid
-        real = dataclasses.replace(entry, assignments=held)
-        wanted = pools.make_room(owned, real, self._amounts)
-        ways = {
-            cache: one
-            for cache, one in ownership.list_ways(held).items()
-            if one is not None
+        own = {
+            cache: ways
+            for cache, ways in ownership.list_ways(held).items()
+            if ways is not None
         }
-        own = layout.Wanted(ways=ways).join(wanted[uuid])
+        wanted = pools.make_room(
+            owned, entry, held, layout.Wanted(ways=own), self._amounts
+        )
         members = layout.Members(
             cpus=cpus, floating=() if entry.cpus else (uuid,)
         )
         return held, layout.layout(
-            owned, {**wanted, uuid: own}, members={make_name(entry): members}
+            owned, wanted, members={groups.make_name(uuid): members}
         )
 
     def _plan_without(
@@ -169,7 +171,7 @@ class ResctrlEnforcer(base.Enforcer):
             self._translated(entry),
             self._writer.changing(name=name, is_quick=True) as tree,
         ):
-            left = tree.without(make_name(entry))
+            left = tree.without(groups.make_name(entry.consumer_uuid))
             members = {}
             others = self._list_others(entry)
             if is_shared and not others:
@@ -230,7 +232,7 @@ class ResctrlEnforcer(base.Enforcer):
             return ()
         owned = self._find_owners(self._last)
         found = (
-            pools.make_pool(owned, key)
+            pool_mod.make_pool(owned, key)
             for key in pools.list_keys(owned.entries.values())
         )
         return tuple(
@@ -238,7 +240,7 @@ class ResctrlEnforcer(base.Enforcer):
             for pool in found
             # Of what is not there nothing can be moved; the audit reports it.
             if pool and not pool.is_overdrawn
-            for one in pools.list_tunables(pool)
+            for one in pool.list_tunables()
         )
 
     def set_tunables(self, tunables: Sequence[tunable.Tunable]) -> None:
@@ -249,22 +251,22 @@ class ResctrlEnforcer(base.Enforcer):
             for key in {(one.rp_key, one.resource_class) for one in tunables}:
                 owned = self._find_owners(self._writer.tree)
                 try:
-                    pool = pools.make_pool(owned, key)
+                    pool = pool_mod.make_pool(owned, key)
                     if pool is None:
                         raise ValueError('no server has any')
                     known = self._amounts.get(key, {})
-                    amounts = pools.read_tunables(pool, tunables, known)
+                    amounts = pool.read_tunables(tunables, known)
                 except ValueError as err:
                     raise self._make_failed(
                         '', f'{key[1]} of {key[0]}: {err}'
                     ) from err
-                wanted = pools.divide(owned, [pool], {key: amounts})
+                wanted = pools.divide([pool], {key: amounts})
                 desired = layout.layout(owned, wanted)
                 self._writer.run(transition.transition(owned.tree, desired))
                 self._amounts[key] = amounts
                 self._last = self._writer.tree
 
-    def _forget_amounts(self, keys: Iterable[pools.Key]) -> None:
+    def _forget_amounts(self, keys: Iterable[pool_mod.Key]) -> None:
         """Forget amounts that were set for other servers than there are."""
         self._last = self._writer.tree
         if not self._amounts:
@@ -299,11 +301,11 @@ class ResctrlEnforcer(base.Enforcer):
     def _check_cpus(
         self, tree: groups.Tree, entry: assignment.Entry, cpus: frozenset[int]
     ) -> None:
-        # CPUs that are left in the shared pool's group are used by no server.
-        own = {make_name(entry), groups.SHARED}
         for name, group in sorted(tree.groups.items()):
+            is_own = group.consumer_uuid == entry.consumer_uuid
             common = cpus & group.cpus
-            if name not in own and common:
+            # No server uses CPUs that are left in the shared pool's group.
+            if common and not is_own and name != groups.SHARED:
                 raise refusals.make_busy(
                     self.host,
                     entry.consumer_uuid,
@@ -376,8 +378,3 @@ class ResctrlEnforcer(base.Enforcer):
             consumer_uuid=consumer_uuid,
             reason=reason,
         )
-
-
-def make_name(entry: assignment.Entry) -> str:
-    """Return the name of the group of a server."""
-    return groups.make_name(entry.consumer_uuid)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the kernel's resctrl lets this host give out.
+"""What this host can allocate by way of the kernel's resctrl.
 
 The providers and classes are those of the inventory provider ``rmd``, so that
 a host can go from one to the other and keep its place in placement.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-import dataclasses
 import os
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -19,14 +18,14 @@ from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
-from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import topology
-from nova_ext_resources.drivers.resctrl import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import bandwidth
 from nova_ext_resources.drivers.resctrl.policy import constraints
+from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -80,8 +79,12 @@ class ResctrlInventory(base.InventoryProvider):
         files: files_mod.FileSystem | None = None,
     ) -> None:
         super().__init__(options, host, entries)
-        self._files = files or files_mod.RealFileSystem(options.path)
-        self._groups = group_files.GroupFiles(self._files)
+        # It only reads.
+        self._writer = writer.Writer(
+            files or files_mod.RealFileSystem(options.path),
+            options.cpu_path,
+            machine_mod.make(options, host),
+        )
         self._left_out: frozenset[str] = frozenset()
         self._reported: list[str] = []
         self._constraints: dict[str, constraints_obj.ClassConstraints] = {}
@@ -95,36 +98,23 @@ class ResctrlInventory(base.InventoryProvider):
         return self._constraints
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        return classes.define(
-            classes.CLOS,
-            classes.WAYS,
-            classes.BURST,
-            classes.SHARED,
-            classes.L2_WAYS,
-            classes.PERCENT,
-            classes.MBPS,
-        )
+        return tuple(classes.DEFINITIONS.values())
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
-        # Who comes or goes meanwhile is in one of both.
+        # A server that comes or goes in between is in one of both.
         before = self.list_entries()
         try:
-            with files_mod.locked(self._files, exclusive=False):
-                tree = self._groups.read()
-            host = machine_mod.read_cpus(
-                machine_mod.make(self.options, self.host),
-                self.options.cpu_path,
-                tree,
-            )
+            tree = self._writer.read()
         except errors.ResctrlError as err:
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
         entries = {**before, **self.list_entries()}
+        host = self._writer.machine
         tree = _add_offline(tree, host)
         # Without the ledger: the trackers know what servers hold.
         owned = ownership.build(tree, host, {})
-        controlled = _list_controlled(owned)
+        controlled = sorted(owned.caches.keys() | owned.bandwidths.keys())
         caches = [one for one in controlled if one in host.cpus]
         self._left_out = _find_left_out(
             self.options.cpu_path, host
@@ -140,9 +130,7 @@ class ResctrlInventory(base.InventoryProvider):
         self._report_useless(owned)
         self._constraints = constraints.make_code_constraints(
             {
-                _LEVELS[level].ways: info.min_bits
-                if schemata.has_cdp(tree.default.schemata, level)
-                else None
+                _LEVELS[level].ways: info.min_bits if info.has_cdp else None
                 for level, info in tree.info.levels.items()
             }
         )
@@ -186,10 +174,15 @@ class ResctrlInventory(base.InventoryProvider):
         cache: schemata.Cache,
         entries: Mapping[str, assignment.Entry],
     ) -> provider.HostProvider:
-        offers = [self._offer_bandwidth(owned.tree, cache)]
+        offers = [_offer_bandwidth(owned.bandwidths.get(cache))]
         if cache in owned.caches:
-            _check_pools(owned, cache)
             domain = owned.caches[cache]
+            if domain.pools_fault:
+                raise exception.DiscoveryFailed(
+                    plugin='resctrl',
+                    reason=f'{cache.key}: [ext_resources_resctrl] '
+                    f'{domain.pools_fault}',
+                )
             offers += [
                 _offer_ways(domain, cache),
                 _offer_burst_ways(owned, cache, entries),
@@ -207,7 +200,7 @@ class ResctrlInventory(base.InventoryProvider):
             },
             cpus=bitmask.format_list(owned.machine.cpus[cache]),
             follows_tasks=True,
-            traits=_list_traits(owned.tree, cache, given.keys()),
+            traits=_list_traits(owned, cache, given.keys()),
         )
 
     def _offer_places(self, domain: ownership.CacheOwnership) -> Offer | None:
@@ -220,54 +213,30 @@ class ResctrlInventory(base.InventoryProvider):
         )
         return classes.SHARED, given, 'shared_ways', {}
 
-    def _offer_bandwidth(
-        self, tree: groups.Tree, cache: schemata.Cache
-    ) -> Offer | None:
-        info = tree.info.bandwidth
-        values = tree.default.schemata.get(schemata.BANDWIDTH, {})
-        if (
-            info is None
-            or cache.level != schemata.LAST_LEVEL
-            or cache.number not in values
-        ):
-            return None
-        unit = bandwidth.find_unit(info, max(values.values()))
-        if unit is bandwidth.Unit.PERCENT:
-            total, name = bandwidth.MAX_PERCENT, classes.PERCENT
-        else:
-            total, name = self.options.memory_bandwidth, classes.MBPS
-        step = bandwidth.find_step(info, unit)
-        least = bandwidth.round_up(
-            max(bandwidth.to_amount(unit, info.minimum), 1), step
-        )
-        if total < least:
-            return None
-        given = inventory_obj.Inventory(
-            total=total, min_unit=least, step_size=step
-        )
-        return name, given, 'bandwidth', {'step': step}
 
-
-def _add_offline(tree: groups.Tree, host: ownership.Machine) -> groups.Tree:
+def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:
     """Add what the default group has where all CPUs are offline.
 
     Everything: the kernel forgets what it had when they come back.
     """
-    default = tree.default
-    values = {name: dict(one) for name, one in default.schemata.items()}
-    for cache in filter(host.is_offline, host.cpus):
-        info = tree.info.levels.get(cache.level)
-        for name in schemata.find_controls(values, cache.level):
-            if info is not None:
-                values[name].setdefault(cache.number, info.full)
-        limits = values.get(schemata.BANDWIDTH)
-        if limits and cache.level == schemata.LAST_LEVEL:
-            limits.setdefault(cache.number, max(limits.values()))
-    return tree.with_group(dataclasses.replace(default, schemata=values))
+    values = dict(tree.groups[groups.DEFAULT].schemata)
+    for name in {name for name, _number in values}:
+        level = schemata.LEVELS.get(name, schemata.LAST_LEVEL)
+        if name == schemata.BANDWIDTH:
+            value = max(schemata.get_limits(values).values())
+        elif level in tree.info.levels:
+            value = tree.info.levels[level].full
+        else:
+            continue
+        for cache in filter(host.is_offline, host.cpus):
+            if cache.level == level:
+                values.setdefault((name, cache.number), value)
+    default = groups.Group(name=groups.DEFAULT, schemata=values)
+    return tree.with_group(default)
 
 
-def _find_left_out(cpu_path: str, host: ownership.Machine) -> frozenset[str]:
-    """Name what may be there and cannot be told."""
+def _find_left_out(cpu_path: str, host: machine_mod.Machine) -> frozenset[str]:
+    """Return names of caches that may exist and cannot be reported."""
     unknown = topology.read_unknown(cpu_path, host.cpus.values())
     sizes = [
         len(cpus)
@@ -284,12 +253,12 @@ def _find_left_out(cpu_path: str, host: ownership.Machine) -> frozenset[str]:
 
 def _find_without_cpus(
     cpu_path: str,
-    host: ownership.Machine,
+    host: machine_mod.Machine,
     controlled: Iterable[schemata.Cache],
 ) -> frozenset[str]:
-    """Name what the kernel controls and no CPU is known to use.
+    """Return names of caches that the kernel controls and no CPU uses.
 
-    The two are of different machines then, as in a test.
+    The two paths are of different machines then, as in a test.
     """
     numbers: dict[int, set[int]] = {}
     for cache in controlled:
@@ -302,11 +271,15 @@ def _find_without_cpus(
     )
 
 
-def _list_controlled(owned: ownership.Ownership) -> list[schemata.Cache]:
-    """Return the caches of which something is controlled, bandwidth too."""
-    values = owned.tree.default.schemata.get(schemata.BANDWIDTH, {})
-    limited = {schemata.Cache(schemata.LAST_LEVEL, one) for one in values}
-    return sorted(limited | owned.caches.keys())
+def _offer_bandwidth(
+    domain: bandwidth.BandwidthOwnership | None,
+) -> Offer | None:
+    if domain is None or domain.total < domain.least:
+        return None
+    given = inventory_obj.Inventory(
+        total=domain.total, min_unit=domain.least, step_size=domain.step
+    )
+    return domain.resource_class, given, 'bandwidth', {'step': domain.step}
 
 
 def _offer_ways(
@@ -356,24 +329,15 @@ def _offer_burst_ways(
     return classes.BURST, given, 'burst_ways', {}
 
 
-def _check_pools(owned: ownership.Ownership, cache: schemata.Cache) -> None:
-    """:raises DiscoveryFailed: the pools of a cache do not fit"""
-    try:
-        ownership.check_pools(owned.tree, cache, owned.machine)
-    except ValueError as err:
-        raise exception.DiscoveryFailed(
-            plugin='resctrl',
-            reason=f'{cache.key}: [ext_resources_resctrl] {err}',
-        ) from err
-
-
 def _list_traits(
-    tree: groups.Tree, cache: schemata.Cache, offered: Collection[str]
+    owned: ownership.Ownership,
+    cache: schemata.Cache,
+    offered: Collection[str],
 ) -> frozenset[str]:
     names = _LEVELS[cache.level]
     if names.ways not in offered:
         return frozenset()
-    has_cdp = schemata.has_cdp(tree.default.schemata, cache.level)
+    has_cdp = owned.caches[cache].info.has_cdp
     return frozenset({names.cat, names.cdp} if has_cdp else {names.cat})
 
 

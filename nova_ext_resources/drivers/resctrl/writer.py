@@ -8,6 +8,7 @@ kernel's documentation wait, and so do the threads of this process.
 
 from collections.abc import Callable, Iterable, Iterator
 import contextlib
+import dataclasses
 
 from oslo_log import log as logging
 
@@ -19,12 +20,15 @@ from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import tasks
 from nova_ext_resources.drivers.resctrl.kernel import topology
-from nova_ext_resources.drivers.resctrl import machine as machine_mod
-from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources import exception
 
 LOG = logging.getLogger(__name__)
+
+#: How often the threads of a server are listed and moved. Each time only
+#: those are left that threads outside have cloned since the time before.
+ROUNDS = 8
 
 
 class Writer:
@@ -39,9 +43,8 @@ class Writer:
         self,
         files: files_mod.FileSystem,
         cpu_path: str,
-        machine: ownership.Machine,
+        machine: machine_mod.Machine,
     ) -> None:
-        self._files = files
         self._cpu_path = cpu_path
         self._groups = group_files.GroupFiles(files)
         # Both are read and changed while the lock of the mount is held.
@@ -50,15 +53,19 @@ class Writer:
 
     def read(self) -> groups.Tree:
         """Read everything that is there."""
-        with files_mod.locked(self._files, exclusive=False):
+        with self._groups.locked(exclusive=False):
             self._tree = None
             self._tree = self._read()
             return self._tree
 
     def _read(self) -> groups.Tree:
         tree = self._groups.read()
-        self.machine = machine_mod.read_cpus(
-            self.machine, self._cpu_path, tree
+        # Memory bandwidth belongs to a last-level cache, controlled or not.
+        levels = {schemata.LAST_LEVEL, *tree.info.levels}
+        self.machine = dataclasses.replace(
+            self.machine,
+            cpus=topology.read_known(self._cpu_path, levels),
+            online=topology.read_online(self._cpu_path),
         )
         return tree
 
@@ -71,7 +78,7 @@ class Writer:
             the shared pool
         """
         found = {}
-        with files_mod.locked(self._files, exclusive=False):
+        with self._groups.locked(exclusive=False):
             for uuid in consumers:
                 with contextlib.suppress(errors.GroupGone):
                     is_pool = uuid == groups.SHARED
@@ -88,7 +95,7 @@ class Writer:
         :param name: the group that is to change, and is read anew
         :param is_quick: see :meth:`.group_files.GroupFiles.read_again`
         """
-        with files_mod.locked(self._files, exclusive=True):
+        with self._groups.locked(exclusive=True):
             try:
                 online = topology.read_online(self._cpu_path)
                 if self._tree is None or online != self.machine.online:
@@ -162,6 +169,7 @@ class Writer:
         step: transition.Step,
         find_server: Callable[..., processes.Server],
     ) -> None:
+        there = self.tree.groups
         match step:
             case transition.Make(name=name):
                 group = self._groups.make(name)
@@ -169,37 +177,77 @@ class Writer:
                 self._groups.remove(name)
                 self._tree = self.tree.without(name)
                 return
-            case transition.Write(name=name, values=values):
-                group = self._write(step, self._find(name), values)
+            case transition.Write(name=name):
+                group = self._write(step, there[name])
             case transition.SetCpus(name=name, cpus=cpus):
-                group = self._groups.write_cpus(self._find(name), cpus)
+                group = self._groups.write_cpus(there[name], cpus)
             case transition.SetTasks(name=name, servers=servers):
                 server = (
                     find_server(*servers) if servers else processes.NoServer()
                 )
-                tasks.settle(self._groups, name, server, is_new=step.is_new)
+                settle(self._groups, name, server, is_new=step.is_new)
                 return
             case _:
                 raise AssertionError(step)
         self._tree = self.tree.with_group(group)
 
-    def _find(self, name: str) -> groups.Group:
-        group = self.tree.find(name)
-        assert group is not None, 'it was there, or has been made'
-        return group
-
     def _write(
-        self,
-        step: transition.Write,
-        group: groups.Group,
-        values: schemata.Schemata,
+        self, step: transition.Write, group: groups.Group
     ) -> groups.Group:
         is_default = group.name == groups.DEFAULT
         # The default group is read before each change anyway.
-        is_free = is_default and isinstance(step, transition.Widen)
+        is_free = is_default and step.kind is transition.Kind.WIDEN
         after = self._groups.write_schemata(
-            group, values, is_checked=not is_free
+            group, step.values, is_checked=not is_free
         )
         if is_default:
-            self.machine = self.machine.with_default(group, after)
+            self.machine = self.machine.with_default(
+                schemata.get_masks(group.schemata),
+                schemata.get_masks(after.schemata),
+            )
         return after
+
+
+def settle(
+    files: group_files.GroupFiles,
+    name: str,
+    server: processes.Server,
+    *,
+    is_new: bool = False,
+) -> None:
+    """Have all threads of a server, and no others, in its group.
+
+    All others go to the default group. It ends when all that was listed is
+    seen in the group: whatever a server starts later is in it, because a
+    thread starts in the group of the one that clones it. A clone that is under
+    way while its maker is moved may come up outside; the next read finds it.
+
+    :param is_new: nothing was ever put into the group
+    :raises NotApplied: the threads do not stay where they were put
+    """
+    for number in range(ROUNDS):
+        wanted = server.list_threads()
+        if is_new and not number:
+            if not wanted:
+                return
+            inside = frozenset[int]()
+        else:
+            inside = files.read_tasks(name)
+        missing = wanted - inside
+        if missing and inside:
+            # Those that ended between the two readings are not outside.
+            missing &= server.list_threads()
+        foreign = server.list_foreign(inside - wanted)
+        if not missing and not foreign:
+            return
+        if foreign:
+            files.write_tasks(groups.DEFAULT, foreign)
+        if missing:
+            files.write_tasks(name, missing)
+    outside, others = map(tasks.format_threads, (missing, foreign))
+    raise errors.NotApplied(
+        action=f'have the threads of the server in {name}',
+        reason=f'after {ROUNDS} times {outside} stayed outside and {others} '
+        'of others inside; another program moves them, or they are started '
+        'faster than they can be moved',
+    )

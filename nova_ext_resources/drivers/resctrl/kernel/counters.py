@@ -9,7 +9,7 @@ event (kernel documentation, *User Interface for Resource Control feature*,
 
 The counters are read without the lock of the mount. It guards what takes more
 than one file to do, as finding free ways does; a counter is one file, and with
-many groups a server would wait for its start meanwhile.
+many groups a server would wait for its start all the while.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +20,7 @@ from typing import Protocol
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
+from nova_ext_resources.drivers.resctrl.kernel import group_files
 
 OCCUPANCY = 'llc_occupancy'
 TOTAL = 'mbm_total_bytes'
@@ -135,7 +136,7 @@ def parse_count(text: str) -> int | None:
 
 
 def read_info(files: files_mod.FileSystem) -> Info | None:
-    """Tell what can be monitored, None where nothing can.
+    """Return what can be monitored, None where nothing can.
 
     :raises ResctrlMissing: there is no mount
     :raises ResctrlError: it cannot be read
@@ -155,12 +156,7 @@ def read_info(files: files_mod.FileSystem) -> Info | None:
             for name in _INFO_FILES
             if name in names
         }
-    try:
-        return parse_info(texts)
-    except (KeyError, ValueError) as err:
-        raise errors.ResctrlMalformed(
-            action=f'understand {INFO}', reason=str(err)
-        ) from err
+    return group_files.understand(INFO, parse_info, texts)
 
 
 def list_domains(files: files_mod.FileSystem) -> dict[Domain, str]:
@@ -201,7 +197,7 @@ class Reader:
     """Reads the counters of any number of groups.
 
     :param domains: as :func:`list_domains` gives them
-    :param events: those that are counted; others are not looked for
+    :param events: those that are counted; others are not read
     """
 
     def __init__(
@@ -231,8 +227,8 @@ class Reader:
         went offline.
 
         :param group: its folder, '' for the default one
-        :raises GroupGone: it was removed, or made anew meanwhile
-        :raises ResctrlError: it cannot be looked at
+        :raises GroupGone: it was removed, or replaced by another of this name
+        :raises ResctrlError: it cannot be read
         """
         inode = self._get_inode(group)
         failures: list[str] = []
@@ -248,7 +244,7 @@ class Reader:
         if self._get_inode(group) != inode:
             raise errors.GroupGone(
                 action=f'read the counters of {group}',
-                reason='it was removed and made anew meanwhile',
+                reason='it was removed, and another of this name was made',
             )
         return GroupCounters(
             inode=inode,

@@ -62,7 +62,7 @@ class ResctrlBusy(ResctrlError):
 
 
 class GroupGone(ResctrlError):
-    """The group was removed meanwhile (ENOENT, ENODEV)."""
+    """The group was removed in the meantime (ENOENT, ENODEV)."""
 
 
 class NoFolder(ResctrlError):

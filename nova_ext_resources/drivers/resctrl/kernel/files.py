@@ -6,11 +6,10 @@ Everything else in this package works on a :class:`FileSystem`; tests bring
 one of their own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 import contextlib
 import errno
 import fcntl
-import functools
 import importlib
 import os
 import time
@@ -90,25 +89,24 @@ class RealFileSystem:
             os.close(handle)
 
     def write(self, path: str, text: str) -> None:
-        self._choose(system.write, 'write')(self._resolve(path), text)
+        self._call('write', path, text)
 
     def assign(self, path: str, tids: Sequence[int]) -> None:
         # One call of the helper for all of them.
-        self._choose(system.assign, 'assign')(self._resolve(path), tids)
+        self._call('assign', path, tids)
 
     def mkdir(self, path: str) -> None:
-        self._choose(system.mkdir, 'mkdir')(self._resolve(path))
+        self._call('mkdir', path)
 
     def rmdir(self, path: str) -> None:
-        self._choose(system.rmdir, 'rmdir')(self._resolve(path))
+        self._call('rmdir', path)
 
-    def _choose(
-        self, direct: Callable[..., None], name: str
-    ) -> Callable[..., None]:
-        """A helper is only needed where the mount is not ours to write."""
+    def _call(self, name: str, path: str, *arguments: Any) -> None:
+        # A helper is only needed where this process may not write.
         if os.access(self.root, os.W_OK):
-            return direct
-        return functools.partial(_ask_helper, name)
+            system.CALLS[name](self._resolve(path), *arguments)
+        else:
+            _ask_helper(name, self._resolve(path), *arguments)
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(self._resolve(path))
@@ -123,13 +121,13 @@ class RealFileSystem:
         )
         try:
             self._wait(handle, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-            # Closing gives the lock back.
+            # Closing releases the lock.
             yield
         finally:
             os.close(handle)
 
     def _wait(self, handle: int, how: int) -> None:
-        # A program that never gives the lock back must not hang the host.
+        # A program that never releases the lock must not hang the host.
         deadline = time.monotonic() + self._timeout
         while True:
             try:
@@ -139,7 +137,7 @@ class RealFileSystem:
                     raise OSError(
                         errno.EBUSY,
                         f'another program holds the lock of {self.root} for '
-                        f'more than {self._timeout:g} s; "lslocks" tells '
+                        f'more than {self._timeout:g} s; "lslocks" shows '
                         'which',
                     ) from None
                 time.sleep(LOCK_PAUSE)
@@ -151,12 +149,12 @@ def _ask_helper(name: str, *arguments: Any) -> None:
     :raises OSError: as the kernel gives it; or the helper does not work
     """
     try:
-        # oslo.privsep imports eventlet where that is installed: only who
-        # cannot do without shall have it.
+        # oslo.privsep imports eventlet where that is installed: not where
+        # no helper is needed.
         privsep = importlib.import_module(
             'nova_ext_resources.drivers.resctrl.kernel.privsep'
         )
-        getattr(privsep, name)(*arguments)
+        privsep.call(name, *arguments)
     except OSError:
         raise
     # A helper that does not start, ends, or does not answer: each version of
@@ -186,25 +184,6 @@ def translate(
 ) -> errors.ResctrlError:
     """Return the typed error, with the kernel's own words."""
     return errors.from_os_error(action, err, _read_status(files))
-
-
-@contextlib.contextmanager
-def locked(files: FileSystem, *, exclusive: bool) -> Iterator[None]:
-    """Hold the lock of the mount.
-
-    :raises ResctrlMissing: there is no mount
-    :raises ResctrlBusy: another program does not give it back
-    """
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(files.lock(exclusive))
-        except (FileNotFoundError, NotADirectoryError) as err:
-            raise errors.make_missing(
-                files.root, 'there is no such folder'
-            ) from err
-        except OSError as err:
-            raise errors.from_os_error(f'lock {files.root}', err, '') from err
-        yield
 
 
 def _read_status(files: FileSystem) -> str:

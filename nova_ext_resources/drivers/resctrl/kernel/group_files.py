@@ -2,7 +2,7 @@
 
 """The files of control groups: all of them are read, one is changed."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import Any, TypeVar
@@ -34,6 +34,25 @@ class GroupFiles:
         # Name in the root -> whether it is a group; those of ours are.
         self._kinds: dict[str, bool] = {}
 
+    @contextlib.contextmanager
+    def locked(self, *, exclusive: bool) -> Iterator[None]:
+        """Hold the lock of the mount.
+
+        :raises ResctrlMissing: there is no mount
+        :raises ResctrlBusy: another program does not release it
+        """
+        root = self.files.root
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.files.lock(exclusive))
+            except (FileNotFoundError, NotADirectoryError) as err:
+                raise errors.make_missing(
+                    root, 'there is no such folder'
+                ) from err
+            except OSError as err:
+                raise errors.from_os_error(f'lock {root}', err, '') from err
+            yield
+
     # -- reading -------------------------------------------------------
 
     def read(self) -> groups.Tree:
@@ -46,8 +65,12 @@ class GroupFiles:
             ) from err
         # The CPUs of the default group are those that no other has.
         default = groups.Group(name=groups.DEFAULT, schemata=found)
-        tree = groups.Tree(info=self._read_info(default), default=default)
-        return self._add(tree, self.list_names())
+        return self._add(
+            groups.Tree(
+                info=self._read_info(found), groups={default.name: default}
+            ),
+            self.list_names(),
+        )
 
     def read_again(
         self, tree: groups.Tree, *, name: str = '', is_quick: bool = False
@@ -62,17 +85,17 @@ class GroupFiles:
             groups: without these it gets all ways that are not allocated,
             whatever it has
         """
-        names = set(self.list_names())
-        if not is_quick or not all(map(groups.is_ours, names)):
+        names = self.list_names()
+        ours = set(filter(groups.is_ours, names))
+        if not is_quick or len(ours) < len(names):
             default = self._read_schemata(groups.DEFAULT)
-            if default != tree.default.schemata:
+            if default != tree.groups[groups.DEFAULT].schemata:
                 # Mounted anew with other options, CPUs of a whole cache were
                 # offline, or other software has written to it.
                 return self.read()
-        known = set(filter(groups.is_ours, tree.groups)) - {name}
-        for one in set(tree.groups) - (names & known):
-            tree = tree.without(one)
-        return self._add(tree, names - known)
+        known = {groups.DEFAULT, *(ours & tree.groups.keys() - {name})}
+        left = tree.without(*(tree.groups.keys() - known))
+        return self._add(left, set(names) - known)
 
     def _add(self, tree: groups.Tree, names: Iterable[str]) -> groups.Tree:
         found = dict(tree.groups)
@@ -118,45 +141,47 @@ class GroupFiles:
             consumer_uuid=groups.parse_name(name),
         )
 
-    def _read_schemata(self, name: str) -> dict[str, dict[int, int]]:
+    def _read_schemata(self, name: str) -> dict[tuple[str, int], int]:
         path = join(name, _SCHEMATA)
-        return _understand(path, schemata_mod.parse, self._read(path))
+        return understand(path, schemata_mod.parse, self._read(path))
 
     def _read_cpus(self, name: str) -> frozenset[int]:
         path = join(name, 'cpus_list')
-        return _understand(path, bitmask.parse_list, self._read(path))
+        return understand(path, bitmask.parse_list, self._read(path))
 
     def _read(self, path: str) -> str:
         return self._do(f'read {path}', self.files.read, path)
 
-    def _read_info(self, default: groups.Group) -> info_mod.Info:
+    def _read_info(self, default: schemata_mod.Schemata) -> info_mod.Info:
         names = self._do('list the controls', self.files.listdir, _INFO)
-        caches = {
-            name: self._parse_info(name, info_mod.parse_cache)
-            for name in schemata_mod.WAYS
-            if name in names
-        }
-        bandwidth = None
+        levels, bandwidth = {}, None
+        for level, (plain, code, _data) in schemata_mod.CONTROLS.items():
+            name = code if code in names else plain
+            if name in names:
+                levels[level] = dataclasses.replace(
+                    self._parse_info(name, info_mod.parse_cache),
+                    has_cdp=name == code,
+                )
         if schemata_mod.BANDWIDTH in names:
-            limits = default.schemata.get(schemata_mod.BANDWIDTH, {})
+            limits = schemata_mod.get_limits(default)
             bandwidth = dataclasses.replace(
                 self._parse_info('MB', info_mod.parse_bandwidth),
                 highest=max(limits.values(), default=0),
             )
-        return info_mod.Info(caches=caches, bandwidth=bandwidth)
+        return info_mod.Info(levels=levels, bandwidth=bandwidth)
 
     def _parse_info(
         self, name: str, parse: Callable[[Mapping[str, str]], T]
     ) -> T:
-        path = join(_INFO, name)
+        path = f'{_INFO}/{name}'
         there = set(self._do(f'list {path}', self.files.listdir, path))
         texts = {
-            one: self._read(join(path, one)) for one in info_mod.FILES & there
+            one: self._read(f'{path}/{one}') for one in info_mod.FILES & there
         }
         if info_mod.has_io_class(texts):
             # Can be read only while I/O devices have a class.
-            texts[info_mod.IO_WAYS] = self._read(join(path, info_mod.IO_WAYS))
-        return _understand(path, parse, texts)
+            texts[info_mod.IO_WAYS] = self._read(f'{path}/{info_mod.IO_WAYS}')
+        return understand(path, parse, texts)
 
     # -- changing ------------------------------------------------------
 
@@ -174,22 +199,20 @@ class GroupFiles:
         :raises NotApplied: the kernel shows other values
         """
         path = join(group.name, _SCHEMATA)
-        for control, values in changed.items():
+        for (control, _domain), value in changed.items():
             # Some hardware takes it, and what runs there has no cache then.
-            if control != schemata_mod.BANDWIDTH and not all(values.values()):
+            if control != schemata_mod.BANDWIDTH and not value:
                 raise errors.ResctrlRefused(
                     action=f'set {path}',
                     reason=f'it would be left without any way of {control}',
                 )
         for text in schemata_mod.list_texts(changed):
             self._do(f'write {path}', self.files.write, path, text)
-        if not is_checked:
-            found = schemata_mod.merge([group.schemata, changed])
-            return dataclasses.replace(group, schemata=found)
-        found = self._read_schemata(group.name)
-        deviation = schemata_mod.find_deviation(changed, found)
-        if deviation:
-            raise errors.NotApplied(action=f'set {path}', reason=deviation)
+        found = {**group.schemata, **changed}
+        if is_checked:
+            found = self._read_schemata(group.name)
+            if reason := schemata_mod.find_deviation(changed, found):
+                raise errors.NotApplied(action=f'set {path}', reason=reason)
         return dataclasses.replace(group, schemata=found)
 
     def make(self, name: str) -> groups.Group:
@@ -225,7 +248,7 @@ class GroupFiles:
     def read_tasks(self, name: str) -> frozenset[int]:
         """Return the threads of a group."""
         path = join(name, 'tasks')
-        found = _understand(path, _parse_tasks, self._read(path))
+        found = understand(path, _parse_tasks, self._read(path))
         # Those that this process cannot see (another PID namespace) are 0.
         return found - {0}
 
@@ -257,7 +280,7 @@ def _parse_tasks(text: str) -> frozenset[int]:
     return frozenset(map(int, text.split()))
 
 
-def _understand(path: str, parse: Callable[[U], T], content: U) -> T:
+def understand(path: str, parse: Callable[[U], T], content: U) -> T:
     """:raises ResctrlMalformed: the content makes no sense"""
     try:
         return parse(content)

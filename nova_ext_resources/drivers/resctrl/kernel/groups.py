@@ -25,7 +25,7 @@ SHARED = 'nova-shared'
 
 EXCLUSIVE = 'exclusive'
 
-#: A region that is locked needs no class of service any more.
+#: A region that is locked no longer needs a class of service.
 PSEUDO_LOCKED = 'pseudo-locked'
 
 
@@ -43,29 +43,19 @@ class Group:
     mode: str = 'shareable'
     consumer_uuid: str = ''
 
-    @property
-    def masks(self) -> dict[schemata_mod.Cache, int]:
-        return schemata_mod.get_masks(self.schemata)
-
     def get_ways(self, cache: schemata_mod.Cache) -> int:
-        return self.masks.get(cache, 0)
+        return schemata_mod.get_masks(self.schemata).get(cache, 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
     """Everything that was there when it was read.
 
-    :ivar groups: all but the default one, by name
+    :ivar groups: by name, the default one first
     """
 
     info: info_mod.Info
-    default: Group
-    groups: Mapping[str, Group] = dataclasses.field(default_factory=dict)
-
-    @property
-    def all(self) -> dict[str, Group]:
-        """Name -> group, the default one first."""
-        return {DEFAULT: self.default, **self.groups}
+    groups: Mapping[str, Group]
 
     @property
     def ours(self) -> dict[str, Group]:
@@ -83,7 +73,11 @@ class Tree:
 
     @property
     def foreign(self) -> list[Group]:
-        return [one for one in self.groups.values() if not is_ours(one.name)]
+        return [
+            one
+            for name, one in self.groups.items()
+            if name not in (DEFAULT, SHARED) and not one.consumer_uuid
+        ]
 
     @property
     def used_closids(self) -> int:
@@ -91,20 +85,15 @@ class Tree:
         taken = [
             one for one in self.groups.values() if one.mode != PSEUDO_LOCKED
         ]
-        return 1 + len(taken) + self.info.has_io_class
-
-    def find(self, name: str) -> Group | None:
-        return self.all.get(name)
+        return len(taken) + self.info.has_io_class
 
     def with_group(self, group: Group) -> 'Tree':
-        if group.name == DEFAULT:
-            return dataclasses.replace(self, default=group)
         return dataclasses.replace(
             self, groups={**self.groups, group.name: group}
         )
 
-    def without(self, name: str) -> 'Tree':
-        left = {n: one for n, one in self.groups.items() if n != name}
+    def without(self, *names: str) -> 'Tree':
+        left = {n: one for n, one in self.groups.items() if n not in names}
         return dataclasses.replace(self, groups=left)
 
 

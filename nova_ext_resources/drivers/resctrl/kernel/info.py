@@ -5,7 +5,6 @@
 from collections.abc import Iterator, Mapping
 import dataclasses
 
-from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.objects import bitmask
 
 #: All that is read below ``info/L3`` and its like. Others may be there that
@@ -38,7 +37,9 @@ _LOCKED = 'P'
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
-    """One control of cache ways, such as ``L3`` or ``L3CODE``.
+    """The controls of ways of one cache level.
+
+    With code/data prioritization there are two, with the same properties.
 
     :ivar full: mask of all ways
     :ivar min_bits: the fewest ways that the kernel takes
@@ -49,6 +50,7 @@ class CacheInfo:
     :ivar io: domain -> ways that I/O devices fill by a class of service of
         their own, the highest one
     :ivar has_io_class: whether they have that class
+    :ivar has_cdp: whether code and data have masks of their own
     """
 
     num_closids: int
@@ -59,6 +61,7 @@ class CacheInfo:
     locked: Mapping[int, int] = dataclasses.field(default_factory=dict)
     io: Mapping[int, int] = dataclasses.field(default_factory=dict)
     has_io_class: bool = False
+    has_cdp: bool = False
 
     @property
     def ways(self) -> int:
@@ -87,10 +90,10 @@ class BandwidthInfo:
 class Info:
     """All controls that are in use.
 
-    :ivar caches: control -> what it can do
+    :ivar levels: level of a cache -> what its controls can do
     """
 
-    caches: Mapping[str, CacheInfo] = dataclasses.field(default_factory=dict)
+    levels: Mapping[int, CacheInfo] = dataclasses.field(default_factory=dict)
     bandwidth: BandwidthInfo | None = None
 
     @property
@@ -99,7 +102,7 @@ class Info:
 
         A group takes one of every control: that with the fewest decides.
         """
-        numbers = [one.num_closids for one in self.caches.values()]
+        numbers = [one.num_closids for one in self.levels.values()]
         if self.bandwidth is not None:
             numbers.append(self.bandwidth.num_closids)
         return min(numbers, default=0)
@@ -107,17 +110,7 @@ class Info:
     @property
     def has_io_class(self) -> bool:
         """Whether I/O devices have a class of service."""
-        return any(one.has_io_class for one in self.caches.values())
-
-    @property
-    def levels(self) -> dict[int, CacheInfo]:
-        """Level -> its caches; code and data have the same properties."""
-        return {
-            level: self.caches[name]
-            for level, names in schemata.CONTROLS.items()
-            for name in reversed(names)
-            if name in self.caches
-        }
+        return any(one.has_io_class for one in self.levels.values())
 
 
 def parse_cache(texts: Mapping[str, str]) -> CacheInfo:
@@ -137,7 +130,7 @@ def parse_cache(texts: Mapping[str, str]) -> CacheInfo:
         # Kernels before 6.7 do not say; they want contiguous masks on Intel
         # and take any on AMD. Contiguous ones are right on both.
         is_sparse=texts.get('sparse_masks', '0').strip() == '1',
-        locked=_parse_locked(texts.get('bit_usage', '')),
+        locked=dict(_parse_locked(texts.get('bit_usage', ''))),
         io=dict(_parse_io(texts.get(IO_WAYS, ''))),
         has_io_class=has_io_class(texts),
     )
@@ -163,23 +156,26 @@ def parse_bandwidth(texts: Mapping[str, str]) -> BandwidthInfo:
 
 def _parse_io(text: str) -> Iterator[tuple[int, int]]:
     """Read ``0=ffff;1=f``: domains and their ways."""
-    for part in filter(None, text.strip().split(';')):
-        domain, equals, mask = part.partition('=')
-        if not equals:
-            raise ValueError(f'{part!r} of {IO_WAYS} is not DOMAIN=MASK')
-        yield int(domain), bitmask.parse_mask(mask.strip())
+    for domain, mask in _split(text, IO_WAYS):
+        yield domain, bitmask.parse_mask(mask)
 
 
-def _parse_locked(text: str) -> dict[int, int]:
+def _parse_locked(text: str) -> Iterator[tuple[int, int]]:
     """Read ``0=SSSS;1=SSPP``: the highest way comes first."""
-    locked = {}
-    for part in filter(None, text.strip().split(';')):
-        domain, equals, letters = part.partition('=')
-        if not equals:
-            raise ValueError(f'{part!r} of bit_usage is not DOMAIN=USAGE')
-        locked[int(domain)] = bitmask.from_numbers(
-            number
-            for number, letter in enumerate(reversed(letters.strip()))
-            if letter == _LOCKED
+    for domain, letters in _split(text, 'bit_usage'):
+        yield (
+            domain,
+            bitmask.from_numbers(
+                number
+                for number, letter in enumerate(reversed(letters))
+                if letter == _LOCKED
+            ),
         )
-    return locked
+
+
+def _split(text: str, name: str) -> Iterator[tuple[int, str]]:
+    for part in filter(None, text.strip().split(';')):
+        domain, equals, value = part.partition('=')
+        if not equals:
+            raise ValueError(f'{part!r} of {name} is not DOMAIN=VALUE')
+        yield int(domain), value.strip()

@@ -28,10 +28,10 @@ _INFO = 'info'
 _NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 _USED_UP = {
-    errno.ENOSPC: 'all monitoring ids are in use; every group of anybody '
-    'takes one',
+    errno.ENOSPC: 'all monitoring ids are in use; every group of '
+    'this host takes one, also those of other software',
     errno.EBUSY: 'the monitoring ids that are free are still in limbo: the '
-    'cache holds data of who had them',
+    'cache still holds data of their former groups',
 }
 
 
@@ -90,7 +90,7 @@ class MonGroups:
 
         :raises ResctrlMissing: there is no mount
         """
-        with files_mod.locked(self._files, exclusive=False):
+        with self._groups.locked(exclusive=False):
             controls = [groups_mod.DEFAULT, *self._groups.list_names()]
             below = {name: self._list_below(name) for name in controls}
             num_closids = self._count_closids()
@@ -113,7 +113,7 @@ class MonGroups:
             except OSError as err:
                 if err.errno not in _NONE:
                     raise
-                # Removed meanwhile, locked into the cache, or no group at
+                # Removed since, locked into the cache, or no group at
                 # all but a file of a later kernel.
                 return []
 
@@ -135,7 +135,7 @@ class MonGroups:
         :raises NoFreeRmid: all ids are in use, or in limbo
         """
         action = f'make monitoring group {group.path}'
-        with files_mod.locked(self._files, exclusive=True):
+        with self._groups.locked(exclusive=True):
             with files_mod.translated(self._files, action):
                 try:
                     self._files.mkdir(group.path)
@@ -153,24 +153,24 @@ class MonGroups:
 
         Its threads stay in the control group.
         """
-        with files_mod.locked(self._files, exclusive=True):
+        with self._groups.locked(exclusive=True):
             self._groups.remove(group.path)
 
     def join(self, group: MonGroup, threads: Iterable[int]) -> None:
         """Put threads into a group; what they start later is there too.
 
-        One that ends meanwhile is none.
+        A thread that has ended is passed over.
 
         :raises ResctrlRefused: one is in another control group
         """
-        with files_mod.locked(self._files, exclusive=True):
+        with self._groups.locked(exclusive=True):
             there = self._groups.read_tasks(group.path)
             new = frozenset(threads) - there
             if new:
                 self._groups.write_tasks(group.path, new)
 
     def remove_all(self) -> None:
-        """Remove those of ours: nothing is monitored any more.
+        """Remove those of ours: nothing is monitored from now on.
 
         Where there is no resctrl, there are none.
         """

@@ -4,14 +4,14 @@
 
 A helper of oslo.privsep does them, as root without a single capability:
 the files of resctrl belong to root, and the kernel asks for nothing more. It
-writes nowhere but below a mount of type resctrl, so that who has taken over
+writes nowhere but below a mount of type resctrl, so that an attacker in
 nova-compute gains nothing by it but control over caches.
 
 oslo.privsep reads its own options, group
 ``[ext_resources_resctrl_privsep]``, from the global configuration.
 """
 
-from collections.abc import Sequence
+from typing import Any
 
 from oslo_privsep import priv_context
 
@@ -26,24 +26,10 @@ context = priv_context.PrivContext(
 
 
 @context.entrypoint
-def write(path: str, text: str) -> None:
-    with system.checked(path) as (folder, name):
-        system.write(name, text, dir_fd=folder)
+def call(name: str, path: str, *arguments: Any) -> None:
+    """Do one of ``system.CALLS``, below a mount of resctrl and nowhere else.
 
-
-@context.entrypoint
-def assign(path: str, tids: Sequence[int]) -> None:
-    with system.checked(path) as (folder, name):
-        system.assign(name, tids, dir_fd=folder)
-
-
-@context.entrypoint
-def mkdir(path: str) -> None:
-    with system.checked(path) as (folder, name):
-        system.mkdir(name, dir_fd=folder)
-
-
-@context.entrypoint
-def rmdir(path: str) -> None:
-    with system.checked(path) as (folder, name):
-        system.rmdir(name, dir_fd=folder)
+    :raises OSError: EPERM, the path is elsewhere; or as the kernel gives it
+    """
+    with system.checked(path) as (folder, last):
+        system.CALLS[name](last, *arguments, dir_fd=folder)

@@ -11,18 +11,19 @@ has made for this machine alone, helpers such as swtpm and virtiofsd among
 them. Sources: proc(5), the kernel's "Control Group v2", and "Control Groups
 Resource Management" of libvirt.
 
-Anybody may start a program with ``-uuid`` in its command line. So a process
+Any user may start a program with ``-uuid`` in its command line. So a process
 is believed only if it is in the cgroup of a machine, where only root can put
 it, or if its real user is one that libvirt runs QEMU as: root, this
 process' own, or one of :data:`USERS`. Others are passed over, and logged once
-for each user. Of kernel threads the kernel itself tells that they are.
+for each user. Kernel threads are marked by the kernel itself.
 
-Processes come and go while this looks: what is gone is no error. A process
+Processes come and go while they are read: what is gone is no error. A process
 is known by its number and its start time, for numbers are used again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 import contextlib
+import dataclasses
 import os
 import pwd
 
@@ -37,7 +38,7 @@ PROC = '/proc'
 
 CGROUP = '/sys/fs/cgroup'
 
-#: Whom libvirt starts QEMU as: in Debian and its kin, and in the others.
+#: Users that libvirt starts QEMU as: in Debian and its kin, and in the others.
 USERS = ('libvirt-qemu', 'qemu')
 
 #: Both ways in which QEMU takes its option.
@@ -47,49 +48,45 @@ _OPTIONS = (b'-uuid', b'--uuid')
 _MAX_PARENTS = 16
 
 
+@dataclasses.dataclass(kw_only=True)
 class Server:
     """The processes of a server, or of several, as they were found.
 
     :ivar processes: without those that were found since
+    :ivar others: processes of other servers
+    :ivar helpers: thread -> kernel threads that work for it
     """
 
-    def __init__(
-        self,
-        reader: procfs.Reader,
-        processes: tuple[procfs.Process, ...],
-        others: frozenset[int],
-        helpers: Mapping[int, Iterable[int]],
-    ) -> None:
-        self._reader = reader
-        self.processes = processes
-        self._others = others
-        self._helpers = helpers
+    reader: procfs.Reader
+    processes: tuple[procfs.Process, ...]
+    others: frozenset[int]
+    helpers: Mapping[int, Iterable[int]]
 
     def list_threads(self) -> frozenset[int]:
         """Return all threads that work for it now."""
         threads: set[int] = set()
         for one in self._list_alive():
-            threads |= self._reader.list_threads(one.pid)
-            # The number may have got another meaning meanwhile.
-            if not self._reader.is_alive(one):
+            threads |= self.reader.list_threads(one.pid)
+            # The number may have got another meaning since.
+            if not self.reader.is_alive(one):
                 return self.list_threads()
             threads |= self._list_cgroup(one.pid)
         return frozenset(threads | self._list_helpers(threads))
 
     def _list_alive(self) -> list[procfs.Process]:
-        return [one for one in self.processes if self._reader.is_alive(one)]
+        return [one for one in self.processes if self.reader.is_alive(one)]
 
     def _list_cgroup(self, pid: int) -> set[int]:
-        threads = self._reader.list_cgroup(pid)
+        threads = self.reader.list_cgroup(pid)
         # Whatever it is called, it is not for one machine alone.
-        return set() if threads & self._others else threads
+        return set() if threads & self.others else threads
 
     def _list_helpers(self, threads: set[int]) -> set[int]:
         return {
             helper
             for tid in threads
-            for helper in self._helpers.get(tid, ())
-            if self._reader.find_owner(helper) == tid
+            for helper in self.helpers.get(tid, ())
+            if self.reader.find_owner(helper) == tid
         }
 
     def list_foreign(self, tids: Iterable[int]) -> frozenset[int]:
@@ -104,11 +101,11 @@ class Server:
         )
 
     def _is_harmless(self, tid: int, pids: set[int]) -> bool:
-        if any(self._reader.has_thread(pid, tid) for pid in pids):
+        if any(self.reader.has_thread(pid, tid) for pid in pids):
             return True
         number = tid
         for _ in range(_MAX_PARENTS):
-            stat = self._reader.read_stat(number)
+            stat = self.reader.read_stat(number)
             if stat is None or (number == tid and stat.is_ending):
                 return True
             if stat.parent in pids:
@@ -123,7 +120,7 @@ class NoServer(Server):
     """Stands where no thread belongs into a group: all of them are foreign."""
 
     def __init__(self) -> None:
-        super().__init__(procfs.Reader(PROC, CGROUP), (), frozenset(), {})
+        """Have no processes."""
 
     def list_threads(self) -> frozenset[int]:
         return frozenset()
@@ -168,14 +165,14 @@ class Processes:
                     helpers.setdefault(owner, []).append(pid)
             elif (uuid := _find_uuid(line)) and (one := self._identify(pid)):
                 servers.setdefault(uuid, []).append(one)
-        return Scan(self._reader, servers, helpers)
+        return Scan(reader=self._reader, servers=servers, helpers=helpers)
 
     def _identify(self, pid: int) -> procfs.Process | None:
-        """Tell which process a number is; None: not one of a server."""
+        """Return the process of a number; None: not one of a server."""
         stat = self._reader.read_stat(pid)
         if stat is None or not self._is_trusted(pid):
             return None
-        # The number may have got another meaning before it was looked at.
+        # The number may have got another meaning before it was read.
         if not _find_uuid(self._reader.read(f'{pid}/cmdline')):
             return None
         return procfs.Process(pid=pid, start=stat.start)
@@ -191,27 +188,23 @@ class Processes:
                 'Process %(pid)s of user %(uid)s has "-uuid" in its command '
                 'line, but is neither in the cgroup of a machine nor of a '
                 'user that libvirt starts servers as (root, %(users)s): it is '
-                'not taken for a server. This is said once for each user.',
+                'not taken for a server. This is logged once for each user.',
                 {'pid': pid, 'uid': uid, 'users': ', '.join(USERS)},
             )
         return False
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Scan:
     """What was found.
 
     :ivar servers: server -> its processes
+    :ivar helpers: thread -> kernel threads that work for it
     """
 
-    def __init__(
-        self,
-        reader: procfs.Reader,
-        servers: Mapping[str, list[procfs.Process]],
-        helpers: Mapping[int, Iterable[int]],
-    ) -> None:
-        self._reader = reader
-        self.servers = servers
-        self._helpers = helpers
+    reader: procfs.Reader
+    servers: Mapping[str, list[procfs.Process]]
+    helpers: Mapping[int, Iterable[int]]
 
     def get(self, *consumers: str) -> Server:
         """Return a server, or several that share a group, as one.
@@ -227,7 +220,12 @@ class Scan:
         own = tuple(
             one for uuid in consumers for one in self.servers.get(uuid, ())
         )
-        return Server(self._reader, own, others, self._helpers)
+        return Server(
+            reader=self.reader,
+            processes=own,
+            others=others,
+            helpers=self.helpers,
+        )
 
 
 def _list_uids(names: Iterable[str]) -> Iterator[int]:

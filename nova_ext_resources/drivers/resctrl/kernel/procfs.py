@@ -56,7 +56,7 @@ class Stat:
 
 
 class Reader:
-    """Reads; what is not there (any more) is empty."""
+    """Reads files; one that does not exist is read as empty."""
 
     def __init__(self, proc: str, cgroup: str) -> None:
         self._proc = proc
@@ -148,7 +148,7 @@ class Reader:
                 yield os.path.join(self._cgroup, name, inner)
 
     def _list_cgroups(self, pid: int) -> Iterator[tuple[str, str]]:
-        """Give controllers and path, hierarchy by hierarchy."""
+        """Return controllers and path of each hierarchy."""
         for line in os.fsdecode(self.read(f'{pid}/cgroup')).splitlines():
             _number, controllers, path = line.split(':', 2)
             yield controllers, path

@@ -7,13 +7,14 @@ and bandwidths decimal (kernel documentation, *User Interface for Resource
 Control feature*, "Schemata files"). The kernel pads names and values.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+import re
 from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources.objects import bitmask
 
-#: Control, such as ``L3`` or ``MB`` -> domain -> mask or bandwidth.
-Schemata: TypeAlias = Mapping[str, Mapping[int, int]]
+#: Control and domain, such as ``('L3', 0)`` -> mask or bandwidth.
+Schemata: TypeAlias = Mapping[tuple[str, int], int]
 
 BANDWIDTH = 'MB'
 
@@ -27,14 +28,16 @@ CONTROLS: Mapping[int, tuple[str, str, str]] = {
     2: ('L2', 'L2CODE', 'L2DATA'),
 }
 
-#: Names of all controls of ways.
-WAYS = tuple(name for names in CONTROLS.values() for name in names)
+#: Control of ways -> level of its caches.
+LEVELS = {name: level for level, names in CONTROLS.items() for name in names}
 
 _CODES = tuple(names[1] for names in CONTROLS.values())
 _DATAS = tuple(names[2] for names in CONTROLS.values())
 
 #: As much as the kernel takes in a write, in bytes.
 MAX_TEXT = 4096
+
+_VALUE = re.compile(r'\s*([0-9]{1,9})\s*=\s*([0-9a-fA-F]{1,64})\s*')
 
 #: In a group that is set up for pseudo-locking.
 _UNINITIALIZED = 'uninitialized'
@@ -50,6 +53,15 @@ class Cache(NamedTuple):
     def key(self) -> str:
         """Return the key of its provider."""
         return f'L{self.level}_{self.number}'
+
+
+def parse_key(key: str) -> Cache:
+    """Return the cache of a provider.
+
+    :raises ValueError: it is the provider of no cache
+    """
+    level, _line, number = key.removeprefix('L').partition('_')
+    return Cache(int(level), int(number))
 
 
 class Ways(NamedTuple):
@@ -71,39 +83,38 @@ class Ways(NamedTuple):
         return code if control in _CODES else self.mask & ~code
 
 
-def parse(text: str) -> dict[str, dict[int, int]]:
-    """Read a whole file; controls without values are left out.
+def parse(text: str) -> dict[tuple[str, int], int]:
+    """Read a whole file.
+
+    Controls without values are left out, and those that only later kernels
+    have: their values may be anything.
 
     :raises ValueError: it is something else, or half of a file
     """
-    found: dict[str, dict[int, int]] = {}
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        name, colon, values = line.partition(':')
-        name = name.strip()
-        if not colon or not name or name in found:
+    names: set[str] = set()
+    found: dict[tuple[str, int], int] = {}
+    for line in filter(str.strip, text.splitlines()):
+        name, colon, values = (part.strip() for part in line.partition(':'))
+        if not colon or not name or name in names:
             raise ValueError(f'{line!r} is no line of a schemata file')
-        if values.strip() != _UNINITIALIZED:
-            found[name] = _parse_values(name, values)
+        names.add(name)
+        is_known = name in LEVELS or name == BANDWIDTH
+        if is_known and values != _UNINITIALIZED:
+            found.update(_parse_values(name, values))
     if text and not text.endswith('\n'):
         raise ValueError('the last line of the schemata file is cut off')
     return found
 
 
-def _parse_values(name: str, text: str) -> dict[int, int]:
-    values = {}
+def _parse_values(
+    name: str, text: str
+) -> Iterator[tuple[tuple[str, int], int]]:
+    base = 10 if name == BANDWIDTH else 16
     for part in text.split(';'):
-        domain, equals, value = part.partition('=')
-        if not equals or not domain.strip().isdecimal():
+        match = _VALUE.fullmatch(part)
+        if not match:
             raise ValueError(f'{part!r} of {name} is not DOMAIN=VALUE')
-        if name != BANDWIDTH:
-            values[int(domain)] = bitmask.parse_mask(value.strip())
-        elif value.strip().isdecimal():
-            values[int(domain)] = int(value)
-        else:
-            raise ValueError(f'{value!r} is no memory bandwidth')
-    return values
+        yield (name, int(match[1])), int(match[2], base)
 
 
 def format_lines(schemata: Schemata) -> str:
@@ -111,11 +122,16 @@ def format_lines(schemata: Schemata) -> str:
 
     The kernel refuses a write that does not end with a line feed.
     """
+    lines: dict[str, list[str]] = {}
+    for (name, domain), value in sorted(schemata.items()):
+        lines.setdefault(name, []).append(_format_value(name, domain, value))
     return ''.join(
-        f'{name}:{_format_values(name, values)}\n'
-        for name, values in schemata.items()
-        if values
+        f'{name}:{";".join(parts)}\n' for name, parts in lines.items()
     )
+
+
+def _format_value(name: str, domain: int, value: int) -> str:
+    return f'{domain}={value}' if name == BANDWIDTH else f'{domain}={value:x}'
 
 
 def list_texts(schemata: Schemata) -> list[str]:
@@ -125,65 +141,24 @@ def list_texts(schemata: Schemata) -> list[str]:
     longer than a page (``atomic_write_len`` of resctrl's files).
     """
     text = format_lines(schemata)
-    parts = [
-        {name: {domain: value}}
-        for name, values in schemata.items()
-        for domain, value in sorted(values.items())
-    ]
-    if len(text) <= MAX_TEXT or len(parts) < 2:
+    if len(text) <= MAX_TEXT or len(schemata) < 2:
         return [text]
-    half = len(parts) // 2
-    return [
-        *list_texts(merge(parts[:half])),
-        *list_texts(merge(parts[half:])),
-    ]
-
-
-def _format_values(name: str, values: Mapping[int, int]) -> str:
-    write = str if name == BANDWIDTH else bitmask.format_mask
-    return ';'.join(f'{i}={write(v)}' for i, v in sorted(values.items()))
-
-
-def make_difference(
-    before: Schemata, wanted: Schemata
-) -> dict[str, dict[int, int]]:
-    """Return what must be written to come from one to the other."""
-    changed = {
-        name: {
-            domain: value
-            for domain, value in values.items()
-            if before.get(name, {}).get(domain) != value
-        }
-        for name, values in wanted.items()
-    }
-    return {name: values for name, values in changed.items() if values}
+    parts, half = sorted(schemata.items()), len(schemata) // 2
+    return [*list_texts(dict(parts[:half])), *list_texts(dict(parts[half:]))]
 
 
 def find_deviation(wanted: Schemata, found: Schemata) -> str:
     """Explain where the kernel shows other values than written, or ''."""
-    for name, values in wanted.items():
-        for domain, value in sorted(values.items()):
-            real = found.get(name, {}).get(domain)
-            if real == value:
-                continue
-            wrote = _format_values(name, {domain: value})
-            shown = (
-                'nothing'
-                if real is None
-                else _format_values(name, {domain: real})
-            )
-            return f'{name}:{wrote} is wanted and {shown} is shown'
+    for (name, domain), value in sorted(wanted.items()):
+        real = found.get((name, domain))
+        if real == value:
+            continue
+        wrote = _format_value(name, domain, value)
+        shown = 'nothing'
+        if real is not None:
+            shown = _format_value(name, domain, real)
+        return f'{name}:{wrote} is wanted and {shown} is shown'
     return ''
-
-
-def find_controls(schemata: Schemata, level: int) -> tuple[str, ...]:
-    """Return the controls of a level: none, one, or those of code and data."""
-    return tuple(name for name in CONTROLS[level] if name in schemata)
-
-
-def has_cdp(schemata: Schemata, level: int) -> bool:
-    """Return whether code and data have masks of their own."""
-    return len(find_controls(schemata, level)) > 1
 
 
 def get_masks(schemata: Schemata) -> dict[Cache, int]:
@@ -192,53 +167,37 @@ def get_masks(schemata: Schemata) -> dict[Cache, int]:
     With code/data prioritization, those of either kind.
     """
     found: dict[Cache, int] = {}
-    for level, names in CONTROLS.items():
-        for name in names:
-            for number, mask in schemata.get(name, {}).items():
-                cache = Cache(level, number)
-                found[cache] = found.get(cache, 0) | mask
+    for (name, number), mask in schemata.items():
+        if name in LEVELS:
+            cache = Cache(LEVELS[name], number)
+            found[cache] = found.get(cache, 0) | mask
     return found
 
 
-def select(
-    schemata: Schemata, caches: Iterable[Cache]
-) -> dict[str, dict[int, int]]:
-    """Return the values of some caches alone."""
-    found: dict[str, dict[int, int]] = {}
-    for cache in caches:
-        for name in CONTROLS[cache.level]:
-            if cache.number in schemata.get(name, {}):
-                value = schemata[name][cache.number]
-                found.setdefault(name, {})[cache.number] = value
-    return found
+def get_limits(schemata: Schemata) -> dict[int, int]:
+    """Return last-level cache -> memory bandwidth, in the kernel's unit."""
+    return {
+        number: limit
+        for (name, number), limit in schemata.items()
+        if name == BANDWIDTH
+    }
 
 
 def make_values(
     known: Schemata,
     ways: Mapping[Cache, Ways],
-    limits: Mapping[int, int] | None = None,
-) -> dict[str, dict[int, int]]:
+    limits: Mapping[int, int],
+) -> dict[tuple[str, int], int]:
     """Make what is written so that a group has these ways and limits.
 
     :param known: of any group; the controls that there are. Caches of which
         all CPUs are offline are not among them, and are left out
     """
-    values: dict[str, dict[int, int]] = {}
-    for cache, has in ways.items():
-        for name in CONTROLS[cache.level]:
-            if cache.number in known.get(name, ()):
-                part = has.get_part(name)
-                values.setdefault(name, {})[cache.number] = part
-    for number, limit in (limits or {}).items():
-        if number in known.get(BANDWIDTH, ()):
-            values.setdefault(BANDWIDTH, {})[number] = limit
+    values = {}
+    for name, number in known:
+        if name == BANDWIDTH:
+            if number in limits:
+                values[name, number] = limits[number]
+        elif one := ways.get(Cache(LEVELS[name], number)):
+            values[name, number] = one.get_part(name)
     return values
-
-
-def merge(parts: Iterable[Schemata]) -> dict[str, dict[int, int]]:
-    """Put several together; the later ones win."""
-    whole: dict[str, dict[int, int]] = {}
-    for part in parts:
-        for name, values in part.items():
-            whole.setdefault(name, {}).update(values)
-    return whole

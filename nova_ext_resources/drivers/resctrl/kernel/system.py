@@ -2,7 +2,7 @@
 
 """The system calls of a change, and the check before a privileged one."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import errno
 import os
@@ -67,6 +67,15 @@ def rmdir(path: str, *, dir_fd: int | None = None) -> None:
     os.rmdir(path, dir_fd=dir_fd)
 
 
+#: All that the privileged helper does.
+CALLS: Mapping[str, Callable[..., None]] = {
+    'write': write,
+    'assign': assign,
+    'mkdir': mkdir,
+    'rmdir': rmdir,
+}
+
+
 @contextlib.contextmanager
 def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,7 +90,7 @@ def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
 def checked(path: str) -> Iterator[tuple[int, str]]:
     """Open the folder of a path, which must be of a mount of type resctrl.
 
-    The path is resolved here and never again: who named it may put a
+    The path is resolved here and never again: its author may put a
     symbolic link into it at any moment.
 
     :return: the folder, and the last part of the path

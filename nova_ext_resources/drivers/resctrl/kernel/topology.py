@@ -2,12 +2,13 @@
 
 """Which CPUs use which cache, from sysfs. Only reads.
 
-The kernel tells the caches of CPUs that are online, and no others. A host may
+The kernel shows the caches of CPUs that are online, and no others. A host may
 switch off those that no server uses (``[libvirt] cpu_power_management``), so
 what was seen once is known for the life of the process.
 """
 
 from collections.abc import Iterable, Iterator
+import contextlib
 import os
 import re
 import threading
@@ -44,31 +45,16 @@ def read_domains(cpu_path: str, level: int = L3) -> dict[int, frozenset[int]]:
     :raises ResctrlError: it cannot be read
     """
     domains: dict[int, frozenset[int]] = {}
-    try:
-        # CPUs that are offline say nothing of their caches.
+    with _translated(f'read the caches of {cpu_path}'):
+        # The kernel shows no caches of CPUs that are offline.
         for cpu in sorted(bitmask.parse_list(_read(cpu_path, 'online'))):
-            # CPUs that share a cache all say the same.
+            # CPUs that share a cache all show the same.
             if not any(cpu in cpus for cpus in domains.values()):
-                domains.update(_read_caches(cpu_path, cpu, level))
-    except (OSError, ValueError) as err:
-        raise errors.ResctrlFailed(
-            action=f'read the caches of {cpu_path}', reason=str(err)
-        ) from err
+                for index in _list_indices(cpu_path, cpu, level):
+                    shared = _read(index, 'shared_cpu_list')
+                    number = int(_read(index, 'id'))
+                    domains[number] = bitmask.parse_list(shared)
     return domains
-
-
-def read_caches(
-    cpu_path: str, levels: Iterable[int]
-) -> dict[schemata.Cache, frozenset[int]]:
-    """Return the caches of some levels, see :func:`read_domains`.
-
-    :raises ResctrlError: they cannot be read
-    """
-    return {
-        schemata.Cache(level, number): cpus
-        for level in levels
-        for number, cpus in read_domains(cpu_path, level).items()
-    }
 
 
 def read_known(
@@ -79,7 +65,11 @@ def read_known(
     :raises ResctrlError: those that are online cannot be read
     """
     wanted = frozenset(levels)
-    found = read_caches(cpu_path, wanted)
+    found = {
+        schemata.Cache(level, number): cpus
+        for level in wanted
+        for number, cpus in read_domains(cpu_path, level).items()
+    }
     with _seen_lock:
         seen = _seen.setdefault(cpu_path, {})
         for cache, cpus in found.items():
@@ -124,51 +114,41 @@ def read_online(cpu_path: str) -> frozenset[int]:
 
     :raises ResctrlError: it cannot be read
     """
-    try:
+    with _translated(f'read {cpu_path}/online'):
         return bitmask.parse_list(_read(cpu_path, 'online'))
-    except (OSError, ValueError) as err:
-        raise errors.ResctrlFailed(
-            action=f'read {cpu_path}/online', reason=str(err)
-        ) from err
 
 
 def read_sizes(cpu_path: str) -> dict[int, int]:
-    """Give last-level cache id -> its size in bytes, of those online.
+    """Return last-level cache id -> its size in bytes, of those online.
 
     :raises ResctrlError: it cannot be read
     """
-    sizes: dict[int, int] = {}
-    for number, cpus in read_domains(cpu_path).items():
-        folder = os.path.join(cpu_path, f'cpu{min(cpus)}', 'cache')
-        try:
-            sizes[number] = _read_size(folder)
-        except (OSError, ValueError) as err:
-            raise errors.ResctrlFailed(
-                action=f'read the size of the caches in {folder}',
-                reason=str(err),
-            ) from err
+    sizes = {}
+    with _translated(f'read the sizes of the caches of {cpu_path}'):
+        for number, cpus in read_domains(cpu_path).items():
+            for index in _list_indices(cpu_path, min(cpus), L3):
+                # The kernel writes KiB, always (drivers/base/cacheinfo.c).
+                size = _read(index, 'size').removesuffix('K')
+                sizes[number] = int(size) << 10
     return sizes
 
 
-def _read_size(folder: str) -> int:
+def _list_indices(cpu_path: str, cpu: int, level: int) -> Iterator[str]:
+    """Return the folders of the caches of a CPU that are of a level."""
+    folder = os.path.join(cpu_path, f'cpu{cpu}', 'cache')
     for name in sorted(filter(_INDEX.fullmatch, os.listdir(folder))):
         index = os.path.join(folder, name)
-        if _read(index, 'level') == str(L3):
-            # The kernel writes KiB, always (drivers/base/cacheinfo.c).
-            return int(_read(index, 'size').removesuffix('K')) << 10
-    raise ValueError(f'none is of level {L3}')
-
-
-def _read_caches(
-    cpu_path: str, cpu: int, level: int
-) -> Iterator[tuple[int, frozenset[int]]]:
-    folder = os.path.join(cpu_path, f'cpu{cpu}', 'cache')
-    names = os.listdir(folder)
-    for name in sorted(filter(_INDEX.fullmatch, names)):
-        index = os.path.join(folder, name)
         if _read(index, 'level') == str(level):
-            shared = bitmask.parse_list(_read(index, 'shared_cpu_list'))
-            yield int(_read(index, 'id')), shared
+            yield index
+
+
+@contextlib.contextmanager
+def _translated(action: str) -> Iterator[None]:
+    """:raises ResctrlFailed: a file cannot be read, or is malformed"""
+    try:
+        yield
+    except (OSError, ValueError) as err:
+        raise errors.ResctrlFailed(action=action, reason=str(err)) from err
 
 
 def _read(folder: str, name: str) -> str:

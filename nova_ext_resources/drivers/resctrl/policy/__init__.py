@@ -4,7 +4,7 @@
 
 A change goes through these in turn; each takes values and returns values:
 
-* ``ownership``: finds out which server, pool or software has each way
+* ``ownership``: finds out which server, pool or software has each unit
 * ``choice``: keeps the ways that ``claims/trackers/cache_ways`` has chosen, or
   finds others when other software has taken them
 * ``constraints``: finds requests that no host of this kind can ever fulfill
@@ -16,5 +16,8 @@ A change goes through these in turn; each takes values and returns values:
 
 Several of them use:
 
-* ``bandwidth``: units of memory bandwidth, allocated and in the kernel
+* ``bandwidth``: how much memory bandwidth each server has
+* ``machine``: what a host is, besides its control groups
+* ``pool``: what each server can have of a pool, and has of it
+* ``regions``: where the pools of ways lie
 """

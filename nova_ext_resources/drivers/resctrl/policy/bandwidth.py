@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Units of memory bandwidth: of allocations, and of the kernel. Pure.
+"""How much of the memory bandwidth of a cache each server has. Pure.
 
 The kernel speaks in one of three units (documentation, "Memory bandwidth
 Allocation"): percent of the maximum; MB/s, when mounted with ``mba_MBps``; or
 on AMD multiples of 1/8 GB/s. It does not say which; the numbers show it.
+Amounts are in percent or in MB/s, as they are allocated.
 """
 
+from collections.abc import Mapping
+import dataclasses
 import enum
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import info as info_mod
-from nova_ext_resources.drivers.resctrl.kernel import schemata
 
 MAX_PERCENT = 100
 
@@ -30,62 +33,77 @@ class Unit(enum.StrEnum):
     EIGHTH_GBPS = '1/8 GB/s'
 
 
-def find_unit(info: info_mod.BandwidthInfo, default: int) -> Unit:
-    """Return the unit.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BandwidthOwnership:
+    """The memory bandwidth of one last-level cache.
 
-    :param default: the largest value of the default group, which is the
-        maximum unless the host itself was limited
+    :ivar maximum: in MB/s, 0 if unknown
+    :ivar limits: server -> the kernel's number in its group
     """
-    if not info.is_linear:
-        return Unit.EIGHTH_GBPS
-    return Unit.MBPS if default > MAX_PERCENT else Unit.PERCENT
 
+    info: info_mod.BandwidthInfo
+    maximum: int = 0
+    limits: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-def find_unit_of(info: info_mod.Info, known: schemata.Schemata) -> Unit | None:
-    """Return the unit, None where bandwidth is not controlled.
+    @property
+    def unit(self) -> Unit:
+        if not self.info.is_linear:
+            return Unit.EIGHTH_GBPS
+        if self.info.highest > MAX_PERCENT:
+            return Unit.MBPS
+        return Unit.PERCENT
 
-    :param known: of the default group
-    """
-    values = known.get(schemata.BANDWIDTH)
-    if info.bandwidth is None or not values:
-        return None
-    return find_unit(info.bandwidth, max(values.values()))
+    @property
+    def resource_class(self) -> str:
+        is_percent = self.unit is Unit.PERCENT
+        return classes.PERCENT if is_percent else classes.MBPS
 
+    @property
+    def total(self) -> int:
+        """The amount that there is for all servers."""
+        return MAX_PERCENT if self.unit is Unit.PERCENT else self.maximum
 
-def to_kernel(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
-    """Round as the hardware does, upwards: never below the amount.
+    @property
+    def step(self) -> int:
+        """What amounts that can be allocated are multiples of."""
+        if self.unit is Unit.MBPS:
+            return 1
+        return self.to_amount(self.info.granularity)
 
-    What is beyond the largest number that the kernel takes is no limit.
+    @property
+    def least(self) -> int:
+        """The least amount that can be allocated."""
+        return _round_up(max(self.to_amount(self.info.minimum), 1), self.step)
 
-    :param amount: in percent, or in MB/s for the other two units
-    """
-    if unit is Unit.MBPS:
-        # The kernel regulates it by itself. Some versions round the number
-        # to the granularity, which is in percent, all the same.
-        return round_up(amount, info.granularity)
-    if unit is Unit.EIGHTH_GBPS:
-        amount = round_up(amount, AMD_UNIT) // AMD_UNIT
-        most = max(info.highest, AMD_MAXIMUM)
-    else:
+    def get_amount(self, consumer_uuid: str) -> int:
+        """Return what a server has now, 0 for nothing."""
+        return self.to_amount(self.limits.get(consumer_uuid, 0))
+
+    def to_kernel(self, amount: int) -> int:
+        """Round as the hardware does, upwards: never below the amount.
+
+        What is beyond the largest number that the kernel takes is no limit.
+        """
+        info, unit = self.info, self.unit
+        if unit is Unit.MBPS:
+            # The kernel regulates it by itself. Some versions round the
+            # number to the granularity, which is in percent, all the same.
+            return _round_up(amount, info.granularity)
         most = MAX_PERCENT
-    value = round_up(max(amount, info.minimum, 1), info.granularity)
-    return min(value, most)
+        if unit is Unit.EIGHTH_GBPS:
+            amount = -(-amount // AMD_UNIT)
+            most = max(info.highest, AMD_MAXIMUM)
+        value = _round_up(max(amount, info.minimum, 1), info.granularity)
+        return min(value, most)
+
+    def to_amount(self, value: int) -> int:
+        """Return what a number of the kernel is in percent or in MB/s."""
+        return value * AMD_UNIT if self.unit is Unit.EIGHTH_GBPS else value
+
+    def round(self, amount: int) -> int:
+        """Return what the hardware makes of an amount: no less."""
+        return self.to_amount(self.to_kernel(amount))
 
 
-def to_amount(unit: Unit, value: int) -> int:
-    """Return what a number of the kernel is in percent or in MB/s."""
-    return value * AMD_UNIT if unit is Unit.EIGHTH_GBPS else value
-
-
-def round_amount(info: info_mod.BandwidthInfo, unit: Unit, amount: int) -> int:
-    """Return what the hardware makes of an amount: no less."""
-    return to_amount(unit, to_kernel(info, unit, amount))
-
-
-def find_step(info: info_mod.BandwidthInfo, unit: Unit) -> int:
-    """Return the step of what can be allocated, in percent or in MB/s."""
-    return 1 if unit is Unit.MBPS else to_amount(unit, info.granularity)
-
-
-def round_up(amount: int, step: int) -> int:
+def _round_up(amount: int, step: int) -> int:
     return -(-amount // step) * step

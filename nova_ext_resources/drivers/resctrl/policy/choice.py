@@ -4,6 +4,14 @@
 
 Ways that cannot be had where the tracker wanted them (other software came
 first) are taken elsewhere in the same cache.
+
+Four servers on a cache of twelve ways. A and B run, C has claimed two ways as
+``003``, and D bandwidth alone. Before C starts, ``dba`` of other software has
+taken these. C gets ``180``, side by side with B::
+
+    way      b  a  9  8  7  6  5  4  3  2  1  0
+    before   h  .  .  .  .  B  A  A  A  .  x  x
+    after    h  .  .  C  C  B  A  A  A  .  x  x
 """
 
 import dataclasses
@@ -12,8 +20,6 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import refusals
 from nova_ext_resources.drivers.resctrl.kernel import schemata
-from nova_ext_resources.drivers.resctrl.policy import bandwidth
-from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -32,116 +38,176 @@ def choose(
 
     :raises EnforcementFailed, ClaimError: this host cannot
     """
-    return tuple(_choose(owned, entry, one) for one in entry.assignments)
+    chooser = _Chooser(owned, entry)
+    held = []
+    for one in entry.assignments:
+        if one.resource_class in _OF_CACHES:
+            cache = schemata.parse_key(one.rp_key)
+            # What is offline is applied as soon as something can run there.
+            if not owned.machine.is_offline(cache):
+                one = chooser.choose(one, cache)
+        held.append(one)
+    return tuple(held)
 
 
-def _choose(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-) -> assignment.Assignment:
-    if one.resource_class not in _OF_CACHES:
-        return one
-    cache = ownership.find_cache(one)
-    if owned.machine.is_offline(cache):
-        # It is applied as soon as something can run there.
-        return one
-    if one.resource_class in classes.BANDWIDTHS:
-        return _choose_limit(owned, entry, one)
-    domain = owned.caches.get(cache)
-    if domain is None:
-        raise make_misplaced(owned, entry, one, 'ways')
-    if one.resource_class in _POOLS:
-        _check_pool(owned, entry, one, domain)
-        return one
-    code = constraints.find_code(
-        one,
-        has_cdp=schemata.has_cdp(owned.tree.default.schemata, cache.level),
-        least=domain.info.min_bits,
+def is_shared(entry: assignment.Entry) -> bool:
+    """Return whether a server has a place in the shared pool."""
+    return any(
+        one.resource_class == classes.SHARED for one in entry.assignments
     )
-    _refuse(owned, entry, code)
-    return _choose_ways(owned, entry, one, domain)
 
 
-def _refuse(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    violation: constraints.Violation | None,
-) -> None:
-    """:raises ConstraintsViolated: there is one"""
-    if violation:
-        held, reason = violation
-        raise refusals.make_violated(
-            owned.machine.host, entry.consumer_uuid, held, reason
-        )
+def get_limit(one: assignment.Assignment) -> int:
+    """Return the allocated bandwidth, in the unit of the class."""
+    return int(one.units.get('limit', one.amount))
 
 
-def _check_pool(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-    domain: ownership.CacheOwnership,
-) -> None:
-    """Make sure that there is such a pool, and something of it left.
+class _Chooser:
+    """Chooses the units of one server."""
 
-    :raises EnforcementFailed: there is none
-    :raises CapacityExceeded: other software has all of a shared one
-    """
-    is_burst = one.resource_class == classes.BURST
-    if not (domain.burst if is_burst else domain.shared):
-        raise make_failed(
-            owned,
-            entry,
-            f'{one.rp_key} no longer has such a pool of ways; keep '
-            f'[ext_resources_resctrl] {_POOLS[one.resource_class]} until no '
-            'server has any of it',
-        )
-    if is_burst or is_applied(entry):
-        return
-    if not domain.find_room(domain.shared):
-        raise make_busy(owned, entry, one, 'no way of the shared pool is left')
+    def __init__(
+        self, owned: ownership.Ownership, entry: assignment.Entry
+    ) -> None:
+        self._owned = owned
+        self._entry = entry
+        self._was_applied = entry.state is assignment.State.APPLIED
 
-
-def _choose_ways(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-    domain: ownership.CacheOwnership,
-) -> assignment.Assignment:
-    mask = bitmask.parse_mask(str(one.units['mask']))
-    others = domain.without(entry.consumer_uuid)
-    is_allowed = others.allows(mask) and not mask & _find_filled(owned, one)
-    group = owned.tree.ours.get(entry.consumer_uuid)
-    has_it = (
-        group is not None and group.get_ways(ownership.find_cache(one)) == mask
-    )
-    # A pool may have come to lie there since the ways were allocated.
-    if is_allowed and (not mask & others.pools or has_it):
-        return one
-    try:
-        mask = find_run(others.free, one.amount)
-    except ValueError as err:
-        # Refused, it could not even be started again, and its CPUs, threads
-        # and all else of it would not be put back. The audit reports it.
-        is_kept = is_applied(entry) and (
-            has_it or dataclasses.replace(others, foreign=0).allows(mask)
-        )
-        if is_allowed or is_kept:
+    def choose(
+        self, one: assignment.Assignment, cache: schemata.Cache
+    ) -> assignment.Assignment:
+        if one.resource_class in classes.BANDWIDTHS:
+            return self._choose_limit(one, cache)
+        domain = self._owned.caches.get(cache)
+        if domain is None:
+            raise self._make_misplaced(one, 'ways')
+        if one.resource_class in _POOLS:
+            self._check_pool(one, domain)
             return one
-        raise make_busy(owned, entry, one, str(err)) from err
-    units = {**one.units, 'mask': bitmask.format_mask(mask)}
-    return dataclasses.replace(one, units=units)
+        self._check_code(one, domain)
+        return self._choose_ways(one, cache, domain)
 
+    def _choose_limit(
+        self, one: assignment.Assignment, cache: schemata.Cache
+    ) -> assignment.Assignment:
+        domain = self._owned.bandwidths.get(cache)
+        if domain is None or domain.resource_class != one.resource_class:
+            raise self._make_misplaced(one, 'memory bandwidth in this unit')
+        limit = domain.round(get_limit(one))
+        return dataclasses.replace(one, units={**one.units, 'limit': limit})
 
-def _find_filled(
-    owned: ownership.Ownership, one: assignment.Assignment
-) -> int:
-    """Return the ways that the servers of the shared pool fill."""
-    pool = owned.tree.shared
-    if pool is None:
-        return 0
-    cache = ownership.find_cache(one)
-    return owned.caches[cache].pools & pool.get_ways(cache)
+    def _check_pool(
+        self, one: assignment.Assignment, domain: ownership.CacheOwnership
+    ) -> None:
+        """Make sure that there is such a pool, and something of it left.
+
+        :raises EnforcementFailed: there is none
+        :raises CapacityExceeded: other software has all of a shared one
+        """
+        is_burst = one.resource_class == classes.BURST
+        if not (domain.burst if is_burst else domain.shared):
+            raise self._make_failed(
+                f'{one.rp_key} no longer has such a pool of ways; keep '
+                f'[ext_resources_resctrl] {_POOLS[one.resource_class]} until '
+                'no server has any of it'
+            )
+        if is_burst or self._was_applied:
+            return
+        if not domain.find_room(domain.shared):
+            raise self._make_busy(one, 'no way of the shared pool is left')
+
+    def _check_code(
+        self, one: assignment.Assignment, domain: ownership.CacheOwnership
+    ) -> None:
+        """Check again what claims have: mount options may have changed.
+
+        :raises ConstraintsViolated: code and data cannot have ways of their
+            own
+        """
+        if 'code' not in one.units:
+            return
+        code, least = int(one.units['code']), domain.info.min_bits
+        if not domain.info.has_cdp:
+            reason = (
+                'code/data prioritization (CDP) is not enabled for this '
+                'cache (mount option cdp or cdpl2); let the flavor say '
+                f'trait:{ownership.OWN_WAYS[one.resource_class]}=required'
+            )
+        elif min(code, one.amount - code) < least:
+            reason = (
+                f'{code} of {one.amount} ways are for code, and this CPU '
+                f'gives neither code nor data fewer than {least}'
+            )
+        else:
+            return
+        raise refusals.make_violated(
+            self._owned.machine.host,
+            self._entry.consumer_uuid,
+            (one,),
+            reason,
+        )
+
+    def _choose_ways(
+        self,
+        one: assignment.Assignment,
+        cache: schemata.Cache,
+        domain: ownership.CacheOwnership,
+    ) -> assignment.Assignment:
+        uuid, tree = self._entry.consumer_uuid, self._owned.tree
+        mask = bitmask.parse_mask(str(one.units['mask']))
+        others, in_pools = domain.without(uuid), mask & domain.pools
+        # What the servers of the shared pool fill.
+        filled = tree.shared.get_ways(cache) if tree.shared else 0
+        is_allowed = others.allows(mask) and not filled & in_pools
+        group = tree.ours.get(uuid)
+        has_it = group is not None and group.get_ways(cache) == mask
+        # A pool may have come to lie there since the ways were allocated.
+        if is_allowed and (not in_pools or has_it):
+            return one
+        try:
+            mask = find_run(others.free, one.amount)
+        except ValueError as err:
+            # Refused, it could not even be started again, and its CPUs,
+            # threads and all else of it would not be put back. The audit
+            # reports it.
+            is_kept = self._was_applied and (
+                has_it or dataclasses.replace(others, foreign=0).allows(mask)
+            )
+            if is_allowed or is_kept:
+                return one
+            raise self._make_busy(one, str(err)) from err
+        units = {**one.units, 'mask': bitmask.format_mask(mask)}
+        return dataclasses.replace(one, units=units)
+
+    # -- refusing ------------------------------------------------------
+
+    def _make_busy(
+        self, one: assignment.Assignment, reason: str
+    ) -> exception.CapacityExceeded:
+        """Return the error of a host whose units other software has."""
+        return refusals.make_busy(
+            self._owned.machine.host,
+            self._entry.consumer_uuid,
+            (one,),
+            f'something else on the host uses it: {reason}',
+        )
+
+    def _make_misplaced(
+        self, one: assignment.Assignment, kind: str
+    ) -> exception.EnforcementFailed:
+        """Return the error of a resource that the kernel does not control."""
+        return self._make_failed(
+            f'the kernel does not control {kind} in {one.rp_key}; was '
+            'resctrl mounted anew with other options, or are all CPUs of it '
+            'offline?'
+        )
+
+    def _make_failed(self, reason: str) -> exception.EnforcementFailed:
+        return exception.EnforcementFailed(
+            host=self._owned.machine.host,
+            enforcer='resctrl',
+            consumer_uuid=self._entry.consumer_uuid,
+            reason=reason,
+        )
 
 
 def find_run(free: int, amount: int) -> int:
@@ -152,86 +218,3 @@ def find_run(free: int, amount: int) -> int:
     state = cache_ways.CacheWaysState(free)
     _state, units = cache_ways.CacheWaysTracker().take(state, amount)
     return bitmask.parse_mask(str(units['mask']))
-
-
-def is_applied(entry: assignment.Entry) -> bool:
-    """Return whether what a server holds was applied before."""
-    return entry.state is assignment.State.APPLIED
-
-
-def is_shared(entry: assignment.Entry) -> bool:
-    """Return whether a server has a place in the shared pool."""
-    return bool(classes.pick(entry.assignments, classes.SHARED))
-
-
-def _choose_limit(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-) -> assignment.Assignment:
-    tree = owned.tree
-    unit = bandwidth.find_unit_of(tree.info, tree.default.schemata)
-    values = tree.default.schemata.get(schemata.BANDWIDTH, {})
-    is_percent = one.resource_class == classes.PERCENT
-    if (
-        unit is None
-        or is_percent != (unit is bandwidth.Unit.PERCENT)
-        or classes.find_domain(one) not in values
-    ):
-        raise make_misplaced(
-            owned, entry, one, 'memory bandwidth in this unit'
-        )
-    info = tree.info.bandwidth
-    assert info is not None, 'it has a unit'
-    limit = bandwidth.round_amount(info, unit, get_limit(one))
-    return dataclasses.replace(one, units={**one.units, 'limit': limit})
-
-
-def get_limit(one: assignment.Assignment) -> int:
-    """Return the allocated bandwidth, in the unit of the class."""
-    return int(one.units.get('limit', one.amount))
-
-
-# -- refusing ----------------------------------------------------------
-
-
-def make_busy(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-    reason: str,
-) -> exception.CapacityExceeded:
-    """Return the error of a host whose units other software has."""
-    return refusals.make_busy(
-        owned.machine.host,
-        entry.consumer_uuid,
-        (one,),
-        f'something else on the host uses it: {reason}',
-    )
-
-
-def make_misplaced(
-    owned: ownership.Ownership,
-    entry: assignment.Entry,
-    one: assignment.Assignment,
-    kind: str,
-) -> exception.EnforcementFailed:
-    """Return the error of a resource that the kernel does not control."""
-    return make_failed(
-        owned,
-        entry,
-        f'the kernel does not control {kind} in {one.rp_key}; was '
-        'resctrl mounted anew with other options, or are all CPUs of it '
-        'offline?',
-    )
-
-
-def make_failed(
-    owned: ownership.Ownership, entry: assignment.Entry, reason: str
-) -> exception.EnforcementFailed:
-    return exception.EnforcementFailed(
-        host=owned.machine.host,
-        enforcer='resctrl',
-        consumer_uuid=entry.consumer_uuid,
-        reason=reason,
-    )

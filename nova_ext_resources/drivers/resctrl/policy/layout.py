@@ -14,6 +14,7 @@ import dataclasses
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.objects import bitmask
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +94,18 @@ def layout(
         there; for all others that stays as it is
     """
     wanted, members, tree = wanted or {}, members or {}, owned.tree
-    cpus = {
-        **{n: one.cpus for n, one in tree.groups.items() if groups.is_ours(n)},
-        **{name: one.cpus for name, one in members.items()},
+    known = tree.groups[groups.DEFAULT].schemata
+    names = {
+        **{uuid: one.name for uuid, one in tree.ours.items()},
+        **{uuid: groups.make_name(uuid) for uuid in wanted},
     }
-    whole = {uuid for uuid in wanted if groups.make_name(uuid) in members}
+    cpus = {
+        name: one.cpus
+        for name, one in tree.groups.items()
+        if one.consumer_uuid or name == groups.SHARED
+    }
+    cpus.update({name: one.cpus for name, one in members.items()})
+    whole = {uuid for uuid in wanted if names[uuid] in members}
     ways: dict[str, dict[schemata.Cache, schemata.Ways]] = {
         name: {} for name in (groups.DEFAULT, *cpus)
     }
@@ -111,14 +119,19 @@ def layout(
         after = domain.with_runs(changed) if changed else domain
         host[cache] = after.host
         near = owned.machine.cpus.get(cache, frozenset())
-        for name, one in _lay_out(after, host[cache], cpus, near).items():
-            ways[name][cache] = one
-    limits = {groups.make_name(u): one.limits for u, one in wanted.items()}
+        runs = {
+            names[uuid]: run
+            for uuid, run in after.runs.items()
+            if run.mask and names.get(uuid) in cpus
+        }
+        for name, run in _lay_out(after, runs, cpus, near).items():
+            ways[name][cache] = run
+    limits = {names[uuid]: one.limits for uuid, one in wanted.items()}
     return Desired(
         groups={
             name: Goal(
                 schemata=schemata.make_values(
-                    tree.default.schemata, own, limits.get(name)
+                    known, own, limits.get(name, {})
                 ),
                 members=members.get(name),
             )
@@ -130,29 +143,25 @@ def layout(
 
 def _lay_out(
     domain: ownership.CacheOwnership,
-    host: int,
+    runs: Mapping[str, schemata.Ways],
     cpus: Mapping[str, frozenset[int]],
     near: frozenset[int],
 ) -> dict[str, schemata.Ways]:
     """Return the ways of each group in one cache.
 
+    :param runs: group -> its own ways
     :param cpus: group -> its CPUs
     :param near: CPUs of the cache
     """
-    runs = {
-        name: ways
-        for uuid, ways in domain.runs.items()
-        if ways.mask and (name := groups.make_name(uuid)) in cpus
-    }
-    kept = ownership.unite(ways.mask for ways in runs.values())
+    kept = bitmask.unite([one.mask for one in runs.values()])
     if kept & domain.burst:
         # Burst ways that no server uses now are kept for those of the pool;
         # without any such server everything may use them.
         kept |= domain.burst
     if groups.SHARED in cpus:
         kept |= domain.shared
-    default = schemata.Ways(domain.find_default(kept, host))
-    rest = schemata.Ways(host)
+    default = schemata.Ways(domain.find_default(kept))
+    rest = schemata.Ways(domain.host)
     found = {
         groups.DEFAULT: default,
         # Where a group without CPUs runs is not known.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who has each way of each cache. Pure.
+"""Which server, pool or software has each way and each bandwidth. Pure.
 
 Built once for a change, from the hardware, the control groups and the ledger.
 What the ledger says goes before what control groups of ours show; what groups
@@ -20,11 +20,15 @@ memory bandwidth alone; ``dba`` is a group of other software::
 
 from collections.abc import Collection, Iterable, Mapping
 import dataclasses
+import functools
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import info as info_mod
 from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.drivers.resctrl.policy import bandwidth
+from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
+from nova_ext_resources.drivers.resctrl.policy import regions
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 
@@ -38,60 +42,9 @@ OWN_WAYS = {
 _HARD = (groups.EXCLUSIVE, groups.PSEUDO_LOCKED)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """What a host is, besides its groups.
-
-    :ivar host: its name, for errors
-    :ivar cpus: cache -> its CPUs, online or not
-    :ivar online: all CPUs that are online
-    :ivar reserved_ways: how many ways of each cache the host keeps
-    :ivar burst_ways: how many of each last-level cache are for burst ways
-    :ivar shared_ways: how many are for the servers that share a pool
-    :ivar memory_bandwidth: of each last-level cache in MB/s, 0 if unknown
-    :ivar lent: cache -> ways that the default group has shared with groups
-        of other software until we took them from it
-    """
-
-    host: str = ''
-    cpus: Mapping[schemata.Cache, frozenset[int]] = dataclasses.field(
-        default_factory=dict
-    )
-    online: frozenset[int] = frozenset()
-    reserved_ways: int = 1
-    burst_ways: int = 0
-    shared_ways: int = 0
-    memory_bandwidth: int = 0
-    lent: Mapping[schemata.Cache, int] = dataclasses.field(
-        default_factory=dict
-    )
-
-    def is_offline(self, cache: schemata.Cache) -> bool:
-        """Return whether a cache is there, and all its CPUs are offline.
-
-        The kernel shows nothing of it then, and nothing fills it.
-        """
-        return cache in self.cpus and not self.cpus[cache] & self.online
-
-    def with_default(
-        self, before: groups.Group, after: groups.Group
-    ) -> 'Machine':
-        """Remember what the default group has lost, to give it back.
-
-        The groups do not show it: other software may have kept the default
-        group out of its ways on purpose.
-        """
-        had = before.masks
-        lent = {
-            cache: (had.get(cache, 0) | self.lent.get(cache, 0)) & ~mask
-            for cache, mask in after.masks.items()
-        }
-        return dataclasses.replace(self, lent=lent)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CacheOwnership:
-    """Who has each way of one cache.
+    """The owners of the ways of one cache.
 
     :ivar default: ways that the default group has, or has lent
     :ivar runs: server -> the run that its group is to have
@@ -104,6 +57,7 @@ class CacheOwnership:
     :ivar io: ways that the hardware fills too
     :ivar burst: ways of the burst pool, used or not
     :ivar shared: ways of the pool that servers share, used or not
+    :ivar pools_fault: why there are no pools although the options want some
     :ivar host_ways: how many ways the host keeps at least
     """
 
@@ -117,9 +71,10 @@ class CacheOwnership:
     io: int = 0
     burst: int = 0
     shared: int = 0
+    pools_fault: str = ''
     host_ways: int = 1
 
-    @property
+    @functools.cached_property
     def host(self) -> int:
         """The ways that the host keeps at all times.
 
@@ -136,9 +91,9 @@ class CacheOwnership:
         """How many ways are enough for the host."""
         return max(self.host_ways, self.info.min_bits)
 
-    @property
+    @functools.cached_property
     def taken(self) -> int:
-        return unite(self.servers.values())
+        return bitmask.unite(self.servers.values())
 
     @property
     def pools(self) -> int:
@@ -183,29 +138,37 @@ class CacheOwnership:
             return False
         if mask & ~self.info.full:
             return False
-        left = dataclasses.replace(self, servers={**self.servers, '': mask})
+        left = self.with_runs({'': schemata.Ways(mask)})
         return left.host.bit_count() >= self.least
 
-    def find_default(self, kept: int, host: int) -> int:
+    def find_default(self, kept: int) -> int:
         """Return the ways that the default group is to have.
 
         Those it had, and those that are left; one run, with the host's own
         ways in it, where the hardware wants one.
 
         :param kept: ways of servers and pools that have a group
-        :param host: the host's own ways
         """
         usable = self.info.full & ~(kept | self.exclusive | self.locked)
-        mask = usable & (self.default | ~self.foreign) | host
-        return mask if self.info.is_sparse else find_run_of(mask, host)
+        mask = usable & (self.default | ~self.foreign) | self.host
+        if self.info.is_sparse:
+            return mask
+        return bitmask.find_run_of(mask, self.host)
+
+    def find_burst_run(self, consumer_uuid: str) -> int:
+        """Return the burst ways that a server has now."""
+        run = self.runs.get(consumer_uuid, schemata.Ways(0))
+        return run.mask & self.burst
 
     def find_room(self, region: int, members: Collection[str] = ()) -> int:
         """Return the longest run of a pool that its servers can have.
 
         :param members: its servers; ways that others have are lost to it
         """
-        others = unite(m for u, m in self.servers.items() if u not in members)
-        room = find_longest(
+        others = bitmask.unite(
+            m for u, m in self.servers.items() if u not in members
+        )
+        room = bitmask.find_longest(
             region & ~(self.foreign | self.exclusive | self.locked | others)
         )
         return room if room.bit_count() >= self.info.min_bits else 0
@@ -213,26 +176,26 @@ class CacheOwnership:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """Who has each way, and all that this was found out from.
-
-    A server's part of memory bandwidth is a number, in its group's schemata.
+    """The owner of each unit, and all that this was found out from.
 
     :ivar entries: the ledger
     :ivar caches: those that the kernel controls now
+    :ivar bandwidths: last-level caches whose bandwidth it controls now
     """
 
     tree: groups.Tree
-    machine: Machine
+    machine: machine_mod.Machine
     entries: Mapping[str, assignment.Entry]
     caches: Mapping[schemata.Cache, CacheOwnership]
+    bandwidths: Mapping[schemata.Cache, bandwidth.BandwidthOwnership]
 
 
 def build(
     tree: groups.Tree,
-    machine: Machine,
+    machine: machine_mod.Machine,
     entries: Mapping[str, assignment.Entry],
 ) -> Ownership:
-    """Find out who has each way."""
+    """Find out which server, pool or software has each unit."""
     records = {
         uuid: list_ways(entry.assignments)
         for uuid, entry in entries.items()
@@ -240,16 +203,15 @@ def build(
     }
     masks = {
         name: schemata.get_masks(one.schemata)
-        for name, one in tree.all.items()
+        for name, one in tree.groups.items()
     }
-    infos, ours, foreign = tree.info.levels, tree.ours, tree.foreign
-    caches = {}
+    ours, foreign, caches = tree.ours, tree.foreign, {}
     for cache in sorted(masks[groups.DEFAULT]):
-        if cache.level not in infos:
+        if cache.level not in tree.info.levels:
             continue
         ways = {name: found.get(cache, 0) for name, found in masks.items()}
-        hardware = _make_hardware(infos[cache.level], cache, machine)
-        plain = _make_plain(hardware, cache, machine, ways, foreign)
+        info = tree.info.levels[cache.level]
+        plain = _make_plain(info, cache, ways, foreign, machine)
         shown = {
             uuid: ways[one.name]
             for uuid, one in ours.items()
@@ -262,8 +224,34 @@ def build(
         }
         caches[cache] = _add_servers(plain, shown, recorded, entries)
     return Ownership(
-        tree=tree, machine=machine, entries=entries, caches=caches
+        tree=tree,
+        machine=machine,
+        entries=entries,
+        caches=caches,
+        bandwidths=_build_bandwidths(tree, ours, machine),
     )
+
+
+def _build_bandwidths(
+    tree: groups.Tree,
+    ours: Mapping[str, groups.Group],
+    machine: machine_mod.Machine,
+) -> dict[schemata.Cache, bandwidth.BandwidthOwnership]:
+    info = tree.info.bandwidth
+    if info is None:
+        return {}
+    limits = {
+        uuid: schemata.get_limits(one.schemata) for uuid, one in ours.items()
+    }
+    known = schemata.get_limits(tree.groups[groups.DEFAULT].schemata)
+    return {
+        schemata.Cache(schemata.LAST_LEVEL, n): bandwidth.BandwidthOwnership(
+            info=info,
+            maximum=machine.memory_bandwidth,
+            limits={uuid: found.get(n, 0) for uuid, found in limits.items()},
+        )
+        for n in known
+    }
 
 
 def list_ways(
@@ -276,114 +264,59 @@ def list_ways(
     found: dict[schemata.Cache, schemata.Ways | None] = {}
     for one in held:
         if one.resource_class == classes.BURST:
-            found.setdefault(find_cache(one), None)
+            found.setdefault(schemata.parse_key(one.rp_key), None)
         elif one.resource_class in OWN_WAYS:
             mask = bitmask.parse_mask(str(one.units['mask']))
             code = int(one.units.get('code', 0))
-            found[find_cache(one)] = schemata.Ways(mask, code)
+            found[schemata.parse_key(one.rp_key)] = schemata.Ways(mask, code)
     return found
 
 
-def find_cache(one: assignment.Assignment) -> schemata.Cache:
-    return schemata.Cache(classes.find_level(one), classes.find_domain(one))
-
-
 def _make_plain(
-    hardware: CacheOwnership,
+    info: info_mod.CacheInfo,
     cache: schemata.Cache,
-    machine: Machine,
     ways: Mapping[str, int],
     foreign: Iterable[groups.Group],
+    machine: machine_mod.Machine,
 ) -> CacheOwnership:
     """Sum up a cache as if no server had any of it.
 
     :param ways: group -> its ways of the cache
     :param foreign: groups of other software
     """
-    try:
-        burst, shared = place_pools(hardware, cache, machine)
-    except ValueError:
-        # The inventory reports it, and offers none.
-        burst = shared = 0
-    return dataclasses.replace(
-        hardware,
-        default=ways[groups.DEFAULT] | machine.lent.get(cache, 0),
-        foreign=unite(ways[one.name] for one in foreign),
-        exclusive=unite(
-            ways[one.name] for one in foreign if one.mode in _HARD
-        ),
-        burst=burst,
-        shared=shared,
-    )
-
-
-def _make_hardware(
-    info: info_mod.CacheInfo, cache: schemata.Cache, machine: Machine
-) -> CacheOwnership:
-    return CacheOwnership(
+    domain = CacheOwnership(
         info=info,
-        default=info.full,
+        default=ways[groups.DEFAULT] | machine.lent.get(cache, 0),
         locked=info.locked.get(cache.number, 0),
         io=(info.shareable | info.io.get(cache.number, 0)) & info.full,
         host_ways=machine.reserved_ways,
     )
+    has_pools = machine.burst_ways or machine.shared_ways
+    if has_pools and cache.level == schemata.LAST_LEVEL:
+        domain = _add_pools(domain, machine)
+    filled = exclusive = 0
+    for one in foreign:
+        filled |= ways[one.name]
+        exclusive |= ways[one.name] if one.mode in _HARD else 0
+    return dataclasses.replace(domain, foreign=filled, exclusive=exclusive)
 
 
-def check_pools(
-    tree: groups.Tree, cache: schemata.Cache, machine: Machine
-) -> None:
-    """:raises ValueError: the pools do not fit; says why"""
-    info = tree.info.levels[cache.level]
-    place_pools(_make_hardware(info, cache, machine), cache, machine)
-
-
-def place_pools(
-    plain: CacheOwnership, cache: schemata.Cache, machine: Machine
-) -> tuple[int, int]:
-    """Return the ways of the burst pool and of the shared pool.
-
-    They follow from the hardware and the options alone, so that they are
-    where they were after every restart: beside the ways of the host, as far
-    from them as can be. The ways between are those that servers have for
-    themselves, and the default group keeps what is free of these for as long
-    as it is one run with the host's.
-
-    :param plain: the cache as if nothing were allocated or used
-    :raises ValueError: they do not fit; says why
-    """
-    is_wanted = machine.burst_ways or machine.shared_ways
-    if cache.level != schemata.LAST_LEVEL or not is_wanted:
-        return 0, 0
-    usable = plain.info.full & ~(plain.host | plain.io | plain.locked)
-    burst = _place(plain, usable, machine.burst_ways, 'burst_ways')
-    # Whose pool it is that is too large, only the deployer can tell.
-    before = f' and of burst_ways = {machine.burst_ways}' if burst else ''
-    shared = _place(
-        plain, usable & ~burst, machine.shared_ways, 'shared_ways', before
-    )
-    return burst, shared
-
-
-def _place(
-    plain: CacheOwnership, usable: int, size: int, name: str, before: str = ''
-) -> int:
-    if not size:
-        return 0
-    if size < plain.info.min_bits:
-        raise ValueError(
-            f'{name} is {size}, and this CPU gives no group fewer than '
-            f'{plain.info.min_bits} ways'
+def _add_pools(
+    hardware: CacheOwnership, machine: machine_mod.Machine
+) -> CacheOwnership:
+    kept = hardware.host | hardware.io | hardware.locked
+    try:
+        burst, shared = regions.place(
+            hardware.info.full & ~kept,
+            hardware.host,
+            burst=machine.burst_ways,
+            shared=machine.shared_ways,
+            least=hardware.info.min_bits,
         )
-    runs = [run for run in split(usable) if run.bit_count() >= size]
-    if not runs:
-        longest = find_longest(usable).bit_count()
-        raise ValueError(
-            f'{name} is {size}, and {longest} ways in a row are left beside '
-            f'those of the host, of I/O devices{before}'
-        )
-    if plain.host > usable:
-        return runs[0] & ~(runs[0] << size)
-    return runs[-1] & ~(runs[-1] >> size)
+    except ValueError as err:
+        # The inventory reports it, and offers none.
+        return dataclasses.replace(hardware, pools_fault=str(err))
+    return dataclasses.replace(hardware, burst=burst, shared=shared)
 
 
 def _add_servers(
@@ -443,8 +376,8 @@ def _list_seen(
     """
     if not shown:
         return {}
-    known = unite(ways.mask for ways in recorded.values())
-    sure = unite(
+    known = bitmask.unite(ways.mask for ways in recorded.values())
+    sure = bitmask.unite(
         mask
         for uuid, mask in shown.items()
         if uuid not in recorded and not mask & plain.default
@@ -452,37 +385,10 @@ def _list_seen(
     kept = dataclasses.replace(plain, servers={'': known | sure}).host
     found = {}
     for uuid, mask in shown.items():
-        others = unite(m for one, m in applied.items() if one != uuid)
+        others = bitmask.unite(m for one, m in applied.items() if one != uuid)
         if mask and not mask & (kept | others):
             found[uuid] = mask
     return found
-
-
-def unite(masks: Iterable[int]) -> int:
-    together = 0
-    for mask in masks:
-        together |= mask
-    return together
-
-
-def split(mask: int) -> list[int]:
-    """Return the runs of a mask, the lowest first."""
-    runs = []
-    while mask:
-        # Adding its lowest bit carries over the lowest run.
-        runs.append(mask & ~(mask + (mask & -mask)))
-        mask &= ~runs[-1]
-    return runs
-
-
-def find_longest(mask: int) -> int:
-    """Return the longest run of a mask, the lowest of these, or 0."""
-    return max(split(mask), key=int.bit_count, default=0)
-
-
-def find_run_of(mask: int, part: int) -> int:
-    """Return the run of a mask in which a part of it lies, or 0."""
-    return next((run for run in split(mask) if run & part), 0)
 
 
 def _find_host(usable: int, io: int, length: int) -> int:
@@ -491,9 +397,9 @@ def _find_host(usable: int, io: int, length: int) -> int:
     def rank(run: int) -> tuple[bool, int, int]:
         return run.bit_count() >= length, (run & io).bit_count(), run
 
-    run = max(split(usable), key=rank, default=0)
+    run = max(bitmask.split(usable), key=rank, default=0)
     # Ways for I/O may lie at both ends of the cache: the host has one run.
-    mask = find_longest(run & io) or 1 << run.bit_length() >> 1
+    mask = bitmask.find_longest(run & io) or 1 << run.bit_length() >> 1
     while mask.bit_count() < min(length, run.bit_count()):
         wider = (mask >> 1 | mask) & run
         mask = wider if wider != mask else (mask << 1 | mask) & run

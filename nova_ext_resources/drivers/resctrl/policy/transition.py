@@ -4,7 +4,10 @@
 
 At no time, after no step, may two groups fill a way that either of them is to
 have for itself, or had: what loses ways is narrowed before another group gets
-them. Only what was so before the first step may stay so until its turn.
+them. Only what was so before the first step may stay so until its turn. One
+case is left: other software has let the default group and a server change
+places, and neither has ways to keep out of the other's way in. Then the
+default group is written first.
 
 Four servers on a cache of twelve ways, of which the host keeps the highest. A
 has six ways of its own, B one. C is new and is to have three; D has memory
@@ -25,12 +28,12 @@ be read before anything is changed.
 
 from collections.abc import Iterator, Mapping
 import dataclasses
+import enum
 from typing import TypeAlias
 
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
-from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.objects import bitmask
 
 
@@ -60,6 +63,21 @@ class Remove(Step):
         return f'remove group {self.label}'
 
 
+class Kind(enum.StrEnum):
+    """What a change of the schemata does to a group."""
+
+    #: Has all written that it is to have, because it is new.
+    FILL = 'fill {} with'
+    #: Loses ways.
+    NARROW = 'narrow {} to'
+    #: Gets ways, and loses none.
+    WIDEN = 'widen {} to'
+    #: Loses some ways, and gets others.
+    MOVE = 'move {} to'
+    #: Has its memory bandwidth changed alone.
+    LIMIT = 'limit {} to'
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Write(Step):
     """Change the schemata of a group.
@@ -67,51 +85,12 @@ class Write(Step):
     :ivar values: those that change
     """
 
+    kind: Kind
     values: schemata.Schemata
 
-    @property
-    def text(self) -> str:
-        return ' '.join(schemata.format_lines(self.values).split())
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Fill(Write):
-    """Write all that a new group is to have."""
-
     def __str__(self) -> str:
-        return f'fill {self.label} with {self.text}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Narrow(Write):
-    """Take ways from a group."""
-
-    def __str__(self) -> str:
-        return f'narrow {self.label} to {self.text}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Widen(Write):
-    """Add ways to a group and take none from it."""
-
-    def __str__(self) -> str:
-        return f'widen {self.label} to {self.text}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Move(Write):
-    """Take some ways from a group and add others."""
-
-    def __str__(self) -> str:
-        return f'move {self.label} to {self.text}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Limit(Write):
-    """Change memory bandwidth alone."""
-
-    def __str__(self) -> str:
-        return f'limit {self.label} to {self.text}'
+        text = ' '.join(schemata.format_lines(self.values).split())
+        return f'{self.kind.format(self.label)} {text}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,11 +122,12 @@ class SetTasks(Step):
 
 def transition(tree: groups.Tree, desired: layout.Desired) -> tuple[Step, ...]:
     """Find the steps that make what is there what is desired."""
-    there = tree.all
-    ours = [name for name in tree.groups if groups.is_ours(name)]
+    there, goals = tree.groups, desired.groups
+    foreign = {one.name for one in tree.foreign}
+    gone = [one for one in there if one not in goals and one not in foreign]
     return (
-        *(Remove(name=one) for one in ours if one not in desired.groups),
-        *(Make(name=one) for one in desired.groups if one not in there),
+        *[Remove(name=one) for one in gone],
+        *[Make(name=one) for one in goals if one not in there],
         *_Writes(there, desired).list_steps(),
         *_list_members(there, desired),
     )
@@ -183,8 +163,9 @@ class _Writes:
     """Orders the writes of schemata.
 
     :ivar _left: group -> values that are not written yet
-    :ivar _now: ways of each group in each cache, step after step; none in a
-        group that is new
+    :ivar _now: group -> its values, step after step
+    :ivar _filled: ways of each group in each cache, step after step; none in
+        a group that is new
     :ivar _own: ways that a group is to have for itself, or had
     """
 
@@ -193,23 +174,21 @@ class _Writes:
     ) -> None:
         self._there = there
         self._host = desired.host
-        before = {
+        self._now: dict[str, schemata.Schemata] = {
             name: there[name].schemata if name in there else {}
             for name in desired.groups
         }
-        after = {
-            name: schemata.merge([before[name], goal.schemata])
-            for name, goal in desired.groups.items()
-        }
         self._left: dict[str, schemata.Schemata] = {
             name: changed
-            for name in desired.groups
-            if (changed := schemata.make_difference(before[name], after[name]))
+            for name, goal in desired.groups.items()
+            if (changed := _find_changed(self._now[name], goal.schemata))
         }
-        self._after = after
-        self._now: dict[str, schemata.Schemata] = dict(before)
-        self._old = self._sum_up(before)
-        self._new = self._sum_up(after)
+        self._after = {
+            name: {**self._now[name], **goal.schemata}
+            for name, goal in desired.groups.items()
+        }
+        self._old = self._sum_up(self._now)
+        self._new = self._sum_up(self._after)
         self._filled = dict(self._old)
         self._own = {
             cell: _find_own(self._old, cell) | _find_own(self._new, cell)
@@ -220,10 +199,12 @@ class _Writes:
     def _sum_up(
         self, found: Mapping[str, schemata.Schemata]
     ) -> dict[_Cell, int]:
+        masks = {
+            name: schemata.get_masks(values) for name, values in found.items()
+        }
         return {
-            (name, cache): masks.get(cache, 0)
-            for name, values in found.items()
-            for masks in (schemata.get_masks(values),)
+            (name, cache): one.get(cache, 0)
+            for name, one in masks.items()
             for cache in self._host
         }
 
@@ -242,33 +223,33 @@ class _Writes:
             if whole:
                 yield self._write(whole[0], ready[whole[0]])
             elif part:
-                name = max(part, key=lambda one: _count(ready[one]))
+                name = max(part, key=lambda one: len(ready[one]))
                 yield self._write(name, ready[name])
             else:
                 yield self._evade() or self._force()
 
-    def _find_ready(self, name: str) -> dict[str, dict[int, int]]:
+    def _find_ready(self, name: str) -> schemata.Schemata:
         """Return the values of a group that can be written now."""
-        left = self._left[name]
-        caches = [
-            cache
-            for cache in schemata.get_masks(left)
-            if self._is_free(name, cache, self._new[name, cache])
-        ]
-        ready = schemata.select(left, caches)
-        limits = {
-            number: limit
-            for number, limit in left.get(schemata.BANDWIDTH, {}).items()
-            if self._is_less(name, number)
-            or not any(self._is_less(one, number) for one in self._left)
+        return {
+            control: value
+            for control, value in self._left[name].items()
+            if self._can_write(name, *control)
         }
-        return {**ready, schemata.BANDWIDTH: limits} if limits else ready
 
-    def _is_less(self, name: str, number: int) -> bool:
+    def _can_write(self, name: str, control: str, number: int) -> bool:
+        """Return whether a value disturbs no group; bandwidth must be free."""
+        if control == schemata.BANDWIDTH:
+            limit = control, number
+            return self._is_less(name, limit) or not any(
+                self._is_less(one, limit) for one in self._left
+            )
+        cache = schemata.Cache(schemata.LEVELS[control], number)
+        return self._is_free(name, cache, self._new[name, cache])
+
+    def _is_less(self, name: str, limit: tuple[str, int]) -> bool:
         """Return whether a group is about to give up bandwidth."""
-        limit = self._left[name].get(schemata.BANDWIDTH, {}).get(number)
-        now = self._now[name].get(schemata.BANDWIDTH, {}).get(number)
-        return limit is not None and now is not None and limit < now
+        after, now = self._left[name].get(limit), self._now[name].get(limit)
+        return after is not None and now is not None and after < now
 
     def _is_free(self, name: str, cache: schemata.Cache, mask: int) -> bool:
         """Return whether a group can have these ways beside all others."""
@@ -291,32 +272,31 @@ class _Writes:
 
     def _write(self, name: str, values: schemata.Schemata) -> Step:
         lost = gained = 0
-        self._now[name] = schemata.merge([self._now[name], values])
+        self._now[name] = {**self._now[name], **values}
         for cache, mask in schemata.get_masks(self._now[name]).items():
             before = self._filled.get((name, cache), 0)
             lost |= before & ~mask
             gained |= mask & ~before
             self._filled[name, cache] = mask
-        rest = schemata.make_difference(self._now[name], self._after[name])
-        self._left[name] = rest
-        if not rest:
-            del self._left[name]
+        self._left.pop(name, None)
+        if left := _find_changed(self._now[name], self._after[name]):
+            self._left[name] = left
         if name not in self._there:
-            return Fill(name=name, values=values)
-        if values.keys() == {schemata.BANDWIDTH}:
-            return Limit(name=name, values=values)
-        if lost and not gained:
-            return Narrow(name=name, values=values)
-        if gained and not lost:
-            return Widen(name=name, values=values)
-        return Move(name=name, values=values)
+            kind = Kind.FILL
+        elif all(control == schemata.BANDWIDTH for control, _ in values):
+            kind = Kind.LIMIT
+        elif bool(lost) == bool(gained):
+            kind = Kind.MOVE
+        else:
+            kind = Kind.NARROW if lost else Kind.WIDEN
+        return Write(name=name, kind=kind, values=values)
 
     def _evade(self) -> Step | None:
         """Let a group keep out of the ways that others wait for.
 
         Those that share the default group's ways first: they have no
         guarantee. A server with ways of its own does so only where servers
-        are to change places, and has the host's ways meanwhile.
+        are to change places, and has the host's ways in the meantime.
         """
         for is_server in (False, True):
             for name in self._left:
@@ -329,7 +309,7 @@ class _Writes:
                 if ways and name in self._there:
                     self._evaded |= {(name, cache) for cache in ways}
                     known = self._there[groups.DEFAULT].schemata
-                    values = schemata.make_values(known, ways)
+                    values = schemata.make_values(known, ways, {})
                     return self._write(name, values)
         return None
 
@@ -339,8 +319,11 @@ class _Writes:
         if cell in self._evaded:
             return 0
         host = self._host[cache]
-        mask = self._new[cell] & ~self._find_blocked(name, cache)
-        mask = ownership.find_run_of(mask, host) or host
+        free = self._new[cell] & ~self._find_blocked(name, cache)
+        mask = bitmask.find_run_of(free, host) or bitmask.find_longest(free)
+        if mask.bit_count() < host.bit_count():
+            # The CPU may give no group as few.
+            mask = host
         is_better = self._filled[cell] & ~mask
         return mask if is_better and self._is_free(name, cache, mask) else 0
 
@@ -361,5 +344,7 @@ def _find_own(masks: Mapping[_Cell, int], cell: _Cell) -> int:
     return own
 
 
-def _count(values: schemata.Schemata) -> int:
-    return sum(map(len, values.values()))
+def _find_changed(
+    before: schemata.Schemata, after: schemata.Schemata
+) -> schemata.Schemata:
+    return dict(after.items() - before.items())

@@ -8,9 +8,9 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import choice
-from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import pool as pool_mod
 from nova_ext_resources.drivers.resctrl.policy import pools
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -43,15 +43,16 @@ def _list_own(
             f'{bitmask.format_list(cpus)}'
         )
     yield from _list_pool_faults(owned, entry)
-    for one in constraints.list_twice(entry.assignments):
-        yield (
-            f'it has allocations of two runs of ways in {one.rp_key}, and '
-            'can have one'
-        )
+    guaranteed = classes.pick(entry.assignments, classes.WAYS)
+    keys = {one.rp_key for one in guaranteed}
+    for one in classes.pick(entry.assignments, classes.BURST):
+        if one.rp_key in keys:
+            yield (
+                f'it has allocations of two runs of ways in {one.rp_key}, '
+                'and can have one'
+            )
     own = {
-        cache: schemata.Ways(pools.find_run(owned, uuid, cache))
-        if ways is None
-        else ways
+        cache: _find_burst_run(owned, uuid, cache) if ways is None else ways
         for cache, ways in ownership.list_ways(entry.assignments).items()
     }
     desired = layout.layout(
@@ -65,14 +66,23 @@ def _list_own(
             yield f'{name} may fill its ways {ways.mask:x} of {cache.key}'
 
 
+def _find_burst_run(
+    owned: ownership.Ownership, uuid: str, cache: schemata.Cache
+) -> schemata.Ways:
+    domain = owned.caches.get(cache)
+    return schemata.Ways(domain.find_burst_run(uuid) if domain else 0)
+
+
 def _list_pool_faults(
     owned: ownership.Ownership, entry: assignment.Entry
 ) -> Iterator[str]:
     for one in classes.pick(entry.assignments, *pools.CLASSES):
-        if owned.machine.is_offline(ownership.find_cache(one)):
+        if owned.machine.is_offline(schemata.parse_key(one.rp_key)):
             continue
         key = (one.rp_key, one.resource_class)
-        pool = pools.make_pool(owned, key, added=entry)
+        pool = pool_mod.make_pool(
+            owned, key, added={entry.consumer_uuid: entry.assignments}
+        )
         if pool is None:
             yield f'there is no longer any {key[1]} in {key[0]}'
             continue
@@ -101,13 +111,16 @@ def _list_shared(
         )
     yield from _compare(layout.layout(owned).groups[group.name], group)
     for one in classes.pick(entry.assignments, classes.SHARED):
-        cache = ownership.find_cache(one)
+        cache = schemata.parse_key(one.rp_key)
         domain = owned.caches.get(cache)
         if domain is None:
             continue
         room = domain.find_room(domain.shared)
         if not room:
-            yield f'{domain.shared:x} of {cache.key} is not left to the pool'
+            yield (
+                f'other software uses the ways {domain.shared:x} of '
+                f'{cache.key}, which are those of the pool'
+            )
         for name in find_intruders(owned.tree, group.name, cache, room):
             yield f'{name} may fill ways {room:x} of the pool of {cache.key}'
 
@@ -124,6 +137,6 @@ def find_intruders(
     """Return the other groups that may fill some of these ways."""
     return [
         one.name or 'the default group'
-        for one in tree.all.values()
+        for one in tree.groups.values()
         if one.name != name and ways & one.get_ways(cache)
     ]

@@ -6,6 +6,7 @@ from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl import writer
@@ -28,7 +29,7 @@ class WriterTest(base.TestCase):
         return writer.Writer(
             machine.file_system,
             machine.cpu_path,
-            ownership.Machine(shared_ways=shared_ways),
+            machine_mod.Machine(shared_ways=shared_ways),
         )
 
     def put(self, mask: int, name: str = groups.make_name(SERVER)) -> None:
@@ -113,7 +114,11 @@ class WriterTest(base.TestCase):
                 self.writer.run(
                     [
                         transition.Make(name=name),
-                        transition.Fill(name=name, values={'L3': {0: 0}}),
+                        transition.Write(
+                            name=name,
+                            kind=transition.Kind.FILL,
+                            values={('L3', 0): 0},
+                        ),
                     ],
                     undo=lambda _now: [transition.Remove(name=name)],
                 )

@@ -11,6 +11,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl import writer
@@ -35,7 +36,7 @@ class OrderTest(base.TestCase):
         for name in ('write', 'assign', 'mkdir', 'rmdir'):
             setattr(files, name, self.watched(getattr(files, name)))
         self.writer = writer.Writer(
-            files, self.machine.cpu_path, ownership.Machine()
+            files, self.machine.cpu_path, machine.Machine()
         )
 
     def change(

@@ -7,6 +7,7 @@ import threading
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files
+from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import system
 from tests import base
 
@@ -98,7 +99,7 @@ class RealFileSystemTest(base.TestCase):
     def test_a_writer_waits_for_readers_and_gives_up_in_time(self) -> None:
         other = files.RealFileSystem(self.root)
         with other.lock(exclusive=False):
-            with files.locked(self.files, exclusive=False):
+            with group_files.GroupFiles(self.files).locked(exclusive=False):
                 pass
             err = self.assertRaises(errors.ResctrlBusy, self.hold)
 
@@ -106,7 +107,7 @@ class RealFileSystemTest(base.TestCase):
         self.hold()
 
     def hold(self) -> None:
-        with files.locked(self.files, exclusive=True):
+        with group_files.GroupFiles(self.files).locked(exclusive=True):
             pass
 
     def test_threads_exclude_each_other(self) -> None:
@@ -115,7 +116,7 @@ class RealFileSystemTest(base.TestCase):
 
         def work() -> None:
             for _ in range(20):
-                with files.locked(patient, exclusive=True):
+                with group_files.GroupFiles(patient).locked(exclusive=True):
                     inside.append(1)
                     most.append(len(inside))
                     inside.pop()
@@ -138,7 +139,7 @@ class RealFileSystemTest(base.TestCase):
         self.assertIn(f'mount -t resctrl resctrl {root})', str(err))
 
     def lock_it(self, files_: files.FileSystem) -> None:
-        with files.locked(files_, exclusive=False):
+        with group_files.GroupFiles(files_).locked(exclusive=False):
             self.fail('there is nothing to lock')
 
 

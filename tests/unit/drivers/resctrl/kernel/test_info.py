@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import dataclasses
-
 from nova_ext_resources.drivers.resctrl.kernel import info
-from nova_ext_resources.drivers.resctrl.policy import bandwidth
 from tests import base
 
 CACHE = {
@@ -78,7 +75,7 @@ class CacheTest(base.TestCase):
 class ClosidsTest(base.TestCase):
     def test_the_control_with_the_fewest_classes_decides(self) -> None:
         found = info.Info(
-            caches={'L3': info.parse_cache(CACHE)},
+            levels={3: info.parse_cache(CACHE)},
             bandwidth=info.parse_bandwidth(BANDWIDTH),
         )
 
@@ -87,76 +84,3 @@ class ClosidsTest(base.TestCase):
     def test_without_controls_there_are_none(self) -> None:
         self.assertEqual(0, info.Info().num_closids)
         self.assertEqual({}, info.Info().levels)
-
-
-class BandwidthTest(base.TestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        self.intel = info.parse_bandwidth(BANDWIDTH)
-        self.amd = info.parse_bandwidth(
-            {
-                'num_closids': '16\n',
-                'min_bandwidth': '0\n',
-                'bandwidth_gran': '1\n',
-                'delay_linear': '0\n',
-            }
-        )
-
-    def test_the_unit_is_told_by_the_numbers(self) -> None:
-        for given, default, unit in (
-            (self.intel, 100, bandwidth.Unit.PERCENT),
-            (self.intel, 50, bandwidth.Unit.PERCENT),
-            (self.intel, 4294967295, bandwidth.Unit.MBPS),
-            (self.amd, 2048, bandwidth.Unit.EIGHTH_GBPS),
-            (self.amd, 80, bandwidth.Unit.EIGHTH_GBPS),
-        ):
-            self.assertEqual(unit, bandwidth.find_unit(given, default))
-
-    def test_percent_are_rounded_up_and_never_beyond_all(self) -> None:
-        for amount, value in ((1, 10), (10, 10), (11, 20), (95, 100)):
-            self.assertEqual(
-                value,
-                bandwidth.to_kernel(
-                    self.intel, bandwidth.Unit.PERCENT, amount
-                ),
-            )
-
-    def test_amd_gets_no_less_than_was_sold(self) -> None:
-        unit = bandwidth.Unit.EIGHTH_GBPS
-        for amount in (1, 124, 125, 126, 5000, 5001):
-            value = bandwidth.to_kernel(self.amd, unit, amount)
-
-            real = bandwidth.to_amount(unit, value)
-            self.assertTrue(amount <= real < amount + bandwidth.AMD_UNIT)
-            self.assertEqual(value, bandwidth.to_kernel(self.amd, unit, real))
-
-    def test_amd_is_asked_for_no_more_than_it_takes(self) -> None:
-        unit = bandwidth.Unit.EIGHTH_GBPS
-        for amount, highest, value in (
-            (256_000, 2048, 2048),
-            (300_000, 2048, 2048),
-            # The host itself is limited, a server is not.
-            (256_000, 80, 2048),
-            (300_000, 4096, 2400),
-            (600_000, 4096, 4096),
-        ):
-            with self.subTest(amount=amount, highest=highest):
-                amd = dataclasses.replace(self.amd, highest=highest)
-
-                self.assertEqual(value, bandwidth.to_kernel(amd, unit, amount))
-
-    def test_mbps_are_what_they_are_but_for_the_rounding_of_old_kernels(
-        self,
-    ) -> None:
-        unit = bandwidth.Unit.MBPS
-
-        self.assertEqual(5010, bandwidth.to_kernel(self.intel, unit, 5001))
-        self.assertEqual(5000, bandwidth.to_amount(unit, 5000))
-
-    def test_it_is_sold_in_the_steps_of_the_hardware(self) -> None:
-        for given, unit, step in (
-            (self.intel, bandwidth.Unit.PERCENT, 10),
-            (self.intel, bandwidth.Unit.MBPS, 1),
-            (self.amd, bandwidth.Unit.EIGHTH_GBPS, 125),
-        ):
-            self.assertEqual(step, bandwidth.find_step(given, unit))

@@ -33,14 +33,26 @@ class PrivsepTest(base.TestCase):
         privsep.context.set_client_mode(False)
         self.addCleanup(privsep.context.set_client_mode, True)
 
-        for call, arguments in (
-            (privsep.write, (f'{folder}/schemata', 'L3:0=1\n')),
-            (privsep.assign, (f'{folder}/tasks', [1])),
-            (privsep.mkdir, (f'{folder}/db',)),
-            (privsep.rmdir, (folder,)),
+        for arguments in (
+            ('write', f'{folder}/schemata', 'L3:0=1\n'),
+            ('assign', f'{folder}/tasks', [1]),
+            ('mkdir', f'{folder}/db'),
+            ('rmdir', folder),
         ):
-            self.assertRaises(PermissionError, call, *arguments)
+            self.assertRaises(PermissionError, privsep.call, *arguments)
         self.assertEqual([], os.listdir(folder))
+
+    def test_the_helper_does_nothing_else(self) -> None:
+        folder = self.make_folder()
+        privsep.context.set_client_mode(False)
+        self.addCleanup(privsep.context.set_client_mode, True)
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{_SYSTEM}.check', lambda _folder: None)
+        )
+
+        self.assertRaises(
+            KeyError, privsep.call, 'unlink', f'{folder}/schemata'
+        )
 
     def test_a_path_that_changes_after_the_check_leads_nowhere_else(
         self,
@@ -56,16 +68,16 @@ class PrivsepTest(base.TestCase):
             os.symlink(bad, link)
 
         self.useFixture(fixtures.MonkeyPatch(f'{_SYSTEM}.check', check))
-        for call, *arguments in (
-            (privsep.write, 'schemata', 'L3:0=1\n'),
-            (privsep.assign, 'tasks', [1]),
-            (privsep.mkdir, 'new'),
-            (privsep.rmdir, 'old'),
+        for call, name, *arguments in (
+            ('write', 'schemata', 'L3:0=1\n'),
+            ('assign', 'tasks', [1]),
+            ('mkdir', 'new'),
+            ('rmdir', 'old'),
         ):
             if os.path.lexists(link):
                 os.remove(link)
             os.symlink(good, link)
-            call(f'{link}/{arguments[0]}', *arguments[1:])
+            privsep.call(call, f'{link}/{name}', *arguments)
 
         self.assertEqual(
             {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'new': None},

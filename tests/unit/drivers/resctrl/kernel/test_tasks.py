@@ -10,6 +10,7 @@ from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.drivers.resctrl.kernel import tasks as tasks_mod
+from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.testing import resctrl
 from tests import base
 
@@ -48,14 +49,12 @@ class MembersTest(base.TestCase):
             self.kernel.clone_task(self.pid)
 
     def settle(self, *, is_new: bool = True) -> None:
-        tasks_mod.settle(
-            self.group_files, self.name, self.server, is_new=is_new
-        )
+        writer.settle(self.group_files, self.name, self.server, is_new=is_new)
 
     def list_inside(self) -> set[int]:
         return set(self.kernel.list_groups()[self.name]['tasks'])
 
-    def look(self) -> tasks_mod.Membership:
+    def read_group(self) -> tasks_mod.Membership:
         def read(uuids: Iterable[str]) -> dict[str, frozenset[int]]:
             return {
                 uuid: self.group_files.read_tasks(self.name) for uuid in uuids
@@ -65,7 +64,7 @@ class MembersTest(base.TestCase):
 
     def assert_settled(self) -> None:
         self.assertEqual(self.server.list_threads(), self.list_inside())
-        self.assertEqual('', self.look().fault)
+        self.assertEqual('', self.read_group().fault)
 
     def test_all_threads_go_into_the_group_and_are_read_back(self) -> None:
         self.kernel.forget_operations()
@@ -152,7 +151,7 @@ class MembersTest(base.TestCase):
         self.settle()
         stranger = self.kernel.start_task()
         self.kernel.write(f'{self.name}/tasks', f'{stranger}\n')
-        self.assertIn(f'not its own: {stranger}', self.look().fault)
+        self.assertIn(f'not its own: {stranger}', self.read_group().fault)
 
         self.settle(is_new=False)
 
@@ -180,10 +179,10 @@ class MembersTest(base.TestCase):
 
         self.assertIn(
             f'1 of 4 threads run outside its group: {self.pid}',
-            self.look().fault,
+            self.read_group().fault,
         )
 
-    def test_a_thread_that_was_born_while_this_looked_is_no_fault(
+    def test_a_thread_that_was_born_while_this_read_is_no_fault(
         self,
     ) -> None:
         self.settle()
@@ -194,10 +193,10 @@ class MembersTest(base.TestCase):
             do=('clone_task', self.pid),
         )
 
-        self.assertEqual('', self.look().fault)
+        self.assertEqual('', self.read_group().fault)
 
     def test_many_threads_are_not_all_named(self) -> None:
         for _ in range(20):
             self.kernel.clone_task(self.pid)
 
-        self.assertTrue(self.look().fault.endswith(', ...'))
+        self.assertTrue(self.read_group().fault.endswith(', ...'))

@@ -10,12 +10,12 @@ from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import info
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
-from nova_ext_resources.drivers.resctrl.policy import ownership
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.objects import assignment
 
 CACHE = schemata.Cache(3, 0)
 
-MACHINE = ownership.Machine(
+MACHINE = machine.Machine(
     cpus={CACHE: frozenset(range(8))}, online=frozenset(range(8))
 )
 
@@ -56,22 +56,22 @@ def make_tree(
     :param ours: server -> ways
     :param foreign: name of a group of other software -> ways
     """
-    found = [
+    found = [groups.Group(name='', schemata={('L3', 0): default})]
+    found += [
         groups.Group(
             name=groups.make_name(uuid),
-            schemata={'L3': {0: mask}},
+            schemata={('L3', 0): mask},
             consumer_uuid=uuid,
         )
         for uuid, mask in ours.items()
     ]
     found += [
-        groups.Group(name=name, schemata={'L3': {0: mask}}, mode=mode)
+        groups.Group(name=name, schemata={('L3', 0): mask}, mode=mode)
         for name, mask in (foreign or {}).items()
     ]
     cache = info.CacheInfo(num_closids=16, full=full, **fields)
     return groups.Tree(
-        info=info.Info(caches={'L3': cache}),
-        default=groups.Group(name='', schemata={'L3': {0: default}}),
+        info=info.Info(levels={3: cache}),
         groups={one.name: one for one in found},
     )
 

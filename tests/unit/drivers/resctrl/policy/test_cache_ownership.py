@@ -33,7 +33,7 @@ def make_domain(
 
 
 def find_default(domain: ownership.CacheOwnership) -> int:
-    return domain.find_default(domain.taken, domain.host)
+    return domain.find_default(domain.taken)
 
 
 _mask = st.integers(min_value=0, max_value=FULL)

@@ -11,6 +11,7 @@ from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import info
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.objects import assignment
 from tests import base
@@ -22,18 +23,18 @@ CACHE = states.CACHE
 class LevelsTest(base.TestCase):
     def test_a_level_without_info_is_not_laid_out(self) -> None:
         tree = groups.Tree(
-            info=info.Info(
-                caches={'L3': info.CacheInfo(num_closids=4, full=15)}
-            ),
-            default=groups.Group(
-                name='', schemata={'L3': {0: 15}, 'L2': {0: 15}}
-            ),
+            info=info.Info(levels={3: info.CacheInfo(num_closids=4, full=15)}),
+            groups={
+                '': groups.Group(
+                    name='', schemata={('L3', 0): 15, ('L2', 0): 15}
+                )
+            },
         )
 
-        owned = ownership.build(tree, ownership.Machine(), {})
+        owned = ownership.build(tree, machine.Machine(), {})
 
         (goal,) = layout.layout(owned).groups.values()
-        self.assertEqual({'L3': {0: 15}}, goal.schemata)
+        self.assertEqual({('L3', 0): 15}, goal.schemata)
 
 
 class WantedTest(base.TestCase):
@@ -80,7 +81,7 @@ class OwnTest(base.TestCase):
 
     def lay_out(self) -> list[int]:
         desired = layout.layout(self.owned)
-        return [one.schemata['L3'][0] for one in desired.groups.values()]
+        return [one.schemata['L3', 0] for one in desired.groups.values()]
 
     def test_who_shares_with_the_host_has_none(self) -> None:
         own = self.find_own(0xF0, {'a': 0x0F, 'b': 0xF0, 'c': 0x80})
@@ -185,13 +186,13 @@ class OwnTest(base.TestCase):
 
     def test_one_burst_way_in_use_keeps_the_pool(self) -> None:
         tree = states.make_tree(0xF0, {uuidsentinel.a: 0x01})
-        machine = dataclasses.replace(states.MACHINE, burst_ways=4)
+        host = dataclasses.replace(states.MACHINE, burst_ways=4)
         for mask, default in ((0x01, 0xF0), (0x10, 0xE0)):
             tree = states.make_tree(0xF0, {uuidsentinel.a: mask})
-            self.owned = ownership.build(tree, machine, {})
+            self.owned = ownership.build(tree, host, {})
 
             desired = layout.layout(
                 self.owned, {uuidsentinel.a: states.want(mask)}
             )
 
-            self.assertEqual({'L3': {0: default}}, desired.groups[''].schemata)
+            self.assertEqual({('L3', 0): default}, desired.groups[''].schemata)

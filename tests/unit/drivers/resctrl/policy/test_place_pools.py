@@ -7,6 +7,7 @@ from typing import Any
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import info
 from nova_ext_resources.drivers.resctrl.kernel import schemata
+from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from tests import base
 
@@ -25,23 +26,24 @@ def find(
         fields['locked'] = {0: fields['locked']}
     cache = info.CacheInfo(num_closids=16, full=0x7FF, **fields)
     tree = groups.Tree(
-        info=info.Info(caches={'L3': cache}),
-        default=groups.Group(name='', schemata={'L3': {0: 0x7FF}}),
+        info=info.Info(levels={3: cache}),
         groups={
             name: groups.Group(
-                name=name, schemata={'L3': {0: mask}}, mode=mode
+                name=name, schemata={('L3', 0): mask}, mode=mode
             )
             for name, mask, mode in (
+                ('', 0x7FF, 'shareable'),
                 ('db', foreign, 'shareable'),
                 ('rt', exclusive, 'exclusive'),
             )
             if mask
         },
     )
-    machine = ownership.Machine(burst_ways=burst, shared_ways=shared)
-    ownership.check_pools(tree, CACHE, machine)
-    owned = ownership.build(tree, machine, {})
-    return owned.caches[CACHE].burst, owned.caches[CACHE].shared
+    host = machine.Machine(burst_ways=burst, shared_ways=shared)
+    domain = ownership.build(tree, host, {}).caches[CACHE]
+    if domain.pools_fault:
+        raise ValueError(domain.pools_fault)
+    return domain.burst, domain.shared
 
 
 class RegionsTest(base.TestCase):

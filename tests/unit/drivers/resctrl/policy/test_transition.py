@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl.policy import transition
@@ -27,7 +26,7 @@ def make_state(tree: groups.Tree) -> State:
     """Return the ways of all groups of ours."""
     return {
         one.name: one.get_ways(states.CACHE)
-        for one in (tree.default, *tree.groups.values())
+        for one in tree.groups.values()
         if not one.name or groups.is_ours(one.name)
     }
 
@@ -47,9 +46,8 @@ def do(tree: groups.Tree, step: transition.Step) -> groups.Tree:
         case transition.Remove(name=name):
             return tree.without(name)
         case transition.Write(name=name, values=values):
-            group = tree.find(name)
-            assert group is not None
-            found = schemata.merge([group.schemata, values])
+            group = tree.groups[name]
+            found = {**group.schemata, **values}
             return tree.with_group(
                 groups.Group(
                     name=name,
@@ -64,7 +62,7 @@ def do(tree: groups.Tree, step: transition.Step) -> groups.Tree:
 def find_own(state: State, name: str) -> int:
     """Return the ways that a server alone has."""
     others = [mask for one, mask in state.items() if one != name]
-    return state.get(name, 0) & ~ownership.unite(others) if name else 0
+    return state.get(name, 0) & ~bitmask.unite(others) if name else 0
 
 
 def list_disturbed(before: State, now: State, after: State) -> list[str]:
@@ -119,7 +117,7 @@ def _spoiled(draw: st.DrawFn, runs: dict[str, int]) -> groups.Tree:
         for uuid, mask in runs.items()
         if draw(st.integers(0, 4))
     }
-    default = FULL & ~ownership.unite(runs.values())
+    default = FULL & ~bitmask.unite(runs.values())
     return states.make_tree(
         draw(_mask) if draw(st.integers(0, 4)) == 0 else default,
         ours,
@@ -192,10 +190,7 @@ class InvariantTest(base.TestCase):
 
         self.assertEqual(
             {name: goal.schemata for name, goal in desired.groups.items()},
-            {
-                name: tree.find(name).schemata  # type: ignore[union-attr]
-                for name in desired.groups
-            },
+            {name: tree.groups[name].schemata for name in desired.groups},
         )
         self.assertFalse(
             [
@@ -264,5 +259,30 @@ class OrderTest(base.TestCase):
 
         self.assertEqual(
             ['move A to L3:0=800', 'move B to L3:0=3', 'move A to L3:0=c'],
+            steps,
+        )
+
+    def test_a_server_keeps_out_of_the_way_in_ways_that_will_be_its_own(
+        self,
+    ) -> None:
+        steps = self.list_steps(0x001, {'a': 0x800}, {'a': 0x7FF})
+
+        self.assertEqual(
+            [
+                'move A to L3:0=7fe',
+                'move the default group to L3:0=800',
+                'widen A to L3:0=7ff',
+            ],
+            steps,
+        )
+
+    def test_a_way_is_written_although_it_disturbs_where_nothing_else_is_left(
+        self,
+    ) -> None:
+        """Other software has moved the default group onto ways of a server."""
+        steps = self.list_steps(0x400, {'a': 0x800}, {'a': 0x400})
+
+        self.assertEqual(
+            ['move the default group to L3:0=800', 'move A to L3:0=400'],
             steps,
         )
