@@ -159,7 +159,7 @@ class Enforcer(abc.ABC):
         :raises EnforcementFailed: it cannot be read now
         """
 
-    def is_in_force(self, entry: assignment.Entry) -> bool:
+    def is_applied(self, entry: assignment.Entry) -> bool:
         """Return whether an entry is applied as it should be.
 
         It is one that ``list_applied`` has just returned. No I/O: decides on

@@ -268,20 +268,20 @@ class Enforcement:
             if entry.state is assignment.State.APPLIED
             and any(
                 entry.consumer_uuid not in applied[name]
-                or not self._is_in_force(name, entry)
+                or not self._is_applied(name, entry)
                 for name in self._list_serving(entry)
                 if name in applied
             )
         )
 
-    def _is_in_force(self, name: str, entry: assignment.Entry) -> bool:
+    def _is_applied(self, name: str, entry: assignment.Entry) -> bool:
         """Let an enforcer compare; what it cannot see is applied again.
 
         Then the reason is reported among the problems.
         """
         try:
             with self._translated(name, entry.consumer_uuid):
-                return self._enforcers[name].is_in_force(entry)
+                return self._enforcers[name].is_applied(entry)
         except exception.ExtResourcesError as err:
             LOG.warning('%(err)s', {'err': err})
             return False

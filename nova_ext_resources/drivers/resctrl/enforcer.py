@@ -201,7 +201,7 @@ class ResctrlEnforcer(base.Enforcer):
                 seen, self.list_entries()
             )
 
-    def is_in_force(self, entry: assignment.Entry) -> bool:
+    def is_applied(self, entry: assignment.Entry) -> bool:
         assert self._seen is not None, 'list_applied comes first'
         owned = self._find_owners(self._seen)
         reason = verify.find_fault(owned, entry) or (

@@ -112,7 +112,7 @@ class RmdEnforcer(base.Enforcer):
         members = shared_pool.list_members(workloads)
         return frozenset(self._seen) | frozenset(members)
 
-    def is_in_force(self, entry: assignment.Entry) -> bool:
+    def is_applied(self, entry: assignment.Entry) -> bool:
         # What came late may have other ways than those of before.
         if workload_mod.is_shared(entry):
             return not self._pool.may_change()

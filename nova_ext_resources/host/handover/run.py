@@ -308,7 +308,7 @@ class HandOver:
         right = [
             one
             for one in there
-            if one.state is State.APPLIED and enforcer.is_in_force(one)
+            if one.state is State.APPLIED and enforcer.is_applied(one)
         ]
         self._for_each(
             [one for one in there if one not in right],

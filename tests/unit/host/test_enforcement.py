@@ -72,7 +72,7 @@ class Recorder(plugins_base.Enforcer):
         self.act('list')
         return self.applied
 
-    def is_in_force(self, entry: assignment.Entry) -> bool:
+    def is_applied(self, entry: assignment.Entry) -> bool:
         self.act('look', entry)
         return True
 

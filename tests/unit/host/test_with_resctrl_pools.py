@@ -216,7 +216,7 @@ class BurstTest(PoolsTestCase):
         self.kernel.write(f'nova-{A}/schemata', 'L3:0=3f\n')
         self.enforcer.list_applied()
 
-        self.assertFalse(self.enforcer.is_in_force(both))
+        self.assertFalse(self.enforcer.is_applied(both))
         self.watch.faults.clear()
 
     def test_any_order_of_coming_and_going_keeps_what_was_sold(self) -> None:

@@ -126,7 +126,7 @@ class BurstTest(test_enforcer.RmdEnforcerTestCase):
                 [('GET', '/v1/workloads')], self.simulator.requests[before:]
             )
             self.assertEqual({SERVER}, self.enforcer.list_applied())
-            self.assertTrue(self.enforcer.is_in_force(applied))
+            self.assertTrue(self.enforcer.is_applied(applied))
 
     def test_a_best_effort_policy_is_the_maximum(self) -> None:
         applied = self.apply(make_entry(make_burst(1), policy='silver'))
@@ -150,7 +150,7 @@ class BurstTest(test_enforcer.RmdEnforcerTestCase):
         self.simulator.restart()
 
         self.assertEqual({SERVER}, self.enforcer.list_applied())
-        self.assertTrue(self.enforcer.is_in_force(applied))
+        self.assertTrue(self.enforcer.is_applied(applied))
         self.assertEqual(0x300, self.simulator.ways_of(SERVER)[0])
 
 
@@ -250,7 +250,7 @@ class SharedTest(test_enforcer.RmdEnforcerTestCase):
         self.assertEqual(
             [('GET', '/v1/workloads')], self.simulator.requests[before:]
         )
-        self.assertTrue(self.enforcer.is_in_force(entry))
+        self.assertTrue(self.enforcer.is_applied(entry))
 
     def test_beside_a_shared_workload_of_others_it_is_busy(self) -> None:
         self.simulator.add_workload(
@@ -394,12 +394,12 @@ class BandwidthTest(test_enforcer.RmdEnforcerTestCase):
             make_entry(test_enforcer.make_ways(), make_limit(30))
         )
         self.enforcer.list_applied()
-        self.assertTrue(self.enforcer.is_in_force(entry))
+        self.assertTrue(self.enforcer.is_applied(entry))
         self.simulator.daemon._records[SERVER].percentage = 90
 
         self.enforcer.list_applied()
 
-        self.assertFalse(self.enforcer.is_in_force(entry))
+        self.assertFalse(self.enforcer.is_applied(entry))
 
     def test_it_is_the_same_after_a_restart_of_rmd(self) -> None:
         entry = self.apply(
