@@ -133,3 +133,25 @@ class TestRuns(base.TestCase):
         bits = [b for b in range(strategies.MASK_BITS) if is_set(mask, b)]
 
         self.assertEqual(mask, bitmask.from_numbers(bits))
+
+
+class SplitTest(base.TestCase):
+    def test_runs_are_split_and_united_again(self) -> None:
+        runs = bitmask.split(0b1101110001)
+
+        self.assertEqual([0b1, 0b1110000, 0b1100000000], runs)
+        self.assertEqual(0b1101110001, bitmask.unite(runs))
+        self.assertEqual([], bitmask.split(0))
+        self.assertEqual(0, bitmask.unite([]))
+
+    def test_masks_that_overlap_are_united(self) -> None:
+        self.assertEqual(0b111, bitmask.unite([0b011, 0b110]))
+
+    def test_the_longest_run_is_found_and_the_lowest_of_these(self) -> None:
+        self.assertEqual(0b0111000, bitmask.find_longest(0b0111011))
+        self.assertEqual(0b0000011, bitmask.find_longest(0b1100011))
+        self.assertEqual(0, bitmask.find_longest(0))
+
+    def test_the_run_of_a_part_is_found(self) -> None:
+        self.assertEqual(0b11000, bitmask.find_run_of(0b11011, 0b01000))
+        self.assertEqual(0, bitmask.find_run_of(0b11011, 0b00100))

@@ -90,7 +90,7 @@ class SkylakeTest(ResctrlTestCase):
         self.assertEqual({'free': '1fc'}, found['L3_0'].units[WAYS])
         self.assertEqual({'free': 6}, found['RDT'].units[CLOS])
 
-    def test_bandwidth_is_sold_in_steps_of_the_hardware(self) -> None:
+    def test_bandwidth_is_allocated_in_steps_of_the_hardware(self) -> None:
         given = self.find()['L3_0'].inventories[PERCENT]
 
         self.assertEqual(
@@ -199,7 +199,7 @@ class BurstTest(ResctrlTestCase):
     def find_burst(self, **values: Any) -> Any:
         return self.find(**values)['L3_0'].inventories[classes.BURST]
 
-    def test_the_pool_is_sold_apart_from_the_other_ways(self) -> None:
+    def test_the_pool_is_allocated_apart_from_the_other_ways(self) -> None:
         found = self.find(burst_ways=4)['L3_0']
 
         given = found.inventories[classes.BURST]
@@ -236,7 +236,7 @@ class BurstTest(ResctrlTestCase):
 
 
 class SharedTest(ResctrlTestCase):
-    def test_places_are_sold_and_take_no_class_each(self) -> None:
+    def test_places_are_allocated_and_take_no_class_each(self) -> None:
         found = self.find(shared_ways=3, shared_servers=5)['L3_0']
 
         given = found.inventories[classes.SHARED]
@@ -296,10 +296,10 @@ class EpycTest(ResctrlTestCase):
         self.assertEqual(17, len(found))
         self.assertEqual({'free': '7fff'}, found['L3_15'].units[WAYS])
 
-    def test_bandwidth_is_sold_when_its_size_is_known(self) -> None:
+    def test_bandwidth_is_allocated_when_its_size_is_known(self) -> None:
         self.assertNotIn(MBPS, self.find()['L3_0'].inventories)
 
-    def test_bandwidth_is_sold_in_eighths_of_gb(self) -> None:
+    def test_bandwidth_is_allocated_in_eighths_of_gb(self) -> None:
         given = self.find(memory_bandwidth=40000)['L3_0'].inventories[MBPS]
 
         self.assertEqual(
@@ -410,7 +410,7 @@ class CdpTest(ResctrlTestCase):
 class MegabytesTest(ResctrlTestCase):
     SHAPE = 'mbps'
 
-    def test_bandwidth_is_sold_in_megabytes(self) -> None:
+    def test_bandwidth_is_allocated_in_megabytes(self) -> None:
         found = self.find(memory_bandwidth=60000)['L3_0']
 
         given = found.inventories[MBPS]
@@ -421,7 +421,7 @@ class MegabytesTest(ResctrlTestCase):
 class NoBandwidthTest(ResctrlTestCase):
     SHAPE = 'no_mba'
 
-    def test_ways_are_sold_without_bandwidth(self) -> None:
+    def test_ways_are_allocated_without_bandwidth(self) -> None:
         self.assertEqual({WAYS}, set(self.find()['L3_0'].inventories))
 
 
@@ -435,7 +435,7 @@ class ClustersTest(ResctrlTestCase):
 class AtomTest(ResctrlTestCase):
     SHAPE = 'atom_l2'
 
-    def test_ways_of_each_l2_are_sold_where_there_is_no_l3(self) -> None:
+    def test_ways_of_each_l2_are_allocated_where_there_is_no_l3(self) -> None:
         found = self.find()
 
         self.assertEqual(9, len(found))

@@ -150,12 +150,12 @@ class OrderTest(base.TestCase):
 
     def choose(self, chance: random.Random, uuid: str) -> int:
         """Choose ways that nobody else has and the host does not keep."""
-        sold = sum(mask for one, mask in self.ways.items() if one != uuid)
+        allocated = sum(mask for one, mask in self.ways.items() if one != uuid)
         masks = [
             mask
             for mask in (
                 (1 << n) - 1 << s for n in (1, 2, 3) for s in range(9)
             )
-            if mask < 0x200 and not mask & sold
+            if mask < 0x200 and not mask & allocated
         ]
         return chance.choice([0, *masks])

@@ -17,7 +17,7 @@ FULL = 0x7FF
 
 
 def make_domain(
-    *, full: int = FULL, sold: int = 0, shareable: int = 0, **fields: Any
+    *, full: int = FULL, allocated: int = 0, shareable: int = 0, **fields: Any
 ) -> ownership.CacheOwnership:
     cache = {
         name: fields.pop(name)
@@ -27,7 +27,7 @@ def make_domain(
     return ownership.CacheOwnership(
         info=info.CacheInfo(num_closids=16, full=full, **cache),
         io=shareable,
-        servers={'server': sold},
+        servers={'server': allocated},
         **{'default': full, **fields},
     )
 
@@ -41,7 +41,7 @@ _mask = st.integers(min_value=0, max_value=FULL)
 _domains = st.builds(
     make_domain,
     default=_mask,
-    sold=st.integers(min_value=0, max_value=0x7F),
+    allocated=st.integers(min_value=0, max_value=0x7F),
     foreign=st.one_of(st.just(0), _mask),
     locked=st.sampled_from([0, 0b11, 0b1100]),
     shareable=st.sampled_from([0, 0x600, 0x3]),
@@ -84,18 +84,18 @@ class HostWaysTest(base.TestCase):
     def test_no_fewer_than_the_kernel_takes(self) -> None:
         self.assertEqual(0x600, make_domain(min_bits=2).host)
 
-    def test_ways_that_are_sold_already_are_left(self) -> None:
-        self.assertEqual(0x080, make_domain(sold=0x700).host)
+    def test_ways_that_are_allocated_already_are_left(self) -> None:
+        self.assertEqual(0x080, make_domain(allocated=0x700).host)
 
-    def test_ways_that_nobody_can_have_are_not_the_hosts(self) -> None:
+    def test_ways_that_no_group_can_have_are_not_the_hosts(self) -> None:
         self.assertEqual(0x080, make_domain(locked=0x700).host)
         self.assertEqual(0x080, make_domain(exclusive=0x700).host)
 
     def test_with_nothing_left_there_are_none(self) -> None:
-        self.assertEqual(0, make_domain(sold=FULL).host)
+        self.assertEqual(0, make_domain(allocated=FULL).host)
 
     @hypothesis.given(domain=_domains)
-    def test_they_are_a_run_that_nobody_else_has_for_himself(
+    def test_they_are_a_run_that_no_server_has_for_itself(
         self, domain: ownership.CacheOwnership
     ) -> None:
         host = domain.host
@@ -114,8 +114,8 @@ class HostWaysTest(base.TestCase):
 
 
 class FreeTest(base.TestCase):
-    def test_what_nobody_has_is_free(self) -> None:
-        domain = make_domain(sold=0x00F, foreign=0x030, shareable=0x600)
+    def test_ways_without_an_owner_are_free(self) -> None:
+        domain = make_domain(allocated=0x00F, foreign=0x030, shareable=0x600)
 
         self.assertEqual(0x1C0, domain.free)
 
@@ -123,7 +123,7 @@ class FreeTest(base.TestCase):
         self.assertEqual(0x3FC, make_domain(locked=0b11).free)
 
     @hypothesis.given(domain=_domains)
-    def test_free_ways_are_nobodys(
+    def test_free_ways_have_no_owner(
         self, domain: ownership.CacheOwnership
     ) -> None:
         others = domain.taken | domain.foreign | domain.locked | domain.host
@@ -151,13 +151,13 @@ class DefaultTest(base.TestCase):
         self.assertEqual(FULL, find_default(make_domain(default=0x400)))
 
     def test_it_gives_up_what_is_sold(self) -> None:
-        self.assertEqual(0x7F0, find_default(make_domain(sold=0x00F)))
+        self.assertEqual(0x7F0, find_default(make_domain(allocated=0x00F)))
 
     def test_it_is_one_run_with_the_hosts_ways(self) -> None:
-        self.assertEqual(0x7C0, find_default(make_domain(sold=0x030)))
+        self.assertEqual(0x7C0, find_default(make_domain(allocated=0x030)))
 
     def test_it_keeps_every_way_where_holes_are_allowed(self) -> None:
-        domain = make_domain(sold=0x030, is_sparse=True)
+        domain = make_domain(allocated=0x030, is_sparse=True)
 
         self.assertEqual(0x7CF, find_default(domain))
 
@@ -175,7 +175,7 @@ class DefaultTest(base.TestCase):
         self.assertEqual(0x7F0, find_default(domain))
 
     @hypothesis.given(domain=_domains)
-    def test_the_kernel_takes_it_and_sold_ways_are_left_out(
+    def test_the_kernel_takes_it_and_allocated_ways_are_left_out(
         self, domain: ownership.CacheOwnership
     ) -> None:
         wanted = find_default(domain)
@@ -198,7 +198,7 @@ class DefaultTest(base.TestCase):
 
 class AllowsTest(base.TestCase):
     def test_ways_of_others_are_not_allowed(self) -> None:
-        for name in ('sold', 'foreign', 'exclusive', 'locked'):
+        for name in ('allocated', 'foreign', 'exclusive', 'locked'):
             with self.subTest(name=name):
                 self.assertFalse(make_domain(**{name: 0b1}).allows(0b11))
 
