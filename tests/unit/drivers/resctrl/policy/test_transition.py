@@ -2,6 +2,8 @@
 
 """After no step two groups fill a way that one of them has for itself."""
 
+from typing import Any
+
 import hypothesis
 from hypothesis import strategies as st
 from oslo_utils.fixture import uuidsentinel
@@ -228,12 +230,17 @@ class InvariantTest(base.TestCase):
 
 class OrderTest(base.TestCase):
     def list_steps(
-        self, default: int, old: dict[str, int], new: dict[str, int]
+        self,
+        default: int,
+        old: dict[str, int],
+        new: dict[str, int],
+        **fields: Any,
     ) -> list[str]:
         tree = states.make_tree(
             default,
             {getattr(uuidsentinel, n): m for n, m in old.items()},
             full=FULL,
+            **fields,
         )
         desired = lay_out(
             tree,
@@ -284,5 +291,13 @@ class OrderTest(base.TestCase):
 
         self.assertEqual(
             ['move the default group to L3:0=800', 'move A to L3:0=400'],
+            steps,
+        )
+
+    def test_no_group_gets_fewer_ways_than_the_cpu_gives(self) -> None:
+        steps = self.list_steps(0x3FE, {'a': 0xC00}, {'a': 0x3FF}, min_bits=2)
+
+        self.assertEqual(
+            ['move the default group to L3:0=c00', 'move A to L3:0=3ff'],
             steps,
         )
