@@ -2,7 +2,7 @@
 
 """Divides pools between their servers, whenever one comes or goes. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from nova_ext_resources.drivers.rdt import classes
@@ -48,7 +48,7 @@ def divide(
 def make_room(
     owned: ownership.Ownership,
     entry: assignment.Entry,
-    held: Iterable[assignment.Assignment],
+    held: Sequence[assignment.Assignment],
     own: layout.Wanted,
     amounts: Amounts,
 ) -> dict[str, layout.Wanted]:
