@@ -164,8 +164,11 @@ class ResctrlEnforcer(base.Enforcer):
         return transition.transition(tree, layout.layout(owned))
 
     def release(self, entry: assignment.Entry) -> None:
-        # Of a server that is gone nothing may be known but its uuid.
-        is_shared = choice.is_shared(entry) or not entry.assignments
+        # The group of the pool has a name, and servers in it that may be
+        # unknown: it does not go with an orphan that has a group of its own.
+        is_shared = choice.is_shared(entry) or (
+            entry.consumer_uuid == groups.SHARED
+        )
         name = groups.SHARED if is_shared else ''
         with (
             self._translated(entry),
@@ -174,12 +177,17 @@ class ResctrlEnforcer(base.Enforcer):
             left = tree.without(groups.make_name(entry.consumer_uuid))
             members = {}
             others = self._list_others(entry)
-            if is_shared and not others:
+            unknown = shared_pool.list_unknown_cpus(tree, entry)
+            if is_shared and not others and not unknown:
                 seen = self._members.get(groups.SHARED, tasks.Membership())
                 shared_pool.check_left(tree, entry, seen.inside)
                 left = left.without(groups.SHARED)
             elif is_shared and tree.shared:
-                members[groups.SHARED] = shared_pool.make_members(tree, others)
+                members[groups.SHARED] = (
+                    shared_pool.make_members(tree, others)
+                    if others
+                    else layout.Members(cpus=unknown)
+                )
             owned = self._find_owners(left, entry.consumer_uuid)
             keys = pools.list_keys(
                 [entry] if entry.assignments else owned.entries.values()

@@ -846,6 +846,32 @@ class SharedTest(PoolsTestCase):
         self.kernel.remove_group(self.POOL)
         self.heal()
 
+    def test_an_orphan_with_a_group_of_its_own_leaves_the_pool(self) -> None:
+        self.join(A)
+        self.take(B, classes.WAYS, 2)
+        self.lose_ledger()
+
+        self.host.reconcile([A])
+
+        self.assertEqual({'', self.POOL}, set(self.kernel.list_groups()))
+        self.assertEqual([1], self.get_cpus())
+        self.kernel.remove_group(self.POOL)
+        self.heal()
+
+    def test_the_last_known_server_leaves_unknown_ones_in_the_pool(
+        self,
+    ) -> None:
+        self.join(A)
+        self.lose_ledger()
+        self.join(B)
+        self.kernel.write(f'{self.POOL}/cpus_list', '1-2\n')
+
+        self.host.release(B)
+
+        self.assertEqual([1], self.get_cpus())
+        self.kernel.remove_group(self.POOL)
+        self.heal()
+
     def test_all_who_go_at_once_leave_nothing_behind(self) -> None:
         before = self.kernel.list_groups()
         self.join(A)

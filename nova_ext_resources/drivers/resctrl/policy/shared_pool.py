@@ -70,6 +70,18 @@ def list_applied(
     )
 
 
+def list_unknown_cpus(
+    tree: groups.Tree, entry: assignment.Entry
+) -> frozenset[int]:
+    """Return the CPUs in the group beside those of its last known server.
+
+    They may be of servers that a lost ledger knew.
+    """
+    if tree.shared is None or entry.consumer_uuid == groups.SHARED:
+        return frozenset()
+    return tree.shared.cpus - (entry.cpus or frozenset())
+
+
 def check_left(
     tree: groups.Tree, entry: assignment.Entry, threads: Collection[int]
 ) -> None:
