@@ -74,6 +74,7 @@ class RmdEnforcerTestCase(with_host.RmdHostTestCase):
         )
         for word in ('host1', SERVER, *words):
             self.assertIn(word, str(err))
+        self.assertNotIn('Assignment(', str(err))
         self.assertEqual(
             [], [one for one in self.simulator.requests if one[0] != 'GET']
         )

@@ -125,6 +125,19 @@ class PrivsepTest(base.TestCase):
             self.assertIn('[ext_resources_resctrl_privsep]', str(err))
             self.assertIn('FailedToDropPrivileges', str(err))
 
+    def test_the_kernels_own_error_comes_through_the_helper(self) -> None:
+        privsep.context.set_client_mode(False)
+        self.addCleanup(privsep.context.set_client_mode, True)
+        # Not resctrl, so the helper refuses it, and no helper is to blame.
+        real = files.RealFileSystem('/nowhere/resctrl')
+
+        err = self.assertRaises(
+            errors.ResctrlError, self.try_it, real, real.mkdir, 'db'
+        )
+
+        self.assertIn('No such file or directory', str(err))
+        self.assertNotIn('privileged helper', str(err))
+
     def try_it(
         self,
         real: files.RealFileSystem,
