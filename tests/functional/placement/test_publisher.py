@@ -98,7 +98,7 @@ class PublisherTest(hosts.HostTestCase):
         self.assertIn(f'create provider {good[0].name}', status.failure)
         self.assertIn('resource provider delete', status.failure)
         self.assertEqual(2, status.failures)
-        self.assertEqual(1, self.log.output.count('not published'))
+        self.assertEqual(1, self.log.output.count('not all be published'))
 
         self.client.delete_provider(uuids.old)
         del self.before[uuids.old]
