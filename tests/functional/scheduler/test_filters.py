@@ -252,7 +252,7 @@ class DriftTestCase(_TestCase):
             [builders.L3_1, builders.L3_0], scheduling.list_domains(hosts[0])
         )
         self.assertEqual(1, self.count_lines('host-0'))
-        self.assertEqual(1, self.count_lines('cannot be read'))
+        self.assertEqual(1, self.count_lines('Cannot use'))
 
 
 def _write(document: Any) -> str:
