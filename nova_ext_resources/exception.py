@@ -119,8 +119,8 @@ class PluginNotFound(PluginError):
 
     message = (
         'There is no plugin %(plugin)r in %(namespace)s; installed there: '
-        '%(names)s. Correct the option that names it, or install the '
-        'package that provides it.'
+        '%(names)s. Correct the option of [ext_resources] that names it, or '
+        'install the package that provides it.'
     )
 
 

@@ -20,8 +20,11 @@ def main(arguments: Sequence[str]) -> int:
 
     :return: the exit status
     """
-    if len(arguments) != 1 or not os.path.isfile(arguments[0]):
+    if len(arguments) != 1 or arguments[0].startswith('-'):
         print('Argument: the path of the ledger of this host', file=sys.stderr)
+        return 2
+    if not os.path.isfile(arguments[0]):
+        print(f'Ledger {arguments[0]}: there is no such file', file=sys.stderr)
         return 2
     try:
         ledger.downgrade(arguments[0])

@@ -154,8 +154,9 @@ def _list_unknown(seen: Seen) -> Iterator[Finding]:
                 consumer_uuid=uuid,
                 text=f'Enforcer {name} has settings for server {uuid}, but '
                 'the ledger has no entry for it. They are counted as used by '
-                'other software. If the server does not run here, remove '
-                'them by hand.',
+                'other software. If the server is on this host, shelve and '
+                'unshelve it; otherwise restart nova-compute, which removes '
+                'them.',
             )
 
 

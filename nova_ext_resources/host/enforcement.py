@@ -121,10 +121,11 @@ class Enforcement:
                 failures.append(err)
             else:
                 done.append(entry)
-                self._remember(entry.consumer_uuid)
+                self.remember(entry.consumer_uuid)
         return done, failures
 
-    def _remember(self, consumer_uuid: str) -> None:
+    def remember(self, consumer_uuid: str) -> None:
+        """Note that what is still applied for a consumer is left over."""
         self.released.pop(consumer_uuid, None)
         self.released[consumer_uuid] = None
         # Other threads do the same: one may be gone already.

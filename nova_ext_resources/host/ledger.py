@@ -43,8 +43,13 @@ _EFFECT = (
     'is corrected. '
 )
 _MAKE_WRITABLE = (
-    'Make the folder writable for the user that nova-compute runs as, or set '
-    '[ext_resources] ledger_path.'
+    'Its folder must exist, and be writable for the user that nova-compute '
+    'runs as; otherwise set [ext_resources] ledger_path.'
+)
+_RESTORE = (
+    'Servers that run keep what they have; new ones are refused. Stop '
+    'nova-compute, restore the file, and start nova-compute again. Without '
+    'the file, shelve and unshelve the servers of this host.'
 )
 _CLOSE_OTHERS = (
     'End other programs that write to it, such as the sqlite3 tool.'
@@ -84,6 +89,7 @@ class Ledger:
             self._guard = self._take_guard()
             try:
                 self._db = self._open()
+                self._inode = os.stat(self.path).st_ino
             except BaseException:
                 self._guard.close()
                 raise
@@ -204,9 +210,18 @@ class Ledger:
         db.execute('PRAGMA foreign_keys = ON')
         tables.upgrade(db)
 
+    def _check_file(self) -> None:
+        """Refuse to write into a file that no start would find again."""
+        with _translated(
+            self.path, 'was deleted or replaced', advice=_RESTORE
+        ):
+            if os.stat(self.path).st_ino != self._inode:
+                raise OSError('another file has this name')
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
+            self._check_file()
             with self._lock, _translated(self.path, 'cannot be written'):
                 self._db.execute('BEGIN IMMEDIATE')
                 try:

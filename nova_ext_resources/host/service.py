@@ -269,7 +269,13 @@ class HostService:
 
         :raises ExtResourcesError: it will be retried
         """
-        if operation.keeps_claim or not self.host.find_entry(consumer_uuid):
+        if operation.keeps_claim:
+            return
+        if not self.host.find_entry(consumer_uuid):
+            # Its settings may still be applied, where the ledger was lost.
+            self.host.enforcement.remember(consumer_uuid)
+            if any(one.subject == consumer_uuid for one in self.host.problems):
+                self.periodic.wake()
             return
         try:
             self.host.release(consumer_uuid)

@@ -276,6 +276,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def _refuse_move(self, instance: Any, flavor: Any) -> None:
         if self._requests_resources(instance, flavor):
+            # Or a later rebuild would take the CPUs of the refused move.
+            instance.drop_migration_context()
             raise nova_exc.InstanceFaultRollback(
                 inner_exception=nova_exc.MigrationError(
                     reason=_explain(instance)

@@ -2,6 +2,7 @@
 
 """Servers that Nova moves, takes down, or builds a second time."""
 
+import pathlib
 from typing import Any
 
 import fixtures
@@ -63,6 +64,19 @@ class MovesTest(base.NovaTestCase):
         after = self.assert_stays(server, {'resize': {'flavorRef': flavor}})
 
         self.assertEqual(server['flavor'], after['flavor'])
+
+    def test_a_refused_move_leaves_no_cpus_of_the_destination(self) -> None:
+        """A rebuild would take them, whoever has them by then."""
+        server = self.boot(self.make_pinned_flavor(4))
+
+        self.assert_stays(server, {'migrate': None})
+
+        instance = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            server['id'],
+            expected_attrs=['migration_context'],
+        )
+        self.assertIsNone(instance.migration_context)
 
     def test_what_is_not_offered_any_more_does_not_move_either(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
@@ -156,6 +170,28 @@ class OneHostTest(base.NovaTestCase):
         )
 
         self.assertEqual(there, self.host.find_entry(server['id']).cpus)
+
+    def test_a_server_that_a_lost_ledger_knew_leaves_nothing_behind(
+        self,
+    ) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        path = self.host._ledger.path
+        self.service.stop()
+        for suffix in ('', '-wal', '-shm'):
+            pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
+        again = self._start_compute('host1')
+        self.addCleanup(again.driver._ext.stop)
+        ext = again.driver._ext
+        ext.periodic.run_round()
+        self.assertEqual(
+            [server['id']], [one.subject for one in ext.host.problems]
+        )
+
+        ext.release(server['id'])
+        ext.periodic.run_round()
+
+        self.assertEqual((), ext.host.problems)
+        self.assertEqual([], self.list_workloads('host1'))
 
     def test_a_report_that_fails_does_not_keep_a_claim(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))

@@ -54,9 +54,14 @@ class DowngradeTest(base.TestCase):
         self.assertEqual(2, self.read_version())
 
     def test_a_missing_one_is_not_made(self) -> None:
-        for arguments in ((self.path,), (), ('a', 'b')):
+        for arguments, words in (
+            ((self.path,), f'{self.path}: there is no such file'),
+            ((), 'the path of the ledger'),
+            (('--help',), 'the path of the ledger'),
+            (('a', 'b'), 'the path of the ledger'),
+        ):
             status, text = self.run_command(*arguments)
 
             self.assertEqual(2, status)
-            self.assertIn('the path of the ledger', text)
+            self.assertIn(words, text)
         self.assertFalse(os.path.exists(self.path))

@@ -155,7 +155,7 @@ class AppliedTest(base.TestCase):
             audit.Seen(before={}, entries={}, applied={'ways': frozenset('x')})
         )
 
-        for words in ('Enforcer ways', 'server x', 'by hand'):
+        for words in ('Enforcer ways', 'server x', 'shelve and unshelve'):
             self.assertIn(words, found.text)
 
 

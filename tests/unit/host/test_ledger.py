@@ -476,6 +476,25 @@ class StatusTest(LedgerTestCase):
             before.last_success_at, self.ledger.status.last_success_at
         )
 
+    def test_a_file_that_was_deleted_or_replaced_is_a_failure(self) -> None:
+        for other in (None, b''):
+            ledger = self.ledger = self.reopen(self.ledger)
+            os.rename(self.path, f'{self.path}.lost')
+            if other is not None:
+                pathlib.Path(self.path).write_bytes(other)
+
+            err = self.assertRaises(
+                exception.LedgerError, ledger.put, make_entry()
+            )
+
+            for words in (self.path, 'was deleted or replaced', 'restore'):
+                self.assertIn(words, str(err))
+            self.assertEqual(str(err), ledger.status.failure)
+            self.assertEqual({}, ledger.list_entries())
+            os.rename(f'{self.path}.lost', self.path)
+            ledger.retry()
+            self.assertEqual('', ledger.status.failure)
+
     def test_a_success_ends_it(self) -> None:
         before = self.ledger.status
         self.break_off()

@@ -195,7 +195,7 @@ class LateTest(late_rmd.LateRmdTestCase):
         again.reconcile([SERVER])
         self.assertEqual({SERVER}, set(self.list_in_force()))
         (problem,) = again.problems
-        self.assertIn('by hand', str(problem))
+        self.assertIn('shelve and unshelve', str(problem))
         again.heal()
         self.assertEqual({SERVER}, set(self.list_in_force()))
 
