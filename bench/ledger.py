@@ -76,7 +76,7 @@ class Host:
         conf([], project='nova', default_config_files=[])
         self._trackers = plugins.load_trackers()
         self._tests = plugins.load_claim_tests(
-            ['granularity', 'capacity', 'cache_affinity'], self._trackers
+            self._trackers, ['granularity', 'capacity', 'cache_affinity']
         )
         self._enforcers = plugins.load_with_options(
             plugins.ENFORCERS, ['noop'], conf, 'bench'
