@@ -199,8 +199,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         After a refused migration Nova may rebuild it on other CPUs.
         """
         entry = self._ext.host.find_entry(instance.uuid)
-        return self._has_claim(instance) and (
-            entry is None or entry.cpus == request.find_cpus(instance)
+        return (
+            entry is not None
+            and self._has_claim(instance)
+            and entry.cpus == request.find_cpus(instance)
         )
 
     def _apply(

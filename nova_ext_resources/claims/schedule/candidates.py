@@ -293,7 +293,8 @@ class Judge:
 
         Attributes are always tested, because every host refuses bad ones.
         """
-        names = dict.fromkeys((*_ALWAYS, *(enabled or _DEFAULT)))
+        found = _DEFAULT if enabled is None else enabled
+        names = dict.fromkeys((*_ALWAYS, *found))
         for name in names.keys() - self._tests.keys():
             self.unread['claim test', name] = 'it is not installed here'
         return [self._tests[one] for one in names if one in self._tests]

@@ -3,6 +3,7 @@
 import dataclasses
 
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
 from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import with_host
 
@@ -89,6 +90,27 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.heal()
 
         self.assertIn((alarm.LEFTOVER_IN_FORCE, SERVER), self.list_problems())
+
+    def test_what_a_server_lacks_after_its_repair_is_reported(self) -> None:
+        self.start(SERVER)
+        self.start(OTHER, cpu=2)
+        self.enforcer.in_force.clear()
+        self.enforcer.faults[SERVER] = 'its ways are not its own'
+        # Repaired after one that is released in the same round.
+        self.host.state.put(
+            dataclasses.replace(
+                self.host.entries[OTHER], state=assignment.State.RELEASING
+            )
+        )
+
+        calls = self.heal()
+
+        self.assertEqual([('release', OTHER), ('apply', SERVER)], calls)
+        self.assertEqual([(alarm.NOT_IN_FORCE, SERVER)], self.list_problems())
+        self.assertIn('its ways are not its own', str(self.host.problems[0]))
+        self.enforcer.faults.clear()
+        self.heal()
+        self.assertEqual([], self.list_problems())
 
     def test_one_that_cannot_be_mended_keeps_nobody_else_waiting(
         self,

@@ -44,6 +44,7 @@ class ActingEnforcer(plugins_base.Enforcer):
 
     :ivar acts: what happens in the next call of a method: after it has put
         into force, before it takes out of force, after it has looked
+    :ivar faults: server -> what it still lacks after it was applied
     """
 
     RESOURCE_CLASSES = None
@@ -54,6 +55,7 @@ class ActingEnforcer(plugins_base.Enforcer):
         self.calls: list[tuple[str, str]] = []
         self.acts: dict[str, Callable[[], object]] = {}
         self.masks: dict[str, str] = {}
+        self.faults: dict[str, str] = {}
         self.is_failing = False
 
     def note(self, method: str, entry: assignment.Entry) -> None:
@@ -80,6 +82,9 @@ class ActingEnforcer(plugins_base.Enforcer):
         self.note('release', entry)
         self.act('release')
         self.in_force.discard(entry.consumer_uuid)
+
+    def find_fault(self, entry: assignment.Entry) -> str:
+        return self.faults.get(entry.consumer_uuid, '')
 
     def list_applied(self) -> frozenset[str]:
         seen = frozenset(self.in_force)

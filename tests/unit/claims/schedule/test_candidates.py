@@ -120,6 +120,13 @@ class ClaimTestsTestCase(base.TestCase):
         self.assertEqual([], choose(self.publish_with((*usual, 'never'))))
         self.assertIn('never', explain(self.publish_with(('never',))))
 
+    def test_a_host_may_have_enabled_none(self) -> None:
+        elsewhere = [{0, 1}, set[int]()]
+
+        found = choose(self.publish_with(()), free=elsewhere)
+
+        self.assertEqual([ON_1], found)
+
     def test_one_that_is_not_installed_here_is_named(self) -> None:
         judge = make_judge()
 
