@@ -6,13 +6,13 @@
 * ``cmd``: the programs that an installation brings
 * ``conf``: every option, a module per group
 * ``drivers``: a folder per kind of resource: what finds it, what enforces it
-* ``exception``: the tree of errors
+* ``exception``: the tree of errors, and the sentences that users read
 * ``host``: runs in nova-compute: claims, ledger, enforcement, audit, repair
 * ``monitoring``: measures running servers; metrics for Prometheus
 * ``objects``: the values that the rooms exchange, all frozen
 * ``opts``: all options of the package and its plugins, for the generator
 * ``placement``: talks to placement and keeps the provider tree there current
-* ``plugins``: loads plugins from entry points, strictly
+* ``plugins``: loads plugins from entry points (``setup.cfg``), strictly
 * ``scheduler``: adapters for Nova's scheduler and API
 * ``testing``: models of the kernel and of RMD, for tests and demonstrations
 * ``tuning``: moves units between running servers by what is measured

@@ -245,17 +245,21 @@ def record_part(suite: str, number: int, workers: int) -> int:
     )
     cover.start()
     tests = list(list_tests(SUITES[suite]))
-    failed = 0
+    failed: list[str] = []
     for one in tests[number::workers]:
         cover.switch_context(one.id())
         result = unittest.TestResult()
         one.run(result)
         cover.switch_context('')
-        failed += not result.wasSuccessful()
+        if not result.wasSuccessful():
+            failed.append(one.id())
     cover.stop()
     cover.save()
-    print(f'{len(tests[number::workers])} tests, {failed} failed')
-    return int(failed > 0)
+    find_failed(suite, number).write_text('\n'.join(failed))
+    print(
+        f'{len(tests[number::workers])} tests, {len(failed)} failed', *failed
+    )
+    return int(bool(failed))
 
 
 def list_tests(folder: str) -> Iterator[unittest.TestCase]:
@@ -274,6 +278,17 @@ def find_data(suite: str) -> pathlib.Path:
     return ROOT / '.tox' / f'mutation-{suite}.coverage'
 
 
+def find_failed(suite: str, number: int) -> pathlib.Path:
+    return ROOT / '.tox' / f'mutation-{suite}.failed.{number}'
+
+
+def list_failed(suite: str) -> set[str]:
+    """Return the tests that failed without a break: they notice nothing."""
+    pattern = find_failed(suite, 0).with_suffix('.*').name
+    files = (ROOT / '.tox').glob(pattern)
+    return {name for one in files for name in one.read_text().split()}
+
+
 def list_breaks() -> Iterator[Break]:
     for path in sorted(PRODUCT.rglob('*.py')):
         if 'testing' not in path.parts:
@@ -284,6 +299,7 @@ def run(suite: str, given: argparse.Namespace) -> int:
     """Break so many lines, and report which breaks no test notices."""
     data = coverage.CoverageData(str(find_data(suite)))
     data.read()
+    failed = list_failed(suite)
     rng = random.Random(given.seed)
     breaks = [
         one
@@ -295,7 +311,7 @@ def run(suite: str, given: argparse.Namespace) -> int:
     ]
     tally = {'noticed': 0, 'SURVIVED': 0, 'unreached': 0}
     for one in rng.sample(breaks, min(given.count, len(breaks))):
-        tests = list_passing(data, one)
+        tests = sorted(list_passing(data, one) - failed)
         rng.shuffle(tests)
         if not tests:
             verdict = 'unreached'
@@ -311,7 +327,7 @@ def run(suite: str, given: argparse.Namespace) -> int:
     return int(share < given.least)
 
 
-def list_passing(data: coverage.CoverageData, one: Break) -> list[str]:
+def list_passing(data: coverage.CoverageData, one: Break) -> set[str]:
     """Return the tests that pass through a line.
 
     Lines that run at import belong to no test: all tests of the same file
@@ -321,7 +337,7 @@ def list_passing(data: coverage.CoverageData, one: Break) -> list[str]:
     tests = {test for test in lines.get(one.line, ()) if test}
     if not tests and one.line in lines:
         tests = {test for own in lines.values() for test in own if test}
-    return sorted(tests)
+    return tests
 
 
 def is_noticed(one: Break, tests: list[str]) -> bool:

@@ -6,7 +6,7 @@
 * ``checks``: the claim tests in the box, a module each
 * ``constraints``: what a host can never do, compared with a request
 * ``decide``: the decision: what is taken, or every shortfall
-* ``extra_specs``: the grammar of a flavor's extra specs
+* ``extra_specs``: reads extra specs; trackers and enforcers declare the keys
 * ``schedule``: orders allocation candidates by the same decision
 * ``siblings``: which other providers of the host may serve as well
 * ``trackers``: how units are counted and given out, a module each

@@ -3,6 +3,7 @@
 """The programs that an installation brings.
 
 * ``compute``: ``nova-compute-ext``: nova-compute from a develop install
-* ``downgrade_ledger``: changes a ledger back for an older release
+* ``downgrade_ledger``: changes a ledger back for an older release; run it with
+  ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
 """

@@ -2,8 +2,9 @@
 
 """Options, a module per group. Nothing here reads the global CONF.
 
-``opts`` finds a new module here by itself. A plugin may keep its options
-beside its class, as ``drivers/static`` does.
+``opts`` finds a new module here by itself, for the sample file; whatever reads
+a new group registers it. A plugin may keep its options beside its class, as
+``drivers/static`` does.
 
 * ``fake``: ``[ext_resources_fake]``: the simulated host
 * ``host``: ``[ext_resources]``: the host side

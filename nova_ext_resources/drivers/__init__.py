@@ -6,7 +6,8 @@ A new kind of device is a new folder here. Each of its resource classes names
 the tracker of ``claims/trackers`` that counts its units
 (``InventoryProvider.definitions``).
 
-* ``base``: the ABCs of inventory providers and enforcers
+* ``base``: the ABCs of inventory providers and enforcers, and what they
+  declare: resource classes, extra specs, options
 * ``fake``: cache domains that exist in the configuration only
 * ``noop``: units are counted, and nothing on the host is touched
 * ``rdt``: what ``resctrl`` and ``rmd`` share; no plugin

@@ -3,7 +3,7 @@
 """What runs in nova-compute for one host.
 
 * ``audit``: compares ledger, host and Nova; decides which servers are gone
-* ``discovery``: runs the inventory providers, and survives their failures
+* ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
 * ``handover``: moves running servers from one backend to another
 * ``health``: when each part last worked, and what is wrong now
@@ -11,7 +11,8 @@
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server
-* ``periodic``: the host's loop: discover, audit and repair, observe, publish
+* ``periodic``: the host's loop: discover, audit and repair, observe, publish;
+  asks Nova at the start which servers are here
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
 * ``servers``: names of Nova's servers for metrics; never decides a release

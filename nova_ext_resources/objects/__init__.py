@@ -2,9 +2,9 @@
 
 """The values that the rooms exchange. Frozen, without I/O.
 
-* ``alarm``: everything that can be wrong with a host, by name
+* ``alarm``: every alarm by name; the part that finds a problem raises it
 * ``assignment``: what one consumer requests here, and what it holds
-* ``bitmask``: masks of cache ways and lists of CPUs, as the kernel writes them
+* ``bitmask``: reads and writes masks and lists of CPUs as the kernel does
 * ``constraints``: what a host can never do, by resource class
 * ``health``: the parts of a host and its alarms
 * ``inventory``: how much of one resource class a provider has

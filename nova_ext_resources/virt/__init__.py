@@ -2,11 +2,11 @@
 
 """Adapters for Nova's virt drivers.
 
-* ``errors``: from errors of this package to those that Nova acts on
+* ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova this package was tested with
-* ``libvirt``: Nova's libvirt driver with extended resources
+* ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``mixin``: the driver's methods that claim, apply, release and refuse moves
 * ``operations``: from the call of a method to what Nova does with a server
 * ``request``: what one of Nova's instances requests

@@ -2,6 +2,8 @@
 
 """Claim tests: each finds one kind of reason why a host cannot take a server.
 
+The test also words the reason.
+
 The host runs those that ``[ext_resources] claim_tests`` names, and publishes
 the names; the scheduler runs the same ones if they are installed there.
 

@@ -4,5 +4,5 @@
 
 * ``classes``: resource classes, keys of providers, traits
 * ``fair_share``: divides free units among servers that may have more
-* ``refusals``: the errors of a host that has no room, or never will
+* ``refusals``: the errors of a full or unfit host; callers give the reason
 """
