@@ -41,8 +41,8 @@ def list_moves(
     Siblings track the same class with the same implied place, or serve the
     CPUs of their own provider alone. With CPUs of its own: one class of one
     provider each, then all that is on one provider, then all that is not
-    where the CPUs are. A floating server's CPUs say nothing, so what it has
-    requested together stays together, and apart from the rest.
+    where the CPUs are. What a floating server has requested together stays
+    together, and apart from the rest.
     """
     for source, classes in _group(view, request).items():
         local = _list_local(view, source, classes)
@@ -59,8 +59,8 @@ def list_moves(
                     moves = _make(request, source, target, part)
                     if _has_room(request, moves):
                         yield moves
-    if request.cpus:
-        yield from _follow_cpus(view, request)
+    if request.near_cpus:
+        yield from _follow_cpus(view, request, request.near_cpus)
 
 
 def move(
@@ -78,19 +78,21 @@ def move(
 def is_near(view: view_obj.HostView, request: assignment.ClaimRequest) -> bool:
     """Return whether all units are in domains that some CPU of it is in.
 
-    A server without chosen CPUs is near to all.
+    A server that may run on all CPUs is near to all.
     """
-    return not request.cpus or all(
-        _meets(view, rp_uuid, classes, request.cpus)
+    cpus = request.near_cpus
+    return not cpus or all(
+        _meets(view, rp_uuid, classes, cpus)
         for rp_uuid, classes in _group(view, request).items()
     )
 
 
 def _follow_cpus(
-    view: view_obj.HostView, request: assignment.ClaimRequest
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    cpus: frozenset[int],
 ) -> Iterable[Moves]:
     """Move all that is in no domain of the CPUs, if anything is."""
-    cpus = request.cpus or frozenset()
     moves: Moves = ()
     for source, every in _group(view, request).items():
         classes = _list_local(view, source, every)

@@ -107,6 +107,8 @@ class ClaimRequest(Consumer):
     :ivar requirement: parsed from the flavor
     :ivar cpus: host CPUs that Nova has pinned the server to; None when it
         floats, or is not pinned yet
+    :ivar float_cpus: host CPUs that a floating server runs on, where Nova
+        confines it to NUMA cells; None: all, or not known
     :ivar pinning: what is known of its CPUs before Nova has chosen them, as
         in the scheduler; None where ``cpus`` is all
     """
@@ -114,12 +116,18 @@ class ClaimRequest(Consumer):
     allocations: Mapping[str, Mapping[str, int]]
     requirement: requirement_obj.Requirement
     cpus: frozenset[int] | None = None
+    float_cpus: frozenset[int] | None = None
     pinning: Pinning | None = None
 
     @property
     def is_floating(self) -> bool:
         """Whether it is certain that no CPUs are its own."""
         return not self.cpus and self.pinning is None
+
+    @property
+    def near_cpus(self) -> frozenset[int] | None:
+        """CPUs that must be able to use its units; None: any of the host."""
+        return self.cpus or self.float_cpus
 
     def make_entry(
         self,

@@ -44,7 +44,7 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
         data = super().get_available_resource(nodename)
         if data:
-            topology = self._make_topology()
+            topology = self._find_host_topology()
             data['uuid'] = _make_node_uuid(nodename)
             data['numa_topology'] = topology._to_json()
             data['vcpus'] = sum(len(c.cpuset) for c in topology.cells)
@@ -54,7 +54,7 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
         self, provider_tree: Any, nodename: str, *args: Any, **kwargs: Any
     ) -> None:
         super().update_provider_tree(provider_tree, nodename, *args, **kwargs)
-        topology = self._make_topology()
+        topology = self._find_host_topology()
         inventory = dict(provider_tree.data(nodename).inventory)
         shared = sum(len(cell.cpuset) for cell in topology.cells)
         pinned = sum(len(cell.pcpuset) for cell in topology.cells)
@@ -76,7 +76,7 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
         self._apply(context, instance)
         yield
 
-    def _make_topology(self) -> Any:
+    def _find_host_topology(self) -> Any:
         domains = fake_conf.list_domains(self._ext.conf.ext_resources_fake)
         cells = [
             _make_cell(number, domain, MEMORY_MB // len(domains))

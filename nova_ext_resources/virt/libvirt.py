@@ -152,6 +152,9 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     # -- claims --------------------------------------------------------
 
+    def _find_host_topology(self) -> Any:
+        return self._get_host_numa_topology()
+
     def _restore_and_apply(self, context: Any, instance: Any) -> None:
         self._restore_claim(context, instance)
         self._apply(context, instance)

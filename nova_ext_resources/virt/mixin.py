@@ -183,6 +183,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 instance,
                 allocations,
                 self._ext_grammar if self._ext.is_enabled else None,
+                self._find_host_topology(),
             )
         with (
             self._reported(
@@ -192,6 +193,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ):
             self._ext.claim(asked)
         self._update_stats()
+
+    def _find_host_topology(self) -> Any:
+        """Return the host's NUMA topology; None where it has none."""
+        return None
 
     def _is_claim_valid(self, instance: Any) -> bool:
         """Return whether the server has a claim, for the CPUs that it has.

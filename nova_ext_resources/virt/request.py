@@ -24,6 +24,7 @@ def make_request(
     instance: Any,
     allocations: Mapping[str, Mapping[str, Any]] | None,
     grammar: extra_specs.Grammar | None,
+    host_topology: Any = None,
 ) -> assignment.ClaimRequest:
     """Read a ``nova.objects.Instance`` as ``spawn`` gets it.
 
@@ -34,6 +35,8 @@ def make_request(
         where Nova passes none
     :param grammar: None where nothing is enabled: then extra specs that look
         like ours are ignored, as without this package
+    :param host_topology: the host's ``nova.objects.NUMATopology``; None
+        where it has none
     :raises InvalidExtraSpec: an extra spec of ours is malformed
     """
     return assignment.ClaimRequest(
@@ -50,6 +53,7 @@ def make_request(
             else make_requirement(instance.flavor, grammar)
         ),
         cpus=find_cpus(instance),
+        float_cpus=find_float_cpus(instance, host_topology),
     )
 
 
@@ -76,4 +80,28 @@ def find_cpus(instance: Any) -> frozenset[int] | None:
             return None
         cpus.update(cell.cpu_pinning.values())
         cpus.update(cell.cpuset_reserved or ())
+    return frozenset(cpus)
+
+
+def find_float_cpus(
+    instance: Any, host_topology: Any
+) -> frozenset[int] | None:
+    """Return the host CPUs that a floating instance runs on.
+
+    Nova puts each of its NUMA cells into one of the host's, and lets vCPUs
+    float over the shared CPUs there (``hw:numa_nodes``,
+    ``hw:cpu_policy=mixed``).
+
+    :param host_topology: the host's ``nova.objects.NUMATopology``, or None
+    :return: None when it is pinned, or may run on all shared CPUs
+    """
+    topology = instance.numa_topology
+    if topology is None or host_topology is None or find_cpus(instance):
+        return None
+    shared = {cell.id: cell.cpuset for cell in host_topology.cells}
+    cpus: set[int] = set()
+    for cell in topology.cells:
+        cpus.update((cell.cpu_pinning or {}).values())
+        if cell.cpuset:
+            cpus.update(shared.get(cell.id, ()))
     return frozenset(cpus)

@@ -94,6 +94,7 @@ def make_request(
     allocations: Mapping[str, Mapping[str, int]] | None = None,
     *,
     cpus: Sequence[int] | None = (0, 1),
+    float_cpus: Sequence[int] | None = None,
     asked: Mapping[str, int] | None = None,
     attributes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> assignment.ClaimRequest:
@@ -103,6 +104,7 @@ def make_request(
         allocations={L3_0: {WAYS: 4}} if allocations is None else allocations,
         requirement=dataclasses.replace(needs, attributes=attributes or {}),
         cpus=None if cpus is None else frozenset(cpus),
+        float_cpus=None if float_cpus is None else frozenset(float_cpus),
     )
 
 

@@ -25,7 +25,8 @@ class CacheAffinityTest(base.ClaimTest):
 
     A host may enforce by threads (``Tracked.follows_tasks``). A floating
     server then has its units whenever it runs in a domain where it holds
-    some, and no promise elsewhere.
+    some, and no promise elsewhere. Where Nova confines it to NUMA cells, it
+    must be able to run in every domain where it holds some.
 
     Before Nova has chosen CPUs, it reports only what no choice can meet.
     """
@@ -38,6 +39,8 @@ class CacheAffinityTest(base.ClaimTest):
             reasons = _explain_pinning(domains, request.pinning)
         else:
             reasons = _explain_cpus(domains, request.cpus)
+        if request.is_floating and request.float_cpus:
+            reasons |= _explain_cells(view, request, request.float_cpus)
         for (rp_uuid, resource_class), reason in reasons.items():
             yield exception.Shortfall(
                 rp_uuid=rp_uuid,
@@ -53,14 +56,22 @@ def list_domains(
     view: view_obj.HostView, request: assignment.ClaimRequest
 ) -> dict[view_obj.Place, frozenset[int]]:
     """Return place -> the CPUs that its units serve, where that matters."""
-    domains = {}
-    for place in view.list_places(request.allocations):
-        tracked = view.tracked[place]
-        if tracked.cpus is not None and not (
-            tracked.follows_tasks and request.is_floating
-        ):
-            domains[place] = bitmask.parse_list(tracked.cpus)
-    return domains
+    return {
+        place: cpus
+        for place, cpus in _list_served(view, request).items()
+        if not (view.tracked[place].follows_tasks and request.is_floating)
+    }
+
+
+def _list_served(
+    view: view_obj.HostView, request: assignment.ClaimRequest
+) -> dict[view_obj.Place, frozenset[int]]:
+    """Return place -> the CPUs that its units serve, but for all CPUs."""
+    return {
+        place: bitmask.parse_list(cpus)
+        for place in view.list_places(request.allocations)
+        if (cpus := view.tracked[place].cpus) is not None
+    }
 
 
 def can_pin(
@@ -153,6 +164,21 @@ def _explain_cpus(
         if reason:
             reasons[place] = reason
     return reasons
+
+
+def _explain_cells(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    cpus: frozenset[int],
+) -> dict[view_obj.Place, str]:
+    """Explain of each domain why a floating server never runs in it."""
+    return {
+        place: f'its CPUs float over {bitmask.format_list(cpus)}, the host '
+        'CPUs of its NUMA cells, and this cache serves '
+        f'{bitmask.format_list(domain)}'
+        for place, domain in _list_served(view, request).items()
+        if view.tracked[place].follows_tasks and not cpus & domain
+    }
 
 
 def _find_reason(

@@ -6,8 +6,11 @@ import dataclasses
 import json
 import time
 from typing import Any
+from unittest import mock
 
 import fixtures
+from nova import context
+from nova import objects
 from nova.tests.functional.api import client as api_client
 
 from nova_ext_resources.host import ledger
@@ -77,6 +80,45 @@ class OneHostTest(base.NovaTestCase):
         self.boot(flavor, state='ERROR')
 
         self.assertEqual({}, self.host.entries)
+
+    def test_a_floating_server_is_claimed_for_the_cpus_of_its_numa_cells(
+        self,
+    ) -> None:
+        shared = {0: {0, 24}, 1: {12, 36}}
+        for policy, cells in (('shared', 1), ('mixed', 1), ('shared', 2)):
+            specs = {'hw__cpu_policy': policy, 'hw__numa_nodes': cells}
+            if policy == 'mixed':
+                specs['hw__cpu_dedicated_mask'] = '1'
+            with self.subTest(policy=policy, cells=cells):
+                asked, server = self.boot_watched(self.make_flavor(**specs))
+
+                topology = server.numa_topology
+                expected = set[int]()
+                for cell in topology.cells:
+                    expected |= shared[cell.id]
+                    expected |= set((cell.cpu_pinning or {}).values())
+                self.assertEqual(cells, len(topology.cells))
+                self.assertIsNone(asked.cpus)
+                self.assertEqual(expected, asked.float_cpus)
+
+    def test_other_servers_are_confined_to_no_cpus(self) -> None:
+        for flavor in (self.make_flavor(), self.make_pinned_flavor(2)):
+            asked, _server = self.boot_watched(flavor)
+
+            self.assertIsNone(asked.float_cpus)
+
+    def boot_watched(self, flavor: str) -> tuple[Any, Any]:
+        """Boot a server; return what it claimed, and Nova's instance."""
+        with mock.patch.object(
+            self.host, 'claim', wraps=self.host.claim
+        ) as claim:
+            server = self.boot(flavor)
+        instance = objects.Instance.get_by_uuid(
+            context.get_admin_context(),
+            server['id'],
+            expected_attrs=['numa_topology'],
+        )
+        return claim.call_args.args[0], instance
 
     def test_the_last_class_of_service_is_not_sold_twice(self) -> None:
         flavor = self.make_pinned_flavor(1)

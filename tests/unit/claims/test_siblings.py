@@ -249,6 +249,32 @@ class TestFindPlace(base.TestCase):
             moved.allocations,
         )
 
+    def test_ways_follow_a_floating_server_into_its_numa_cells(self) -> None:
+        for asked in (
+            {builders.WAYS: 2},
+            {builders.WAYS: 2, classes.PERCENT: 20},
+        ):
+            with self.subTest(asked=asked):
+                moved = self.relocate(
+                    make_host(follows=True),
+                    allocations={CACHES[0]: asked},
+                    cpus=None,
+                    float_cpus=range(8, 12),
+                )
+
+                assert moved is not None
+                self.assertEqual({CACHES[2]: asked}, moved.allocations)
+
+    def test_ways_outside_its_numa_cells_are_no_way_out(self) -> None:
+        moved = self.relocate(
+            make_host([100, 100, 10, 100], follows=True),
+            allocations={CACHES[0]: {classes.PERCENT: 20}},
+            cpus=None,
+            float_cpus=range(8, 12),
+        )
+
+        self.assertIsNone(moved)
+
     def test_it_is_not_put_where_it_has_something_else(self) -> None:
         moved = self.relocate(
             make_host([10, 100, 10, 10], follows=True),

@@ -46,6 +46,24 @@ class TestCacheAffinity(base.TestCase):
         self.assertEqual([], list(test.shortfalls(host, floating)))
         self.assertEqual(1, len(list(test.shortfalls(host, pinned))))
 
+    def test_a_cache_that_a_floating_server_never_uses_is_reported(
+        self,
+    ) -> None:
+        test = cache_affinity.CacheAffinityTest(builders.make_trackers())
+        host = builders.make_view(follows_tasks=True)
+
+        near, far = (
+            builders.make_request(one, cpus=None, float_cpus=[12, 13])
+            for one in (SECOND, BOTH)
+        )
+
+        self.assertEqual([], list(test.shortfalls(host, near)))
+        [shortfall] = test.shortfalls(host, far)
+        self.assertEqual(builders.L3_0, shortfall.rp_uuid)
+        self.assertIn('float over 12-13, the host CPUs', shortfall.reason)
+        self.assertIn('this cache serves 0-11,24-35', shortfall.reason)
+        self.assertTrue(shortfall.is_permanent)
+
     def test_ways_of_another_domain_are_reported(self) -> None:
         [shortfall] = self.find(FIRST, [12, 13])
 
