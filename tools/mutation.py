@@ -34,7 +34,7 @@ import coverage
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PRODUCT = ROOT / 'nova_ext_resources'
 #: Seconds until a test run counts as hung, which is a break that is noticed.
-TIMEOUT = 300
+TIMEOUT = 900
 
 #: What can be recorded and run, each with the interpreter of its own
 #: environment.
@@ -371,6 +371,7 @@ def do_pass(tests: list[str]) -> bool:
                 env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'},
             )
         except subprocess.TimeoutExpired:
+            print(f'no end after {TIMEOUT} seconds:')
             return False
         return done.returncode == 0
 
