@@ -249,7 +249,7 @@ def record_part(suite: str, number: int, workers: int) -> int:
     for one in tests[number::workers]:
         cover.switch_context(one.id())
         result = unittest.TestResult()
-        one.run(result)
+        unittest.TestSuite([one]).run(result)
         cover.switch_context('')
         if not result.wasSuccessful():
             failed.append(one.id())
