@@ -2,15 +2,15 @@
 
 """Break single lines of the product at random, and see whether tests notice.
 
-    .tox/py3/bin/python tools/mutation.py record
-    .tox/py3/bin/python tools/mutation.py run --count 100 --seed 1
+    .tox/mutation/bin/python tools/mutation.py record
+    .tox/functional/bin/python tools/mutation.py record --suite functional
+    .tox/mutation/bin/python tools/mutation.py run --count 100 --seed 1
 
-``record`` runs the tests once and remembers which of them pass through which
-lines. ``run`` breaks one line at a time, runs the tests that pass through it,
-and puts the line back. It prints each break and whether a test noticed it, and
-ends with 1 when fewer than ``--least`` percent were noticed. The rooms that
-need Nova or placement (``NOVA_ROOMS``) take the interpreter of
-``.tox/functional`` and ``--suite functional``.
+``record`` runs the tests of a suite once and remembers which of them pass
+through which lines. ``run`` breaks one line at a time, runs the tests that
+pass through it, the unit tests first, and puts the line back. It prints each
+break and whether a test noticed it, and ends with 1 when fewer than
+``--least`` percent were noticed.
 
 What is not broken: tests and ``testing/``, docstrings, annotations,
 decorators of classes, texts, log messages, and lines that no test reaches
@@ -19,7 +19,7 @@ decorators of classes, texts, log messages, and lines that no test reaches
 
 import argparse
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import dataclasses
 import os
 import pathlib
@@ -36,11 +36,17 @@ PRODUCT = ROOT / 'nova_ext_resources'
 #: Seconds until a test run counts as hung, which is a break that is noticed.
 TIMEOUT = 900
 
-#: What can be recorded and run, each with the interpreter of its own
-#: environment.
-SUITES = {'unit': './tests/unit', 'functional': './tests/functional'}
-#: Rooms that need Nova or placement: what tests them are functional tests.
-NOVA_ROOMS = frozenset({'virt', 'scheduler', 'placement'})
+#: What can be recorded and run: its folder, and its own environment.
+SUITES = {
+    'unit': ('./tests/unit', 'mutation'),
+    'functional': ('./tests/functional', 'functional'),
+}
+
+ENVIRONMENT = {
+    'LC_ALL': 'C.UTF-8',
+    'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1',
+    'PYTHONDONTWRITEBYTECODE': '1',
+}
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -244,7 +250,7 @@ def record_part(suite: str, number: int, workers: int) -> int:
         messages=False,
     )
     cover.start()
-    tests = list(list_tests(SUITES[suite]))
+    tests = list(list_tests(SUITES[suite][0]))
     failed: list[str] = []
     for one in tests[number::workers]:
         cover.switch_context(one.id())
@@ -295,36 +301,52 @@ def list_breaks() -> Iterator[Break]:
             yield from Finder(path).found
 
 
-def run(suite: str, given: argparse.Namespace) -> int:
+def run(given: argparse.Namespace) -> int:
     """Break so many lines, and report which breaks no test notices."""
-    data = coverage.CoverageData(str(find_data(suite)))
-    data.read()
-    failed = list_failed(suite)
+    suites = [Suite(name) for name in SUITES if find_data(name).exists()]
     rng = random.Random(given.seed)
     breaks = [
         one
         for one in list_breaks()
-        if (room := one.path.relative_to(PRODUCT).parts[0]).startswith(
-            given.rooms
-        )
-        and (room in NOVA_ROOMS) == (suite == 'functional')
+        if str(one.path.relative_to(PRODUCT)).startswith(given.rooms)
     ]
     tally = {'noticed': 0, 'SURVIVED': 0, 'unreached': 0}
     for one in rng.sample(breaks, min(given.count, len(breaks))):
-        tests = sorted(list_passing(data, one) - failed)
-        rng.shuffle(tests)
-        if not tests:
-            verdict = 'unreached'
-        elif is_noticed(one, tests[: given.most_tests]):
-            verdict = 'noticed'
-        else:
-            verdict = 'SURVIVED'
+        verdict = judge(one, suites, rng, given.most_tests)
         tally[verdict] += 1
-        print(f'{verdict:9}  {one}  ({len(tests)} tests)', flush=True)
+        print(f'{verdict:9}  {one}', flush=True)
     tried = sum(tally.values())
     share = 100.0 * tally['noticed'] / max(tried, 1)
     print(f'{tried} breaks, {share:.0f} % noticed: {tally}')
     return int(share < given.least)
+
+
+class Suite:
+    """The tests of a suite, and which lines they pass through."""
+
+    def __init__(self, name: str) -> None:
+        self.python = ROOT / '.tox' / SUITES[name][1] / 'bin' / 'python'
+        self.data = coverage.CoverageData(str(find_data(name)))
+        self.data.read()
+        self.failed = list_failed(name)
+
+
+def judge(
+    one: Break, suites: Iterable[Suite], rng: random.Random, most: int
+) -> str:
+    """Run the tests that pass through a line, until one notices its break.
+
+    :param most: how many tests of a suite to run
+    """
+    verdict = 'unreached'
+    for suite in suites:
+        tests = sorted(list_passing(suite.data, one) - suite.failed)
+        rng.shuffle(tests)
+        if tests and is_noticed(one, suite, tests[:most]):
+            return 'noticed'
+        if tests:
+            verdict = 'SURVIVED'
+    return verdict
 
 
 def list_passing(data: coverage.CoverageData, one: Break) -> set[str]:
@@ -340,25 +362,25 @@ def list_passing(data: coverage.CoverageData, one: Break) -> set[str]:
     return tests
 
 
-def is_noticed(one: Break, tests: list[str]) -> bool:
+def is_noticed(one: Break, suite: Suite, tests: list[str]) -> bool:
     """Break the line, run the tests; whether one of them fails."""
     before = one.path.read_bytes()
     try:
         one.path.write_bytes(
             before[: one.start] + one.new.encode() + before[one.end :]
         )
-        return not do_pass(tests)
+        return not do_pass(suite, tests)
     finally:
         one.path.write_bytes(before)
 
 
-def do_pass(tests: list[str]) -> bool:
+def do_pass(suite: Suite, tests: list[str]) -> bool:
     with tempfile.NamedTemporaryFile('w', suffix='.list') as names:
         names.write('\n'.join(tests))
         names.flush()
         classes = sorted({one.rpartition('.')[0] for one in tests})
         command = [
-            *(sys.executable, '-m', 'testtools.run', '--failfast'),
+            *(str(suite.python), '-m', 'testtools.run', '--failfast'),
             *('--load-list', names.name, *classes),
         ]
         try:
@@ -368,7 +390,7 @@ def do_pass(tests: list[str]) -> bool:
                 timeout=TIMEOUT,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, 'PYTHONDONTWRITEBYTECODE': '1'},
+                env={**os.environ, **ENVIRONMENT},
             )
         except subprocess.TimeoutExpired:
             print(f'no end after {TIMEOUT} seconds:')
@@ -394,7 +416,7 @@ def main() -> int:
         return record(given.suite, given.workers)
     if given.command == 'part':
         return record_part(given.suite, *given.part)
-    return run(given.suite, given)
+    return run(given)
 
 
 if __name__ == '__main__':

@@ -57,6 +57,7 @@ class OneHostTest(base.NovaTestCase):
         self._delete_server(server)
         self.assertEqual({}, self.host.entries)
         self.assertEqual([], self.list_workloads('host1'))
+        self.assertEqual([], self.service.driver.list_instance_uuids())
 
     def test_ways_lie_in_the_cache_of_the_cpus_whatever_placement_chose(
         self,

@@ -189,10 +189,14 @@ class TunerTest(base.TestCase):
         tuner = self.make_tuner()
         self.host.error = self.host.make_error()
 
-        self.run_for(tuner, 40)
+        times = []
+        for _ in range(40):
+            now, before = self.now, len(self.host.calls)
+            self.run_for(tuner, 1)
+            times += [now] * (len(self.host.calls) - before)
 
-        # At 40, 100, 220 seconds; the next one is at 460.
-        self.assertEqual(3, len(self.host.calls))
+        # Right after pauses of 60 and 120 seconds; then there is one of 240.
+        self.assertEqual([40.0, 100.0, 220.0], times)
         [problem] = tuner.problems
         self.assertIn('EBUSY', problem)
         self.assertIn('L3_0', problem)

@@ -169,11 +169,14 @@ class ResponseTest(base.TestCase):
         ('user cert', make_response(403, ''), errors.NotPermitted, {}),
         ('level', make_response(400, ''), errors.CachesUnreadable, {}),
         ('cache', make_response(500, ''), errors.CachesUnreadable, {}),
-        (
-            'proxy',
-            make_response(503, 'no server available'),
-            errors.RmdUnavailable,
-            {'was_sent': True},
+        *(
+            (
+                f'proxy {status}',
+                make_response(status, 'no server available'),
+                errors.RmdUnavailable,
+                {'was_sent': True},
+            )
+            for status in (502, 503, 504)
         ),
         (
             'unknown failure',
