@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from typing import Any
+from unittest import mock
 
 from keystoneauth1 import adapter
 from keystoneauth1 import session
@@ -92,6 +93,22 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         for _ in range(3):
             self.enforcer.in_force.clear()
             self.wait_for(lambda: SERVER in self.enforcer.in_force)
+
+    def test_metrics_hear_of_the_servers_after_a_round(self) -> None:
+        expected: list[list[str]] = []
+        loop = periodic.Periodic(
+            self.host,
+            health.Health('host1'),
+            mock.Mock(spec=publisher.Publisher),
+            list_live=tuple,
+            expect=lambda uuids: expected.append(list(uuids)),
+            interval=60,
+        )
+        self.start()
+
+        loop.run_round()
+
+        self.assertEqual([[SERVER]], expected)
 
     def test_a_nova_that_hangs_delays_no_repair(self) -> None:
         is_asked, is_over = threading.Event(), threading.Event()
