@@ -13,6 +13,7 @@ import datetime
 import enum
 
 from nova_ext_resources.claims import base
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
@@ -184,6 +185,43 @@ def list_uncounted(
         if (tracked := view.tracked.get((one.rp_uuid, one.resource_class)))
         and not trackers[tracked.tracker].understands(one.units)
     ]
+
+
+def list_overallocated(
+    view: view_obj.HostView, entries: Iterable[assignment.Entry]
+) -> list[alarm.Problem]:
+    """Report of what servers hold more than the host can allocate.
+
+    A total became smaller, or more of it is reserved, while servers hold it.
+    """
+    holders: dict[view_obj.Place, dict[str, int]] = {}
+    for entry in entries:
+        for one in entry.assignments:
+            amounts = holders.setdefault((one.rp_uuid, one.resource_class), {})
+            amounts[entry.consumer_uuid] = one.amount
+    return [
+        _explain_overallocated(view.keys[place[0]], place[1], amounts, most)
+        for place, amounts in sorted(holders.items())
+        if (tracked := view.tracked.get(place)) and tracked.inventory
+        if (most := tracked.inventory.capacity) < sum(amounts.values())
+    ]
+
+
+def _explain_overallocated(
+    rp_key: str, resource_class: str, amounts: Mapping[str, int], most: int
+) -> alarm.Problem:
+    holders = ', '.join(
+        f'{uuid} {amount}' for uuid, amount in sorted(amounts.items())
+    )
+    return alarm.Problem(
+        alarm=alarm.OVERALLOCATED,
+        subject=f'{rp_key} {resource_class}',
+        text=f'servers hold {sum(amounts.values())} {resource_class} of '
+        f'{rp_key}, and the host can allocate {most} ({holders}). No other '
+        'server gets any, and nothing is taken from these. Correct the amount '
+        'where it is configured, or restore the part that failed; otherwise '
+        'delete or move servers',
+    )
 
 
 def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:

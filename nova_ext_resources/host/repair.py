@@ -91,6 +91,9 @@ class Repair:
                 host.state.view, host.entries.values(), self._trackers
             )
         ]
+        problems += audit.list_overallocated(
+            host.state.view, host.entries.values()
+        )
         self._report(tuple(problems))
 
     def _repair_all(

@@ -46,6 +46,7 @@ STALLED = 'stalled'
 RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
+OVERALLOCATED = 'overallocated'
 UNBOOKABLE_UNITS = 'unbookable_units'
 DISCOVERY_FAILED = 'discovery_failed'
 RESOURCES_LEFT_OUT = 'resources_left_out'
@@ -74,6 +75,11 @@ _CRITICAL = (
         RESCTRL_MISSING,
         'enforcer',
         'The resctrl file system is not mounted, or with other options.',
+    ),
+    (
+        OVERALLOCATED,
+        'provider and resource class',
+        'Servers hold more units than the host has.',
     ),
     (HEALING_FAILED, '', 'The audit failed with an unexpected error.'),
     (STALLED, '', 'The host has not been read for a long time.'),

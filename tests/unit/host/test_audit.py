@@ -7,6 +7,7 @@ from typing import Any
 from nova_ext_resources.host import audit
 from nova_ext_resources.objects import assignment
 from tests import base
+from tests.unit import builders
 from tests.unit.host import test_enforcement
 from tests.unit.host import test_view
 
@@ -174,3 +175,41 @@ class UncountedTest(base.TestCase):
                 self.assertEqual(Kind.UNCOUNTED, found.kind)
                 for words in ('server odd', 'cache_ways', 'L3_0'):
                     self.assertIn(words, found.text)
+
+
+class OverallocatedTest(base.TestCase):
+    ENTRIES = (
+        test_view.make_entry('four', 0xF0),
+        test_view.make_entry('two', 0x300),
+    )
+
+    def list_found(self, **inventory: int) -> list[str]:
+        view = test_view.make_view()
+        place = self.ENTRIES[0].assignments[0]
+        key = place.rp_uuid, place.resource_class
+        smaller = dataclasses.replace(
+            view.tracked[key],
+            inventory=builders.make_inventory(**inventory),
+        )
+        view = dataclasses.replace(
+            view, tracked={**view.tracked, key: smaller}
+        )
+        return [
+            f'{one.subject}: {one.text}'
+            for one in audit.list_overallocated(view, self.ENTRIES)
+        ]
+
+    def test_as_much_as_there_is_may_be_held(self) -> None:
+        self.assertEqual([], self.list_found(total=6))
+
+    def test_all_holders_of_too_much_are_named(self) -> None:
+        for inventory in ({'total': 5}, {'total': 8, 'reserved': 3}):
+            with self.subTest(inventory=inventory):
+                (found,) = self.list_found(**inventory)
+
+                for words in (
+                    'L3_0 CUSTOM_LLC_WAYS: ',
+                    'hold 6 CUSTOM_LLC_WAYS of L3_0',
+                    'can allocate 5 (four 4, two 2)',
+                ):
+                    self.assertIn(words, found)

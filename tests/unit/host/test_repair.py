@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
+import logging
+
+import fixtures
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -151,3 +154,28 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.assertEqual(
             [(alarm.UNBOOKABLE_UNITS, SERVER)], self.list_problems()
         )
+
+
+class SmallerHostTest(with_host.HostTestCase):
+    def test_more_than_the_host_has_is_reported_until_it_is_given_back(
+        self,
+    ) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
+        host = self.make_noop_host()
+        for uuid, ways in ((SERVER, 6), (OTHER, 4)):
+            host.claim(with_host.make_claim(uuid, ways))
+        host.heal()
+        self.assertEqual((), host.problems)
+        host.close()
+
+        host = self.make_noop_host(ways=8)
+        host.heal()
+        host.heal()
+
+        (problem,) = host.problems
+        self.assertEqual(alarm.OVERALLOCATED, problem.alarm)
+        self.assertEqual('L3_0 CUSTOM_LLC_WAYS', problem.subject)
+        self.assertEqual(1, log.output.count('servers hold 10'))
+        host.release(OTHER)
+        host.heal()
+        self.assertEqual((), host.problems)
