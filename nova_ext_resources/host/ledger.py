@@ -20,7 +20,6 @@ import pathlib
 import sqlite3
 import stat
 import threading
-from typing import TextIO
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -99,16 +98,20 @@ class Ledger:
     def status(self) -> Status:
         return self._status
 
-    def retry(self) -> None:
-        """After a failure, find out whether writing works again.
+    def check(self) -> None:
+        """Find out whether the file is still there.
 
-        Raises nothing.
+        After a failure, also whether writing works again. Raises nothing;
+        the answer is in ``status``.
         """
-        if self._status.failure:
-            with contextlib.suppress(exception.LedgerError):
+        with contextlib.suppress(exception.LedgerError):
+            if self._status.failure:
                 # Writes a page of the file, and changes nothing.
                 with self._transaction() as db:
                     db.execute(f'PRAGMA user_version = {tables.VERSION}')
+            else:
+                with self._noting_failure():
+                    self._check_file()
 
     def list_entries(self) -> dict[str, assignment.Entry]:
         """Return all entries by consumer uuid.
@@ -172,24 +175,30 @@ class Ledger:
             self._db.close()
             self._guard.close()
 
-    def _take_guard(self) -> TextIO:
-        # Kept open: the kernel frees the lock when the process ends.
-        guard = open(f'{self.path}.lock', 'a', opener=_open_private)
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            guard.close()
-            raise exception.LedgerInUse(
-                path=self.path,
-                reason='another process of this machine uses it; stop that '
-                'process, or set another [ext_resources] ledger_path for '
-                'this one',
-            ) from None
-        return guard
+    def _take_guard(self) -> contextlib.ExitStack:
+        """Lock the file, and one beside it: either may be deleted.
+
+        SQLite locks in another way (``fcntl``), and loses its own locks when
+        the process closes the file: this comes before it, and ends after it.
+        """
+        # Kept open: the kernel frees the locks when the process ends.
+        with contextlib.ExitStack() as guard:
+            for path in (f'{self.path}.lock', self.path):
+                file = open(path, 'a', opener=_open_private)
+                guard.enter_context(file)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise exception.LedgerInUse(
+                        path=self.path,
+                        reason='another process of this machine uses it; stop '
+                        'that process, or set another [ext_resources] '
+                        'ledger_path for this one',
+                    ) from None
+            return guard.pop_all()
 
     def _open(self) -> sqlite3.Connection:
         # SQLite gives the files beside it the same mode.
-        open(self.path, 'a', opener=_open_private).close()
         for suffix in _SUFFIXES:
             _restrict(f'{self.path}{suffix}', FILE_MODE)
         db = sqlite3.connect(
@@ -219,8 +228,16 @@ class Ledger:
                 raise OSError('another file has this name')
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _noting_failure(self) -> Iterator[None]:
         try:
+            yield
+        except exception.LedgerError as err:
+            self._status = dataclasses.replace(self._status, failure=str(err))
+            raise
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._noting_failure():
             self._check_file()
             with self._lock, _translated(self.path, 'cannot be written'):
                 self._db.execute('BEGIN IMMEDIATE')
@@ -232,9 +249,6 @@ class Ledger:
                     if self._db.in_transaction:
                         self._db.execute('ROLLBACK')
                     raise
-        except exception.LedgerError as err:
-            self._status = dataclasses.replace(self._status, failure=str(err))
-            raise
         self._status = Status(last_success_at=_read_clock())
 
 

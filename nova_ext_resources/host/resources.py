@@ -169,7 +169,7 @@ class HostResources(lifecycle.Lifecycle):
 
     def heal(self) -> None:
         """Audit the host, and repair what can be repaired."""
-        self._ledger.retry()
+        self._ledger.check()
         self._repair.run()
 
     def reconcile(

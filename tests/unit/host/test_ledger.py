@@ -243,6 +243,17 @@ class RefusedLedgerTest(LedgerTestCase):
         ledger.close()
         self.assertEqual('', self.open_elsewhere())
 
+    def test_so_is_one_for_which_a_file_was_deleted(self) -> None:
+        for suffix in ('', '.lock'):
+            ledger = self.open()
+            os.unlink(f'{self.path}{suffix}')
+
+            said = self.open_elsewhere()
+
+            with self.subTest(suffix=suffix):
+                self.assertIn('another process of this machine uses it', said)
+            ledger.close()
+
     def test_so_is_one_that_comes_by_a_symbolic_link(self) -> None:
         self.open().put(make_entry())
         target, self.path = self.path, f'{self.path}-link'
@@ -492,8 +503,18 @@ class StatusTest(LedgerTestCase):
             self.assertEqual(str(err), ledger.status.failure)
             self.assertEqual({}, ledger.list_entries())
             os.rename(f'{self.path}.lost', self.path)
-            ledger.retry()
+            ledger.check()
             self.assertEqual('', ledger.status.failure)
+
+    def test_it_is_seen_without_a_claim_too(self) -> None:
+        os.rename(self.path, f'{self.path}.lost')
+
+        self.ledger.check()
+
+        self.assertIn('was deleted', self.ledger.status.failure)
+        os.rename(f'{self.path}.lost', self.path)
+        self.ledger.check()
+        self.assertEqual('', self.ledger.status.failure)
 
     def test_a_success_ends_it(self) -> None:
         before = self.ledger.status
@@ -510,7 +531,7 @@ class StatusTest(LedgerTestCase):
     def test_trying_again_finds_out_that_it_goes_on(self) -> None:
         self.break_off()
 
-        self.ledger.retry()
+        self.ledger.check()
 
         self.assertIn('readonly', self.ledger.status.failure)
 
@@ -521,7 +542,7 @@ class StatusTest(LedgerTestCase):
         entries = self.ledger.list_entries()
         size = os.path.getsize(f'{self.ledger.path}-wal')
 
-        self.ledger.retry()
+        self.ledger.check()
 
         self.assertEqual('', self.ledger.status.failure)
         self.assertEqual(entries, self.ledger.list_entries())
@@ -531,7 +552,7 @@ class StatusTest(LedgerTestCase):
     def test_while_nothing_fails_nothing_is_tried_again(self) -> None:
         before = self.ledger.status
 
-        self.ledger.retry()
+        self.ledger.check()
 
         self.assertIs(before, self.ledger.status)
 
