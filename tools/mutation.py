@@ -325,6 +325,7 @@ class Suite:
     """The tests of a suite, and which lines they pass through."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self.python = ROOT / '.tox' / SUITES[name][1] / 'bin' / 'python'
         self.data = coverage.CoverageData(str(find_data(name)))
         self.data.read()
@@ -342,11 +343,19 @@ def judge(
     for suite in suites:
         tests = sorted(list_passing(suite.data, one) - suite.failed)
         rng.shuffle(tests)
+        # Tests mirror the layout: those of the module itself come first.
+        tests.sort(key=lambda test: not test.startswith(find_own(one, suite)))
         if tests and is_noticed(one, suite, tests[:most]):
             return 'noticed'
         if tests:
             verdict = 'SURVIVED'
     return verdict
+
+
+def find_own(one: Break, suite: Suite) -> str:
+    """Return with what the names of a module's own tests begin."""
+    *rooms, name = one.path.relative_to(PRODUCT).with_suffix('').parts
+    return '.'.join(['tests', suite.name, *rooms, f'test_{name}'])
 
 
 def list_passing(data: coverage.CoverageData, one: Break) -> set[str]:
