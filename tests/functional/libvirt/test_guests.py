@@ -208,16 +208,18 @@ class GuestTest(base.TestCase):
         self,
     ) -> None:
         uuid = self.boot()
-        self.site.stop_compute()
-        self.site.lose_ledger()
-        self.site.start_compute()
-        self.assertEqual({}, self.site.list_held(uuid))
-        self.site.starts.clear()
+        for start in (self.reboot_hard, self.rescue):
+            with self.subTest(start.__name__):
+                self.site.stop_compute()
+                self.site.lose_ledger()
+                self.site.start_compute()
+                self.assertEqual({}, self.site.list_held(uuid))
+                self.site.starts.clear()
 
-        self.reboot_hard(uuid)
+                start(uuid)
 
-        self.assert_started_in_force(uuid)
-        self.assert_in_force(uuid)
+                self.assert_started_in_force(uuid)
+                self.assert_in_force(uuid)
 
     def test_a_server_deleted_while_nova_compute_was_down_is_released(
         self,
