@@ -2,13 +2,14 @@
 
 """Puts cache ways and memory bandwidth into force through RMD."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import ClassVar
 import uuid
 
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from nova_ext_resources.conf import rmd as conf
 from nova_ext_resources.drivers import base
@@ -19,6 +20,7 @@ from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
 from nova_ext_resources.drivers.rmd import constraints
+from nova_ext_resources.drivers.rmd import grants
 from nova_ext_resources.drivers.rmd import loading
 from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources.drivers.rmd import workload as workload_mod
@@ -26,6 +28,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
+
+LOG = logging.getLogger(__name__)
 
 #: The host has no room for the server now; RMD itself is well.
 _BUSY = (errors.NotEnoughCache, errors.NoFreeClos, errors.CpusInUse)
@@ -64,8 +68,10 @@ class RmdEnforcer(base.Enforcer):
         super().__init__(options, host, entries)
         self._client = loading.from_options(options)
         self._pool = shared_pool.SharedPool(self._client)
-        # What list_applied saw, by server.
+        self._grants = grants.Grants()
+        # What list_applied saw: workloads by server, and the caches.
         self._seen: Mapping[str, values.RmdWorkload] = {}
+        self._caches: Mapping[int, values.RmdCache] = {}
 
     # -- what the host asks for ----------------------------------------
 
@@ -83,13 +89,9 @@ class RmdEnforcer(base.Enforcer):
                 policy=self._find_policy(entry),
             )
             found = self._client.list_workloads()
-            if self._is_applied(entry, wanted, found):
-                return entry.assignments
-            if workload_mod.is_shared(entry):
-                masks = self._join(entry)
-            else:
-                masks = self._place(entry, wanted, found)
-            self._check_domains(entry, masks)
+            masks = self._find_applied(entry, wanted, found)
+            if masks is None:
+                masks = self._make_anew(entry, wanted, found)
         return tuple(_take_over(one, masks) for one in entry.assignments)
 
     def release(self, entry: assignment.Entry) -> None:
@@ -101,6 +103,7 @@ class RmdEnforcer(base.Enforcer):
     def list_applied(self) -> frozenset[str]:
         try:
             workloads = self._client.list_workloads()
+            self._caches = self._client.list_caches()
         except errors.RmdError as err:
             raise exception.EnforcementFailed(
                 host=self.host,
@@ -115,10 +118,17 @@ class RmdEnforcer(base.Enforcer):
     def is_applied(self, entry: assignment.Entry) -> bool:
         # What came late may have other ways than those of before.
         if workload_mod.is_shared(entry):
-            return not self._pool.may_change()
+            return not (
+                self._pool.may_change()
+                or grants.is_pool_lost(entry, self._caches)
+            )
         found = self._seen.get(entry.consumer_uuid)
-        return not self._client.may_change(entry.consumer_uuid) and (
-            found is None or workload_mod.is_like(found, entry)
+        if self._client.may_change(entry.consumer_uuid):
+            return False
+        return found is None or (
+            workload_mod.is_like(found, entry)
+            and grants.read(entry)
+            == self._find_masks(entry, self._seen, self._caches)
         )
 
     # -- how it gets there ---------------------------------------------
@@ -136,28 +146,82 @@ class RmdEnforcer(base.Enforcer):
             )
         return policies[name]
 
-    def _is_applied(
+    def _find_applied(
         self,
         entry: assignment.Entry,
         wanted: request.WorkloadRequest,
         found: Iterable[values.RmdWorkload],
-    ) -> bool:
+    ) -> grants.Masks | None:
+        """Return the ways that a server has; None: it has to be made anew."""
         # Until the ledger says so, nobody knows which ways a workload of
-        # RMD has got: it is made anew.
+        # RMD has got.
         if entry.state is not assignment.State.APPLIED:
-            return False
+            return None
         if workload_mod.is_shared(entry):
             members = shared_pool.list_members(found)
-            return (
-                members.get(entry.consumer_uuid) == entry.cpus
-                and not self._pool.may_change()
-            )
+            is_in = members.get(entry.consumer_uuid) == entry.cpus
+            if not is_in or self._pool.may_change():
+                return None
+            caches = self._client.list_caches()
+            return None if grants.is_pool_lost(entry, caches) else {}
         own = _find_own(entry, found)
-        return (
-            own is not None
-            and not self._client.may_change(entry.consumer_uuid)
-            and wanted.matches(own)
-        )
+        if (
+            own is None
+            or self._client.may_change(entry.consumer_uuid)
+            or not wanted.matches(own)
+        ):
+            return None
+        recorded = [one.uuid for one in found]
+        masks = self._find_masks(entry, recorded, self._client.list_caches())
+        if masks is None:
+            LOG.warning(
+                'Host %(host)s: RMD at %(url)s lists the workload of server '
+                '%(uuid)s as successful, but the kernel does not have ways '
+                '%(ways)s for it: resctrl was mounted anew, or the host was '
+                'booted, and RMD kept its database. They are applied again',
+                {
+                    'host': self.host,
+                    'url': self._client.url,
+                    'uuid': entry.consumer_uuid,
+                    'ways': grants.describe(grants.read(entry)),
+                },
+            )
+        return masks
+
+    def _find_masks(
+        self,
+        entry: assignment.Entry,
+        recorded: Collection[str],
+        caches: grants.Caches,
+    ) -> grants.Masks | None:
+        """Return the ways of a server that is on record, None if unknown.
+
+        :param recorded: the servers that RMD has on record
+        """
+        others = [
+            one
+            for uuid, one in self.list_entries().items()
+            if uuid != entry.consumer_uuid
+            and uuid in recorded
+            and one.state is assignment.State.APPLIED
+        ]
+        return self._grants.find(entry, others, caches)
+
+    def _make_anew(
+        self,
+        entry: assignment.Entry,
+        wanted: request.WorkloadRequest,
+        found: Iterable[values.RmdWorkload],
+    ) -> dict[int, int]:
+        if workload_mod.is_shared(entry):
+            masks = self._join(entry)
+            self._check_domains(entry, masks)
+            return masks
+        masks = self._place(entry, wanted, found)
+        self._check_domains(entry, masks)
+        self._check_unheld(entry, masks)
+        self._grants.add(entry.consumer_uuid, masks)
+        return masks
 
     def _join(self, entry: assignment.Entry) -> dict[int, int]:
         cpus = entry.cpus or frozenset()
@@ -175,6 +239,7 @@ class RmdEnforcer(base.Enforcer):
         wanted: request.WorkloadRequest,
         found: Iterable[values.RmdWorkload],
     ) -> dict[int, int]:
+        self._grants.drop(entry.consumer_uuid)
         may_change = self._client.may_change(entry.consumer_uuid)
         if may_change or _find_own(entry, found) is not None:
             self._client.delete_workload(entry.consumer_uuid)
@@ -185,6 +250,7 @@ class RmdEnforcer(base.Enforcer):
         if workload_mod.is_shared(entry) or not entry.assignments:
             self._pool.leave(entry.consumer_uuid)
         if not workload_mod.is_shared(entry):
+            self._grants.drop(entry.consumer_uuid)
             self._client.delete_workload(entry.consumer_uuid)
 
     def _check_domains(
@@ -205,6 +271,33 @@ class RmdEnforcer(base.Enforcer):
                 f'its CPUs use {", ".join(sorted(given))}; have the test '
                 'cache_affinity among [ext_resources] claim_tests',
             )
+
+    def _check_unheld(
+        self, entry: assignment.Entry, masks: grants.Masks
+    ) -> None:
+        """Make sure that a new server has no ways of another one.
+
+        RMD grants what the kernel has lost. What is applied again may get
+        ways of another that has lost them too: the repair finds that one
+        other ways, as it holds as much as before.
+        """
+        if entry.state is not assignment.State.CLAIMED:
+            return
+        for one in self.list_entries().values():
+            common = grants.find_common(masks, grants.read(one))
+            if (
+                common
+                and one.state is assignment.State.APPLIED
+                and one.consumer_uuid != entry.consumer_uuid
+            ):
+                self._take_out(entry)
+                self._refuse(
+                    entry,
+                    f'RMD gave it ways {grants.describe(common)}, which are '
+                    f'allocated to server {one.consumer_uuid} and which the '
+                    'kernel has lost; the next audit applies them again; '
+                    'then start the server once more',
+                )
 
     # -- refusing ------------------------------------------------------
 
@@ -255,12 +348,15 @@ def _find_own(
 
 
 def _take_over(
-    one: assignment.Assignment, masks: Mapping[int, int]
+    one: assignment.Assignment, masks: grants.Masks
 ) -> assignment.Assignment:
     if one.resource_class not in (classes.WAYS, classes.BURST):
         return one
-    mask = bitmask.format_mask(masks[classes.find_domain(one)])
-    return dataclasses.replace(one, units={**one.units, 'mask': mask})
+    mask = masks.get(classes.find_domain(one))
+    if mask is None:
+        return one
+    text = bitmask.format_mask(mask)
+    return dataclasses.replace(one, units={**one.units, 'mask': text})
 
 
 def _is_ours(workload: values.RmdWorkload) -> bool:

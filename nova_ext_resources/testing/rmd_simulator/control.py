@@ -15,6 +15,8 @@
     Answer 201 and enforce nothing.
 ``POST /-/restart`` ``{"keep_database": true, "down_for": 2.5}``
     Restart after the answer, optionally staying away for some seconds.
+``POST /-/remount``
+    Mount resctrl anew: the kernel has nothing, and RMD goes on.
 ``POST /-/workloads``
     Put a workload on record as RMD's own Nova listener does.
 ``GET /-/requests``
@@ -61,6 +63,8 @@ class Controlled(Protocol):
     def add_workload(self, body: Mapping[str, Any]) -> None: ...
 
     def lie(self, is_lying: bool = True) -> None: ...
+
+    def remount(self) -> None: ...
 
     def restart_later(
         self, *, keep_database: bool, delay: float, down_for: float
@@ -146,6 +150,11 @@ def _restart(held: Controlled, _name: str, data: Mapping[str, Any]) -> Any:
     return {}
 
 
+def _remount(held: Controlled, _name: str, _data: Mapping[str, Any]) -> Any:
+    held.remount()
+    return held.list_groups()
+
+
 def _add_workload(
     held: Controlled, _name: str, data: Mapping[str, Any]
 ) -> Any:
@@ -172,6 +181,7 @@ _ACTIONS: dict[
     ('DELETE', 'faults'): _clear_faults,
     ('POST', 'lie'): _lie,
     ('POST', 'restart'): _restart,
+    ('POST', 'remount'): _remount,
     ('POST', 'workloads'): _add_workload,
     ('GET', 'requests'): _list_requests,
 }

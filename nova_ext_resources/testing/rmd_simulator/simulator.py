@@ -108,6 +108,12 @@ class Simulator:
         if not self._ending.is_set():
             self._server.start()
 
+    def remount(self) -> None:
+        """Mount resctrl anew: the groups are empty, and RMD knows nothing."""
+        with self.daemon.locked():
+            self.daemon.resctrl.clear()
+        self._save()
+
     def restart_later(
         self, *, keep_database: bool, delay: float, down_for: float
     ) -> None:

@@ -124,7 +124,8 @@ class RmdPoolsTest(RmdPoolsTestCase):
         self.host.heal()
 
         self.assertEqual(
-            [('GET', '/v1/workloads')], self.simulator.requests[before:]
+            [('GET', '/v1/workloads'), ('GET', '/v1/cache/l3')],
+            self.simulator.requests[before:],
         )
 
     def test_a_restart_of_the_service_changes_nothing(self) -> None:

@@ -268,10 +268,15 @@ class RmdHostTestCase(BackendTestCase):
 
     def make_rmd_host(self, **options: Any) -> host_mod.HostResources:
         """Make a host that has looked at its RMD."""
-        host = make_host(
-            self.load_rmd(plugins_mod.INVENTORY_PROVIDERS, **options),
-            self.load_rmd(plugins_mod.ENFORCERS, **options),
-            self.open_ledger(),
+        providers, enforcers = (
+            self.load_rmd(namespace, entries=lambda: host.entries, **options)
+            for namespace in (
+                plugins_mod.INVENTORY_PROVIDERS,
+                plugins_mod.ENFORCERS,
+            )
+        )
+        host: host_mod.HostResources = make_host(
+            providers, enforcers, self.open_ledger()
         )
         host.refresh()
         return host

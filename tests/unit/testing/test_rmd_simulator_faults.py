@@ -73,6 +73,16 @@ class ControlTest(with_rmd.SimulatorTestCase):
             groups[2],
         )
 
+    def test_a_mount_empties_the_groups_and_rmd_knows_nothing(self) -> None:
+        self.post(core_ids=['1', '2'], policy='gold', uuid=with_rmd.UUID)
+
+        self.send('POST', '/-/remount')
+
+        self.assertEqual('1-6', self.pools()['guaranteed'])
+        self.assertEqual(set(range(48)), self.simulator.groups['.'].cpus)
+        (record,) = self.send('GET', '/v1/workloads').json()
+        self.assertEqual('Successful', record['status'])
+
     def test_foreign_groups_come_and_go(self) -> None:
         added = self.send(
             'POST',

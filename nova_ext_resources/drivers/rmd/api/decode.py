@@ -34,6 +34,7 @@ def _cache(data: Mapping[str, Any]) -> values.RmdCache:
             pool: bitmask.from_numbers(bitmask.parse_list(text))
             for pool, text in data['available_ways_pool'].items()
         },
+        idle_cpus=bitmask.parse_list(data.get('available_cpus', '')),
     )
 
 

@@ -37,12 +37,15 @@ class RmdCache:
     :ivar free: pool -> mask of the ways that no control group uses now; a
         pool that is not configured is absent. ``shared`` is empty as soon
         as one shared workload exists, though more would fit.
+    :ivar idle_cpus: CPUs that the kernel has in the default control group;
+        without those that rmd.toml keeps for the operating system
     """
 
     cache_id: int
     ways: int
     cpus: frozenset[int]
     free: Mapping[str, int]
+    idle_cpus: frozenset[int] = frozenset()
 
     @property
     def free_mask(self) -> int:

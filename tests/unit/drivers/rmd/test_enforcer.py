@@ -17,6 +17,9 @@ from tests.unit.host import with_host
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 
+#: What is asked of RMD to find a server applied.
+READS = [('GET', '/v1/workloads'), ('GET', '/v1/cache/l3')]
+
 
 def make_ways(
     amount: int = 2, key: str = 'L3_0', **fields: Any
@@ -145,9 +148,7 @@ class RmdEnforcerTest(RmdEnforcerTestCase):
         real = self.enforcer.apply(applied)
 
         self.assertEqual(applied.assignments, real)
-        self.assertEqual(
-            [('GET', '/v1/workloads')], self.simulator.requests[before:]
-        )
+        self.assertEqual(READS, self.simulator.requests[before:])
 
     def test_until_the_ledger_knows_its_ways_it_is_made_anew(self) -> None:
         entry = make_entry()

@@ -123,7 +123,7 @@ class BurstTest(test_enforcer.RmdEnforcerTestCase):
             self.assertEqual(applied.assignments, self.enforcer.apply(applied))
 
             self.assertEqual(
-                [('GET', '/v1/workloads')], self.simulator.requests[before:]
+                test_enforcer.READS, self.simulator.requests[before:]
             )
             self.assertEqual({SERVER}, self.enforcer.list_applied())
             self.assertTrue(self.enforcer.is_applied(applied))
@@ -247,9 +247,7 @@ class SharedTest(test_enforcer.RmdEnforcerTestCase):
 
         self.enforcer.apply(entry)
 
-        self.assertEqual(
-            [('GET', '/v1/workloads')], self.simulator.requests[before:]
-        )
+        self.assertEqual(test_enforcer.READS, self.simulator.requests[before:])
         self.assertTrue(self.enforcer.is_applied(entry))
 
     def test_beside_a_shared_workload_of_others_it_is_busy(self) -> None:
@@ -477,9 +475,7 @@ class PluginTest(test_enforcer.RmdEnforcerTestCase):
         # RMD has stored 3.0 as 3, which is the same all the same.
         before = len(self.simulator.requests)
         self.enforcer.apply(applied)
-        self.assertEqual(
-            [('GET', '/v1/workloads')], self.simulator.requests[before:]
-        )
+        self.assertEqual(test_enforcer.READS, self.simulator.requests[before:])
 
     def test_numbers_are_sent_with_a_decimal_point(self) -> None:
         for text in ('1.5', '3.0', '12.25', '2.0000'):

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""RMD has its records, and the kernel has nothing of them."""
+
+from collections.abc import Callable
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import requirement as requirement_obj
+from tests.unit.host import with_host
+
+DOMAINS = with_host.DOMAINS
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+SHARED = uuidsentinel.shared
+BURST = uuidsentinel.burst
+
+
+class LostTestCase(with_host.RmdHostTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_rmd_host(burst_ways=3, shared_servers=2)
+
+    def lose(self) -> None:
+        """Boot the host; RMD's database was on a disk."""
+        self.simulator.restart(keep_groups=False)
+
+    def start_in_pool(self, uuid: str, resource_class: str, cpu: int) -> None:
+        self.start(
+            self.host,
+            uuid,
+            cpus=frozenset({cpu}),
+            allocations={DOMAINS[0]: {resource_class: 1}},
+            requirement=requirement_obj.Requirement(),
+        )
+
+    def list_problems(self) -> list[tuple[str, str]]:
+        return [(one.alarm, one.subject) for one in self.host.problems]
+
+
+class LostTest(LostTestCase):
+    def check_restored(self, lose: Callable[[], object]) -> None:
+        for uuid, cpu in ((SERVER, 1), (OTHER, 2)):
+            self.start(self.host, uuid, 2, cpus=frozenset({cpu}))
+        before = self.host.entries
+        lose()
+
+        self.host.refresh()
+        self.host.heal()
+
+        self.assertEqual(before, self.host.entries)
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+        self.assertIn('the kernel does not have', self.log.output)
+
+    def test_a_boot_with_a_kept_database_is_noticed(self) -> None:
+        self.check_restored(self.lose)
+
+    def test_a_mount_while_rmd_runs_is_noticed(self) -> None:
+        self.check_restored(self.simulator.remount)
+
+    def test_ways_that_other_software_took_meanwhile_are_noticed(
+        self,
+    ) -> None:
+        for uuid, resource_class in (
+            (SERVER, classes.WAYS),
+            (SHARED, classes.SHARED),
+        ):
+            with self.subTest(resource_class=resource_class):
+                self.start_in_pool(uuid, resource_class, 4)
+                masks = self.list_masks()
+                self.lose()
+                self.simulator.add_foreign_group('db', masks)
+
+                self.host.heal()
+
+                is_restored = resource_class == classes.WAYS
+                self.assertEqual(is_restored, bool(self.list_masks()))
+                self.assertEqual(is_restored, not self.host.problems)
+                self.simulator.remove_foreign_group('db')
+                self.host.heal()
+                self.assertEqual((), self.host.problems)
+                self.assertTrue(self.list_masks())
+                self.host.release(uuid)
+
+    def list_masks(self) -> dict[int, int]:
+        """Return the ways of the server, without caches where it has all."""
+        return {
+            cache_id: mask
+            for record in self.simulator.daemon.list_records()
+            for cache_id, mask in self.simulator.groups[
+                record.cos_name
+            ].ways.items()
+            if mask != 0x7FF
+        }
+
+    def test_what_cannot_be_applied_again_is_an_alarm(self) -> None:
+        self.start(self.host, SERVER)
+        self.lose()
+        self.simulator.lie()
+
+        self.host.heal()
+
+        self.assertEqual([(alarm.NOT_IN_FORCE, SERVER)], self.list_problems())
+        self.simulator.lie(False)
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_a_server_that_starts_again_gets_its_ways(self) -> None:
+        self.start(self.host, SERVER)
+        self.lose()
+
+        self.host.apply(SERVER)
+
+        self.assert_agreement(self.host)
+
+    def test_no_other_server_gets_the_ways_meanwhile(self) -> None:
+        entry = self.start(self.host, SERVER, 2)
+        self.lose()
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.start,
+            self.host,
+            OTHER,
+            2,
+            cpus=frozenset({3}),
+        )
+
+        for words in ('L3_0', SERVER, 'next audit'):
+            self.assertIn(words, str(err))
+        self.assertEqual({SERVER}, set(self.list_in_force()))
+        self.assertEqual({SERVER: entry}, self.host.entries)
+        self.host.heal()
+        self.start(self.host, OTHER, 2, cpus=frozenset({3}))
+        self.assert_agreement(self.host)
+
+    def test_one_that_was_applied_again_gets_its_own_ways(self) -> None:
+        entry = self.start(self.host, SERVER, 2)
+        self.start(self.host, OTHER, 2, cpus=frozenset({3}))
+        self.lose()
+        self.host.apply(OTHER)
+        self.assert_consistent_in_the_end(entry.consumer_uuid)
+
+    def assert_consistent_in_the_end(self, uuid: str) -> None:
+        self.host.heal()
+
+        self.assertIn(uuid, self.list_in_force())
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_burst_ways_are_noticed_too(self) -> None:
+        self.start_in_pool(BURST, classes.BURST, 4)
+        before = self.host.entries
+        self.lose()
+
+        self.host.heal()
+
+        self.assertEqual(before, self.host.entries)
+        self.assertEqual(0x380, self.simulator.ways_of(BURST)[0])
+
+    def test_the_shared_pool_is_noticed_too(self) -> None:
+        self.start_in_pool(SHARED, classes.SHARED, 4)
+        self.start_in_pool(OTHER, classes.SHARED, 5)
+        before = self.simulator.list_groups()
+        self.lose()
+        self.assertNotEqual(before, self.simulator.list_groups())
+        changes = self.count_posts()
+
+        self.host.heal()
+
+        (group,) = (
+            one for one in self.simulator.list_groups() if one['workloads']
+        )
+        self.assertEqual('4-5', group['cpus'])
+        self.assertEqual({'0': '400', '1': '200'}, group['schemata']['L3'])
+        self.assertEqual(changes + 1, self.count_posts())
+        self.host.heal()
+        self.assertEqual(changes + 1, self.count_posts())
+
+    def count_posts(self) -> int:
+        return sum(one == 'POST' for one, _path in self.simulator.requests)
