@@ -11,15 +11,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import dataclasses
 import datetime
 import enum
+from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.claims import decide
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view as view_obj
 
 State = assignment.State
 Entries = Mapping[str, assignment.Entry]
+
+#: A consumer and what it holds.
+_Held: TypeAlias = tuple[str, assignment.Assignment]
 
 
 class Kind(enum.StrEnum):
@@ -31,6 +36,7 @@ class Kind(enum.StrEnum):
     ``UNAPPLIED``: an entry that should be applied and is not.
     ``UNKNOWN``: applied, without an entry; nothing else is known of it.
     ``UNCOUNTED``: units that their tracker does not understand.
+    ``OVERLAP``: units that another entry has too.
     """
 
     GONE = 'gone'
@@ -39,6 +45,7 @@ class Kind(enum.StrEnum):
     UNAPPLIED = 'unapplied'
     UNKNOWN = 'unknown'
     UNCOUNTED = 'uncounted'
+    OVERLAP = 'overlap'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +229,103 @@ def _explain_overallocated(
         'where it is configured, or restore the part that failed; otherwise '
         'delete or move servers',
     )
+
+
+def list_overlaps(
+    empty: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> list[Finding]:
+    """Report units that several servers hold, each of them alone.
+
+    What is being released counts no longer.
+
+    :param empty: the view in which no server holds anything
+    """
+    held: dict[decide.Place, list[_Held]] = {}
+    for entry in entries:
+        for one in entry.assignments:
+            place = one.rp_uuid, one.resource_class
+            tracked = empty.tracked.get(place)
+            if (
+                tracked is not None
+                and entry.state is not State.RELEASING
+                and trackers[tracked.tracker].understands(one.units)
+            ):
+                held.setdefault(place, []).append((entry.consumer_uuid, one))
+    return [
+        found
+        for place, ours in held.items()
+        for found in _list_overlaps_at(empty.tracked[place], ours, trackers)
+    ]
+
+
+def _list_overlaps_at(
+    tracked: view_obj.Tracked,
+    held: list[_Held],
+    trackers: Mapping[str, base.Tracker],
+) -> Iterator[Finding]:
+    """Report those for which too little is left by the ones before."""
+    tracker, state = trackers[tracked.tracker], tracked.state
+    for index, (uuid, one) in enumerate(held):
+        grown = _take(tracker, state, one)
+        if _count(tracker, tracked.state, [one]) > grown.used - state.used:
+            others = [
+                (other, theirs)
+                for other, theirs in held[:index]
+                if _is_common(tracker, tracked.state, one, theirs)
+            ]
+            yield _make_overlap(uuid, one, others)
+        state = grown
+
+
+def _take(
+    tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
+) -> view_obj.State:
+    return tracker.take(state, one.amount, one.units)[0]
+
+
+def _count(
+    tracker: base.Tracker,
+    empty: view_obj.State,
+    held: Iterable[assignment.Assignment],
+) -> int:
+    """Return how many units these have together."""
+    state = empty
+    for one in held:
+        state = _take(tracker, state, one)
+    return state.used - empty.used
+
+
+def _is_common(
+    tracker: base.Tracker,
+    empty: view_obj.State,
+    one: assignment.Assignment,
+    other: assignment.Assignment,
+) -> bool:
+    apart = sum(_count(tracker, empty, [each]) for each in (one, other))
+    return _count(tracker, empty, [one, other]) < apart
+
+
+def _make_overlap(
+    uuid: str, one: assignment.Assignment, others: Iterable[_Held]
+) -> Finding:
+    named = ' and '.join(
+        f'server {other} ({_describe_units(theirs)})'
+        for other, theirs in others
+    )
+    return Finding(
+        kind=Kind.OVERLAP,
+        consumer_uuid=uuid,
+        text=f'server {uuid} ({_describe_units(one)}) holds units of '
+        f'{one.resource_class} of {one.rp_key} that are allocated to '
+        f'{named} too, so that no server has them alone; shelve and '
+        'unshelve one of these servers, or move it to another host',
+    )
+
+
+def _describe_units(one: assignment.Assignment) -> str:
+    return str(one.units.get('mask') or dict(one.units))
 
 
 def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:

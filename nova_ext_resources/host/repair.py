@@ -33,6 +33,7 @@ _ALARMS: Mapping[Kind, str] = {
     Kind.UNAPPLIED: alarm_mod.NOT_IN_FORCE,
     Kind.UNKNOWN: alarm_mod.STRANGER_IN_FORCE,
     Kind.UNCOUNTED: alarm_mod.UNBOOKABLE_UNITS,
+    Kind.OVERLAP: alarm_mod.UNITS_HELD_TWICE,
 }
 
 
@@ -86,15 +87,28 @@ class Repair:
         )
         problems += self._repair_all(findings, entries, applied)
         problems += [
-            _make_problem(one, one.text)
-            for one in audit.list_uncounted(
-                host.state.view, host.entries.values(), self._trackers
-            )
+            _make_problem(one, one.text) for one in self._list_odd_units()
         ]
         problems += audit.list_overallocated(
             host.state.view, host.entries.values()
         )
         self._report(tuple(problems))
+
+    def _list_odd_units(self) -> list[audit.Finding]:
+        """Report units of the ledger that cannot be as they are."""
+        host = self._host
+        entries = host.entries.values()
+        # Of the others, the enforcer is about to choose the units.
+        chosen = [
+            one
+            for one in entries
+            if one.state is not State.CLAIMED
+            or not host.enforcement.chooses_units(one)
+        ]
+        return [
+            *audit.list_uncounted(host.state.view, entries, self._trackers),
+            *audit.list_overlaps(host.state.empty, chosen, self._trackers),
+        ]
 
     def _repair_all(
         self,

@@ -31,6 +31,7 @@ class HostState:
     :ivar entries: what each server holds, by consumer uuid
     :ivar view: what claims are decided on; made of what was found and of
         the entries
+    :ivar empty: the view in which no server holds anything
     :ivar found: what is known of the host so far
     :param entries: as the ledger has them
     :param resource_classes: what its plugins define
@@ -56,9 +57,8 @@ class HostState:
         self._lock = threading.Lock()
         self.entries = entries
         self.found = found
-        # The view in which no server holds anything, and the real one.
-        self._empty = view_obj.HostView(resource_classes=resource_classes)
-        self.view = self._empty
+        self.empty = view_obj.HostView(resource_classes=resource_classes)
+        self.view = self.empty
 
     def make_providers(self) -> tuple[provider.Provider, ...]:
         """Return the tree that placement shall see."""
@@ -136,7 +136,7 @@ class HostState:
                 if entry.state is not assignment.State.CLAIMED
                 and before.get(uuid) == entry
             ]
-            self._empty = view_mod.make_view(
+            self.empty = view_mod.make_view(
                 found.providers,
                 uuids={
                     one.key: one.make_rp_uuid(self._node)
@@ -154,7 +154,7 @@ class HostState:
             )
             self.found = found
             self.view = view_mod.book(
-                self._empty, self._list_latest_first(), self._trackers
+                self.empty, self._list_latest_first(), self._trackers
             )
             return True
 
@@ -187,8 +187,8 @@ class HostState:
             for one in view_mod.list_held(changed)
         }
         view = self.view
-        for place in places & self._empty.tracked.keys():
-            view = view.with_state(place, self._empty.tracked[place].state)
+        for place in places & self.empty.tracked.keys():
+            view = view.with_state(place, self.empty.tracked[place].state)
         self.view = view_mod.book(
             view, self._list_latest_first(), self._trackers, places=places
         )

@@ -39,6 +39,7 @@ class AlarmKind:
 
 
 NOT_IN_FORCE = 'not_in_force'
+UNITS_HELD_TWICE = 'units_held_twice'
 ENFORCER_FAILED = 'enforcer_failed'
 RESCTRL_MISSING = 'resctrl_missing'
 HEALING_FAILED = 'healing_failed'
@@ -65,6 +66,11 @@ _CRITICAL = (
         NOT_IN_FORCE,
         'server',
         'Resources that are allocated to a server are not applied.',
+    ),
+    (
+        UNITS_HELD_TWICE,
+        'server',
+        'Two servers hold the same units, which each should have alone.',
     ),
     (
         ENFORCER_FAILED,

@@ -7,6 +7,7 @@ it is made, broken and looked at.
 """
 
 import abc
+import dataclasses
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -341,6 +342,32 @@ class BackendSuite(with_host.BackendTestCase):
         self.host.apply(SERVER)
 
         self.assertEqual(before, self.count_changes())
+
+    def make_overlap(self) -> host_mod.HostResources:
+        """Give two servers the same ways in the ledger, and restart."""
+        first = self.start(self.host, SERVER, 2, cpus=frozenset({1}))
+        entry = self.start(self.host, OTHER, 2, cpus=frozenset({2}))
+        ways, *others = entry.assignments
+        self.host._ledger.put(
+            dataclasses.replace(
+                entry,
+                assignments=(
+                    dataclasses.replace(
+                        ways, units=first.assignments[0].units
+                    ),
+                    *others,
+                ),
+            )
+        )
+        return self.reopen()
+
+    def test_of_two_servers_with_the_same_ways_one_gets_others(self) -> None:
+        host = self.make_overlap()
+
+        host.heal()
+
+        self.assertEqual((), host.problems)
+        self.assert_agreement(host)
 
     def test_a_crash_between_backend_and_the_ledger_is_made_good(self) -> None:
         self.host.claim(with_host.make_claim(SERVER, 2))

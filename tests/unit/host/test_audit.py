@@ -11,6 +11,8 @@ from tests.unit import builders
 from tests.unit.host import test_enforcement
 from tests.unit.host import test_view
 
+WAYS = test_view.WAYS
+
 State = assignment.State
 Kind = audit.Kind
 
@@ -213,3 +215,96 @@ class OverallocatedTest(base.TestCase):
                     'can allocate 5 (four 4, two 2)',
                 ):
                     self.assertIn(words, found)
+
+
+class OverlapsTest(base.TestCase):
+    """Units that several servers hold, though each of them alone."""
+
+    def list_overlaps(
+        self, *entries: assignment.Entry
+    ) -> list[tuple[str, str]]:
+        found = audit.list_overlaps(
+            test_view.make_view(), entries, test_view.TRACKERS
+        )
+        self.assertEqual(
+            [Kind.OVERLAP] * len(found), [one.kind for one in found]
+        )
+        return [(one.consumer_uuid, one.text) for one in found]
+
+    def test_units_side_by_side_are_fine(self) -> None:
+        self.assertEqual(
+            [],
+            self.list_overlaps(
+                test_view.make_entry('a', 0x30),
+                test_view.make_entry('b', 0xC0),
+                test_view.make_entry('c', 0x300),
+            ),
+        )
+
+    def test_a_common_unit_is_named_with_both_servers(self) -> None:
+        found = self.list_overlaps(
+            test_view.make_entry('a', 0x30),
+            test_view.make_entry('b', 0xC0),
+            test_view.make_entry('c', 0x60),
+            test_view.make_entry('d', 0x100),
+        )
+
+        ((uuid, text),) = found
+        self.assertEqual('c', uuid)
+        for words in (
+            'server c',
+            'server a (30)',
+            'server b (c0)',
+            '60',
+            WAYS,
+            'L3_0',
+            'shelve and unshelve',
+        ):
+            self.assertIn(words, text)
+        self.assertNotIn('server d', text)
+
+    def test_one_is_named_for_each_server_too_many(self) -> None:
+        found = self.list_overlaps(
+            *(test_view.make_entry(uuid, 0x30) for uuid in 'abc')
+        )
+
+        self.assertEqual(['b', 'c'], [uuid for uuid, _text in found])
+
+    def test_what_is_only_counted_has_no_common_units(self) -> None:
+        many = [test_view.make_entry(f'{n}', 1 << n) for n in range(4, 11)]
+
+        # More classes of service than there are.
+        self.assertEqual([], self.list_overlaps(*many))
+
+    def test_units_that_nobody_understands_are_passed_over(self) -> None:
+        odd = test_view.with_units(test_view.make_entry('odd', 0x30), {})
+
+        self.assertEqual(
+            [], self.list_overlaps(odd, test_view.make_entry('a', 0x30))
+        )
+
+    def test_what_is_being_released_counts_no_longer(self) -> None:
+        going = test_view.make_entry('a', 0x30, State.RELEASING)
+
+        for entries in (
+            (going, test_view.make_entry('b', 0x30)),
+            (test_view.make_entry('b', 0x30), going),
+        ):
+            self.assertEqual([], self.list_overlaps(*entries))
+
+    def test_providers_that_are_not_known_are_passed_over(self) -> None:
+        strange = [
+            dataclasses.replace(
+                entry,
+                assignments=tuple(
+                    dataclasses.replace(one, rp_uuid='x')
+                    for one in entry.assignments
+                ),
+            )
+            for entry in (
+                test_view.make_entry('a', 0x30),
+                test_view.make_entry('b', 0x30),
+            )
+        ]
+
+        self.assertEqual([], self.list_overlaps(*strange))

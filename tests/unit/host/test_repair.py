@@ -155,6 +155,28 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
             [(alarm.UNBOOKABLE_UNITS, SERVER)], self.list_problems()
         )
 
+    def test_units_that_two_servers_hold_are_reported(self) -> None:
+        self.start(SERVER)
+        self.start(OTHER, cpu=2)
+        ways = self.host.entries[SERVER].assignments[0]
+        entry = self.host.entries[OTHER]
+        self.host.state.put(
+            dataclasses.replace(
+                entry, assignments=(ways, *entry.assignments[1:])
+            )
+        )
+
+        self.assertEqual([], self.heal())
+
+        self.assertEqual(
+            [(alarm.UNITS_HELD_TWICE, OTHER)], self.list_problems()
+        )
+        for words in (SERVER, OTHER, ways.resource_class, ways.rp_key):
+            self.assertIn(words, str(self.host.problems[0]))
+        self.host.release(SERVER)
+        self.heal()
+        self.assertEqual([], self.list_problems())
+
 
 class SmallerHostTest(with_host.HostTestCase):
     def test_more_than_the_host_has_is_reported_until_it_is_given_back(

@@ -401,6 +401,20 @@ class GrantedTest(with_host.RmdHostTestCase):
         self.assertEqual(before, self.host.view)
         self.assert_agreement(self.host)
 
+    def test_ways_of_a_claim_under_way_are_a_guess(self) -> None:
+        entry = self.host.claim(with_host.make_claim(SERVER))
+        self.host.state.put(
+            dataclasses.replace(
+                entry,
+                consumer_uuid=OTHER,
+                state=assignment.State.CLAIMED,
+            )
+        )
+
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+
     def test_applying_it_changes_nothing(self) -> None:
         self.host.claim(with_host.make_claim(SERVER))
         before = len(self.simulator.requests)
