@@ -3,6 +3,8 @@
 """RMD has its records, and the kernel has nothing of them."""
 
 from collections.abc import Callable
+import contextlib
+import dataclasses
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -10,6 +12,8 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import requirement as requirement_obj
 from tests.unit.host import with_host
 
@@ -39,6 +43,9 @@ class LostTestCase(with_host.RmdHostTestCase):
             allocations={DOMAINS[0]: {resource_class: 1}},
             requirement=requirement_obj.Requirement(),
         )
+
+    def count_posts(self) -> int:
+        return sum(one == 'POST' for one, _path in self.simulator.requests)
 
     def list_problems(self) -> list[tuple[str, str]]:
         return [(one.alarm, one.subject) for one in self.host.problems]
@@ -185,5 +192,92 @@ class LostTest(LostTestCase):
         self.host.heal()
         self.assertEqual(changes + 1, self.count_posts())
 
-    def count_posts(self) -> int:
-        return sum(one == 'POST' for one, _path in self.simulator.requests)
+
+class RecordFailsTest(LostTestCase):
+    """RMD has granted other ways, and the ledger has the old ones."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start(self.host, OTHER, 3, cpus=frozenset({5}))
+        self.start(self.host, SERVER, 2)
+        self.host.release(OTHER)
+        self.simulator.restart(keep_database=False)
+
+    def heal_without_ledger(self, error: BaseException) -> None:
+        def put(_ledger: object, _entry: assignment.Entry) -> None:
+            raise error
+
+        with fixtures.MonkeyPatch(
+            'nova_ext_resources.host.ledger.Ledger.put', put
+        ):
+            self.host.heal()
+
+    def assert_differs(self) -> None:
+        ways = self.host.entries[SERVER].assignments[0]
+        self.assertNotEqual(
+            f'{self.simulator.ways_of(SERVER)[0]:x}', ways.units['mask']
+        )
+
+    def test_the_next_audit_records_what_rmd_has_granted(self) -> None:
+        self.heal_without_ledger(
+            exception.LedgerError(path='/ledger', reason='full')
+        )
+        self.assertEqual([(alarm.LEDGER_FAILED, SERVER)], self.list_problems())
+        self.assert_differs()
+        posts = self.count_posts()
+
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+        self.assertEqual(posts, self.count_posts())
+
+    def test_a_crash_is_noticed_at_the_next_start(self) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            self.heal_without_ledger(KeyboardInterrupt())
+        self.assert_differs()
+
+        self.host.close()
+        self.host = self.make_rmd_host()
+        self.host.reconcile([SERVER])
+
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_so_is_one_after_which_another_got_the_old_ways(self) -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            self.heal_without_ledger(KeyboardInterrupt())
+        # All of it, with the old ways in the ledger of the former process.
+        (ways,) = classes.pick(
+            self.host.entries[SERVER].assignments, classes.WAYS
+        )
+        old = bitmask.parse_mask(ways.units['mask'])
+        self.simulator.add_foreign_group('db', {0: 0x7E & ~old & ~0x60})
+        self.host.enforcement.apply(
+            with_other_uuid(self.host.entries[SERVER], OTHER)
+        )
+        self.simulator.remove_foreign_group('db')
+        self.host._ledger.put(
+            dataclasses.replace(
+                with_other_uuid(self.host.entries[SERVER], OTHER),
+                state=assignment.State.APPLIED,
+            )
+        )
+        self.assertEqual(old, self.simulator.ways_of(OTHER)[0])
+
+        self.host.close()
+        self.host = self.make_rmd_host()
+        self.host.reconcile([SERVER, OTHER])
+
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+
+def with_other_uuid(entry: assignment.Entry, uuid: str) -> assignment.Entry:
+    return dataclasses.replace(
+        entry,
+        consumer_uuid=uuid,
+        server_uuid=uuid,
+        state=assignment.State.RELEASING,
+        cpus=frozenset({5}),
+    )
