@@ -12,7 +12,7 @@
     List, add and clear faults. The body has the fields of
     :class:`.faults.Fault`, such as ``{"kind": "hang", "methods": ["POST"]}``.
 ``POST /-/lie`` ``{"lie": true}``
-    Answer 201 and enforce nothing.
+    Let libpqos fail: answer 201 and enforce nothing, 200 and release nothing.
 ``POST /-/restart`` ``{"keep_database": true, "down_for": 2.5}``
     Restart after the answer, optionally staying away for some seconds.
 ``POST /-/remount``

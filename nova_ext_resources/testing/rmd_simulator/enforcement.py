@@ -17,7 +17,7 @@ from nova_ext_resources.testing.rmd_simulator import workload
 class Enforcement:
     """The classes of service and the groups of one RMD. Not thread-safe.
 
-    :ivar is_lying: say that all is well and do nothing
+    :ivar is_lying: libpqos fails: say that all is well and do nothing
     :ivar bandwidth: the last limit that was asked for; RMD passes it from
         check to act in a global variable
     """
@@ -194,10 +194,12 @@ class Enforcement:
         name = record.cos_name
         if not name:
             return
+        if self.is_lying:
+            return  # RMD logs it; the class is never given back
         self.resctrl.associate_tasks(resctrl.DEFAULT, record.task_ids)
         released = cores.release_ids(record.core_ids)
         if not self.resctrl.associate_cpus(resctrl.DEFAULT, released):
-            return  # RMD logs it; the class is never given back
+            return  # The same.
         group = self.resctrl.groups[name]
         is_shared = name == self.classes.shared
         if not is_shared or not (group.cpus or group.tasks):

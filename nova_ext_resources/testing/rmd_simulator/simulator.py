@@ -192,7 +192,11 @@ class Simulator:
         self._save()
 
     def lie(self, is_lying: bool = True) -> None:
-        """Say 201 and enforce nothing, as when libpqos fails."""
+        """Let libpqos fail.
+
+        RMD says 201 and enforces nothing, and says 200 and releases nothing:
+        the kernel keeps CPUs and ways, and the class is lost.
+        """
         self.daemon.enforcement.is_lying = is_lying
 
     # Answering.

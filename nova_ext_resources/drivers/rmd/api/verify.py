@@ -8,7 +8,7 @@ wrong cache in about half of all cases. The ways that the caches lost prove
 what happened.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 import itertools
 
 from oslo_log import log as logging
@@ -21,14 +21,13 @@ from nova_ext_resources.objects import bitmask
 
 LOG = logging.getLogger(__name__)
 
-#: RMD picks the right one of two caches half of the time, independently:
-#: one server in four thousand is refused after this many attempts. Each
-#: takes a few milliseconds.
+#: On a host with several caches, while RMD applies something, but elsewhere.
+#: Each attempt takes a few milliseconds. See :mod:`.odds`.
 WRONG_CACHE_ATTEMPTS = 12
 
-#: With one cache. A failure of the hardware library does not pass by itself;
-#: once more, in case something else changed the host in the same moment.
-NOTHING_TAKEN_ATTEMPTS = 2
+#: With one cache: something else changed the host in the same moment. And
+#: where the CPUs were in some group before, which RMD has cleared by now.
+DOUBTFUL_ATTEMPTS = 2
 
 
 def place_workload(
@@ -53,16 +52,13 @@ def place_workload(
             before = client.list_caches()
             wanted = _find_caches(client.url, before, request)
             client.create_workload(request)
-            taken = _find_taken(client, request.uuid, before)
+            after = _list_after(client, request.uuid)
+            taken = taken_ways(before, after)
             fault = find_fault(before, taken, wanted=wanted, request=request)
             if not fault:
                 break
             client.delete_workload(request.uuid)
-            # A wrong cache shows no loss if it had lost those ways before.
-            may_be_elsewhere = any(taken.values()) or len(before) > 1
-            _check_attempts(
-                client.url, request.uuid, attempt, fault, may_be_elsewhere
-            )
+            _check_attempts(client.url, request, attempt, before, after, fault)
     return {cache_id: taken[cache_id] for cache_id in wanted}
 
 
@@ -91,17 +87,32 @@ def _find_caches(
     return wanted
 
 
-def _find_taken(
-    client: client_mod.RmdClient,
-    uuid: str,
-    before: Mapping[int, values.RmdCache],
-) -> dict[int, int]:
-    """Return what was taken; a workload that cannot be verified is deleted."""
+def _list_after(
+    client: client_mod.RmdClient, uuid: str
+) -> dict[int, values.RmdCache]:
+    """Read the caches; a workload that cannot be verified is deleted."""
     try:
-        return taken_ways(before, client.list_caches())
+        return client.list_caches()
     except errors.RmdError:
         client.delete_workload(uuid)
         raise
+
+
+def has_moved(
+    before: Mapping[int, values.RmdCache],
+    after: Mapping[int, values.RmdCache],
+    core_ids: Set[int],
+) -> bool:
+    """Return whether some of these CPUs have left the default group.
+
+    RMD moves them after it has written the mask. A mask on the wrong cache
+    changes no page where the same ways were taken before, but this does.
+    """
+    return bool(core_ids & _list_idle(before) - _list_idle(after))
+
+
+def _list_idle(caches: Mapping[int, values.RmdCache]) -> Set[int]:
+    return frozenset[int]().union(*(one.idle_cpus for one in caches.values()))
 
 
 def taken_ways(
@@ -158,35 +169,61 @@ def _is_right(
 
 
 def _check_attempts(
-    url: str, uuid: str, attempt: int, fault: str, may_be_elsewhere: bool
+    url: str,
+    request: request_mod.WorkloadRequest,
+    attempt: int,
+    before: Mapping[int, values.RmdCache],
+    after: Mapping[int, values.RmdCache],
+    fault: str,
 ) -> None:
     """Return if another attempt may help.
 
-    :param may_be_elsewhere: whether RMD may have picked the wrong cache
+    RMD loses a class of service whenever libpqos fails. So where no cache
+    page has changed there is no other attempt.
+
     :raises NotEnforced: there were enough
     """
-    if attempt < (
-        WRONG_CACHE_ATTEMPTS if may_be_elsewhere else NOTHING_TAKEN_ATTEMPTS
-    ):
-        LOG.debug(
-            'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), '
-            'trying again',
-            {'url': url, 'uuid': uuid, 'fault': fault},
-        )
-        return
-    advice = (
-        'Either libpqos failed (see RMD\'s log), or shrink is on in rmd.toml '
-        'and RMD allocated ways that another workload has'
+    has_effect = any(taken_ways(before, after).values()) or has_moved(
+        before, after, request.core_ids
     )
-    if may_be_elsewhere:
+    was_idle = request.core_ids & _list_idle(before)
+    limit = DOUBTFUL_ATTEMPTS
+    if has_effect and len(before) > 1:
+        limit = WRONG_CACHE_ATTEMPTS
+    elif was_idle and not has_effect:
+        limit = 1
+    if attempt >= limit:
+        raise errors.NotEnforced(
+            url=url,
+            action='place workload',
+            uuid=request.uuid,
+            reason=f'{fault} ({attempt} attempts). The workload was deleted '
+            f'again. {_advise(has_effect, len(before) > 1)}',
+        )
+    LOG.debug(
+        'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), trying again',
+        {'url': url, 'uuid': request.uuid, 'fault': fault},
+    )
+
+
+def _advise(has_effect: bool, has_others: bool) -> str:
+    """Say what the reason may be, and what to do.
+
+    :param has_others: whether there are several caches
+    """
+    if not has_effect:
+        return (
+            'No cache has changed, so libpqos failed, and RMD keeps the class '
+            'of service of the workload until RMD is restarted: find the '
+            'error of libpqos in RMD\'s log, then restart RMD.'
+        )
+    advice = (
+        'Either shrink is on in rmd.toml and RMD allocated ways that another '
+        'workload has, or other software uses the ways'
+    )
+    if has_others:
         advice += (
             ', or RMD v0.3.1 has mixed up the caches, as it does on hosts '
             'with several sockets; use the resctrl enforcer there'
         )
-    raise errors.NotEnforced(
-        url=url,
-        action='place workload',
-        uuid=uuid,
-        reason=f'{fault} ({attempt} attempts). The workload was deleted '
-        f'again. {advice}.',
-    )
+    return f'{advice}.'

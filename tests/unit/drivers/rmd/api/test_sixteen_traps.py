@@ -245,7 +245,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
         self.assertIn('cache 0 gave ways 0x0', str(err))
         self.assertIn('libpqos', str(err))
         self.assertEqual([], self.get_records())
-        self.assertEqual(['POST', 'DELETE'] * 2, self.changes())
+        self.assertEqual(['POST', 'DELETE'], self.changes())
 
     def test_trap_07_a_workload_without_a_class_is_taken_back(self) -> None:
         body = {
