@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 
 from oslo_config import cfg
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import provider
@@ -175,6 +176,13 @@ class Enforcer(abc.ABC):
         applied, or read.
         """
         return ''
+
+    def list_problems(self) -> tuple[alarm.Problem, ...]:
+        """Return what is wrong with the backend, though all is applied.
+
+        No I/O: decides on what was last applied, or read.
+        """
+        return ()
 
     def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         """Return what may be moved between servers while they run.

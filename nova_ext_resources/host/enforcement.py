@@ -252,6 +252,21 @@ class Enforcement:
                 )
         return applied, problems
 
+    def list_problems(self) -> list[alarm.Problem]:
+        """Ask each enforcer what is wrong with its backend."""
+        problems: list[alarm.Problem] = []
+        for name, enforcer in self._enforcers.items():
+            try:
+                with self._translated(name):
+                    problems += enforcer.list_problems()
+            except exception.ExtResourcesError as err:
+                problems.append(
+                    alarm.from_error(
+                        err, default=alarm.ENFORCER_FAILED, subject=name
+                    )
+                )
+        return problems
+
     def list_lost(
         self,
         entries: Iterable[assignment.Entry],

@@ -86,6 +86,7 @@ class Repair:
             )
         )
         problems += self._repair_all(findings, entries, applied)
+        problems += host.enforcement.list_problems()
         problems += [
             _make_problem(one, one.text) for one in self._list_odd_units()
         ]

@@ -57,6 +57,7 @@ LEDGER_FAILED = 'ledger_failed'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
 NOT_MONITORED = 'not_monitored'
+RESTART_NEEDED = 'restart_needed'
 TUNING_FAILED = 'tuning_failed'
 
 
@@ -129,6 +130,11 @@ _WARNING = (
         STATS_CUT,
         '',
         'The scheduler gets only totals, as the host has too many resources.',
+    ),
+    (
+        RESTART_NEEDED,
+        'part of a daemon',
+        'A daemon does not work as it should until it is restarted.',
     ),
     (MONITORING_FAILED, '', 'Servers are not measured.'),
     (NOT_MONITORED, 'server', 'A server is not measured, or only in part.'),

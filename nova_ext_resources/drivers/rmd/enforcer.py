@@ -25,6 +25,7 @@ from nova_ext_resources.drivers.rmd import loading
 from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources.drivers.rmd import workload as workload_mod
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
@@ -129,6 +130,19 @@ class RmdEnforcer(base.Enforcer):
             workload_mod.is_like(found, entry)
             and grants.read(entry)
             == self._find_masks(entry, self._seen, self._caches)
+        )
+
+    def list_problems(self) -> tuple[alarm.Problem, ...]:
+        return tuple(
+            alarm.Problem(
+                alarm=alarm.RESTART_NEEDED,
+                subject=f'rmd {pool}',
+                text=f'RMD at {self._client.url} has put {misses} of the last '
+                f'{tries} masks of its pool {pool} on the wrong cache, so '
+                'that servers may be refused; this was decided when RMD was '
+                'started, so restart RMD, and then nova-compute',
+            )
+            for pool, (misses, tries) in self._client.odds.list_bad().items()
         )
 
     # -- how it gets there ---------------------------------------------

@@ -33,11 +33,16 @@ class Group:
 
 
 class Resctrl:
-    """All groups of the host. RMD has one per class of service."""
+    """All groups of the host. RMD has one per class of service.
+
+    :ivar mixup_odds: see :class:`.settings.Settings`; another start of RMD
+        may have others
+    """
 
     def __init__(self, settings: settings_mod.Settings) -> None:
         self._settings = settings
         self._random = random.Random(settings.seed)  # noqa: S311
+        self.mixup_odds = settings.mixup_odds
         self.groups: dict[str, Group] = {}
         self.clear()
 
@@ -87,7 +92,9 @@ class Resctrl:
         """Write masks; with the mix-up, RMD's way: to some cache."""
         caches = list(ways)
         if self._settings.has_cache_mixup and name != DEFAULT:
-            self._random.shuffle(caches)
+            if self._random.random() >= self.mixup_odds:
+                # To the next cache, the last one's to the first.
+                caches = caches[1:] + caches[:1]
         self.groups[name].ways.update(zip(caches, ways.values(), strict=True))
 
     def set_bandwidth(self, name: str, limits: Mapping[int, int]) -> None:

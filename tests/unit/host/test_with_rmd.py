@@ -471,6 +471,30 @@ class MixedUpHostTest(with_host.RmdHostTestCase):
 
         self.assert_agreement(host)
 
+    def test_a_pool_that_mostly_misses_is_an_alarm(self) -> None:
+        host = self.make_rmd_host()
+        self.simulator.daemon.resctrl.mixup_odds = 0.0
+        for _ in range(2):
+            self.assertRaises(
+                exception.EnforcementFailed, self.start, host, SERVER
+            )
+
+        host.heal()
+
+        (problem,) = host.problems
+        self.assertEqual(
+            (alarm.RESTART_NEEDED, 'rmd guaranteed'),
+            (problem.alarm, problem.subject),
+        )
+        for words in (self.fixture.url, 'restart RMD', 'wrong cache'):
+            self.assertIn(words, str(problem))
+        self.simulator.daemon.resctrl.mixup_odds = 1.0
+        for _ in range(24):
+            self.start(host, SERVER)
+            host.release(SERVER)
+        host.heal()
+        self.assertEqual((), host.problems)
+
     def test_a_lie_is_not_believed(self) -> None:
         self.simulator.lie()
         host = self.make_rmd_host()

@@ -17,6 +17,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import decode
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources.drivers.rmd.api import pending_changes
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import response as response_mod
@@ -37,6 +38,7 @@ class RmdClient:
     Made by :mod:`.loading`. It may be shared by threads. Every method
     raises an :class:`.errors.RmdError`.
 
+    :ivar odds: how often it has picked the right cache
     :param num_closids: classes of service of the host, of which RMD keeps
         two; RMD does not report it
     :param mba_mode: RMD's unit of memory bandwidth, None when it manages
@@ -58,6 +60,7 @@ class RmdClient:
         self._allow_shared = allow_shared
         self._known_cpus: frozenset[int] = frozenset()
         self._known_ways = 0
+        self.odds = odds.Odds()
         self.num_closids = num_closids
         self.mba_mode = mba_mode
 

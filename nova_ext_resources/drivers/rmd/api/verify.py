@@ -56,10 +56,29 @@ def place_workload(
             taken = taken_ways(before, after)
             fault = find_fault(before, taken, wanted=wanted, request=request)
             if not fault:
+                _note_odds(client, before, request, is_miss=False)
                 break
             client.delete_workload(request.uuid)
-            _check_attempts(client.url, request, attempt, before, after, fault)
+            has_effect = any(taken.values()) or has_moved(
+                before, after, request.core_ids
+            )
+            if has_effect:
+                _note_odds(client, before, request, is_miss=True)
+            _check_attempts(
+                client.url, request, attempt, before, fault, has_effect
+            )
     return {cache_id: taken[cache_id] for cache_id in wanted}
+
+
+def _note_odds(
+    client: client_mod.RmdClient,
+    caches: Mapping[int, values.RmdCache],
+    request: request_mod.WorkloadRequest,
+    *,
+    is_miss: bool,
+) -> None:
+    if len(caches) > 1:
+        client.odds.add(request.pool, is_miss=is_miss)
 
 
 def _find_caches(
@@ -173,19 +192,17 @@ def _check_attempts(
     request: request_mod.WorkloadRequest,
     attempt: int,
     before: Mapping[int, values.RmdCache],
-    after: Mapping[int, values.RmdCache],
     fault: str,
+    has_effect: bool,
 ) -> None:
     """Return if another attempt may help.
 
     RMD loses a class of service whenever libpqos fails. So where no cache
     page has changed there is no other attempt.
 
+    :param has_effect: whether some cache page has changed
     :raises NotEnforced: there were enough
     """
-    has_effect = any(taken_ways(before, after).values()) or has_moved(
-        before, after, request.core_ids
-    )
     was_idle = request.core_ids & _list_idle(before)
     limit = DOUBTFUL_ATTEMPTS
     if has_effect and len(before) > 1:
