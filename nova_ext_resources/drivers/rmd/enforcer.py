@@ -133,7 +133,7 @@ class RmdEnforcer(base.Enforcer):
         )
 
     def list_problems(self) -> tuple[alarm.Problem, ...]:
-        return tuple(
+        problems = [
             alarm.Problem(
                 alarm=alarm.RESTART_NEEDED,
                 subject=f'rmd {pool}',
@@ -143,7 +143,19 @@ class RmdEnforcer(base.Enforcer):
                 'started, so restart RMD, and then nova-compute',
             )
             for pool, (misses, tries) in self._client.odds.list_bad().items()
-        )
+        ]
+        if lost := self._client.losses.list_all():
+            problems.append(
+                alarm.Problem(
+                    alarm=alarm.RESTART_NEEDED,
+                    subject='rmd classes',
+                    text=f'RMD at {self._client.url} has lost {len(lost)} of '
+                    f'its {self._client.num_closids} classes of service; '
+                    f'the last time, {lost[-1].text}. See the log of RMD, '
+                    'then restart RMD, and then nova-compute',
+                )
+            )
+        return tuple(problems)
 
     # -- how it gets there ---------------------------------------------
 
@@ -227,6 +239,7 @@ class RmdEnforcer(base.Enforcer):
         wanted: request.WorkloadRequest,
         found: Iterable[values.RmdWorkload],
     ) -> dict[int, int]:
+        self._check_losses(entry, wanted)
         if workload_mod.is_shared(entry):
             masks = self._join(entry)
             self._check_domains(entry, masks)
@@ -256,7 +269,7 @@ class RmdEnforcer(base.Enforcer):
         self._grants.drop(entry.consumer_uuid)
         may_change = self._client.may_change(entry.consumer_uuid)
         if may_change or _find_own(entry, found) is not None:
-            self._client.delete_workload(entry.consumer_uuid)
+            verify.remove_workload(self._client, entry.consumer_uuid)
         return verify.place_workload(self._client, wanted)
 
     def _take_out(self, entry: assignment.Entry) -> None:
@@ -265,7 +278,25 @@ class RmdEnforcer(base.Enforcer):
             self._pool.leave(entry.consumer_uuid)
         if not workload_mod.is_shared(entry):
             self._grants.drop(entry.consumer_uuid)
-            self._client.delete_workload(entry.consumer_uuid)
+            verify.remove_workload(self._client, entry.consumer_uuid)
+
+    def _check_losses(
+        self, entry: assignment.Entry, wanted: request.WorkloadRequest
+    ) -> None:
+        """Make sure that the attempt does not only cost a class."""
+        known = self._client.losses
+        if known.is_pausing:
+            what = 'nothing is applied for some minutes'
+        elif wanted.plugins and known.has_failed_plugin:
+            what = f'no plugin ({", ".join(wanted.plugins)}) is used again'
+        else:
+            return
+        self._refuse(
+            entry,
+            f'RMD at {self._client.url} has lost classes of service, so '
+            f'{what}: {known.list_all()[-1].text}. See the log of RMD, then '
+            'restart RMD, and then nova-compute',
+        )
 
     def _check_domains(
         self, entry: assignment.Entry, masks: Mapping[int, int]

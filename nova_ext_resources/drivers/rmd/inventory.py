@@ -80,7 +80,11 @@ class RmdInventory(base.InventoryProvider):
         used = {one.cos_name for one in workloads if one.cos_name}
         common = {**self._find_places(workloads), **bandwidth}
         return (
-            make_rdt(self._client.num_closids, len(used), traits),
+            make_rdt(
+                self._client.num_closids,
+                len(used) + len(self._client.losses.list_all()),
+                traits,
+            ),
             *(
                 make_cache(
                     cache_id,
@@ -203,7 +207,7 @@ def make_rdt(
 ) -> provider.HostProvider:
     """Return the provider of classes of service.
 
-    :param used: classes of servers
+    :param used: classes of servers, and classes that RMD has lost
     """
     inventory = inventory_obj.Inventory(
         total=total, reserved=KEPT_CLOSIDS, max_unit=1

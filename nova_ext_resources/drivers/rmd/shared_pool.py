@@ -109,7 +109,7 @@ class SharedPool:
         return self._client.may_change(values.SHARED_ID)
 
     def _write(self, members: Mapping[str, frozenset[int]]) -> dict[int, int]:
-        self._client.delete_workload(values.SHARED_ID)
+        verify.remove_workload(self._client, values.SHARED_ID)
         if not members:
             return {}
         wanted = request.WorkloadRequest(

@@ -18,6 +18,7 @@ class Enforcement:
     """The classes of service and the groups of one RMD. Not thread-safe.
 
     :ivar is_lying: libpqos fails: say that all is well and do nothing
+    :ivar is_plugin_failing: plugins fail after all else was done
     :ivar bandwidth: the last limit that was asked for; RMD passes it from
         check to act in a global variable
     """
@@ -27,6 +28,7 @@ class Enforcement:
         self.resctrl = resctrl.Resctrl(settings)
         self.classes = classes.ClassPool(settings.clos)
         self.is_lying = False
+        self.is_plugin_failing = False
         self.bandwidth = 0
 
     def start(self, used: Iterable[str]) -> None:
@@ -184,10 +186,13 @@ class Enforcement:
             )
 
     def _enforce_plugins(self, record: workload.Record) -> None:
-        """Plugins that a policy let pass fail here, the ways stay taken."""
+        """Plugins that fail here leave class, ways and cores taken."""
         for name in record.plugins:
             if name not in self._settings.plugins:
                 raise allocation.CannotEnforce(validation.NOT_LOADED)
+            if self.is_plugin_failing:
+                # The words are the plugin's own.
+                raise allocation.CannotEnforce(f'{name} failed')
 
     def release(self, record: workload.Record) -> None:
         """Take a workload out of force."""

@@ -199,6 +199,10 @@ class Simulator:
         """
         self.daemon.enforcement.is_lying = is_lying
 
+    def break_plugins(self, is_failing: bool = True) -> None:
+        """Let plugins fail after RMD has taken class, ways and cores."""
+        self.daemon.enforcement.is_plugin_failing = is_failing
+
     # Answering.
 
     def handle(self, request: messages.Request) -> messages.Response:

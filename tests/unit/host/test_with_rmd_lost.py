@@ -10,11 +10,14 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import requirement as requirement_obj
+from tests.unit.host import backend
 from tests.unit.host import with_host
 
 DOMAINS = with_host.DOMAINS
@@ -114,10 +117,18 @@ class LostTest(LostTestCase):
 
         self.host.heal()
 
-        self.assertEqual([(alarm.NOT_IN_FORCE, SERVER)], self.list_problems())
+        self.assertEqual(
+            [
+                (alarm.NOT_IN_FORCE, SERVER),
+                (alarm.RESTART_NEEDED, 'rmd classes'),
+            ],
+            self.list_problems(),
+        )
         self.simulator.lie(False)
         self.host.heal()
-        self.assertEqual((), self.host.problems)
+        self.assertEqual(
+            [(alarm.RESTART_NEEDED, 'rmd classes')], self.list_problems()
+        )
         self.assert_agreement(self.host)
 
     def test_a_server_that_starts_again_gets_its_ways(self) -> None:
@@ -191,6 +202,105 @@ class LostTest(LostTestCase):
         self.assertEqual(changes + 1, self.count_posts())
         self.host.heal()
         self.assertEqual(changes + 1, self.count_posts())
+
+
+class ClassesTest(LostTestCase):
+    """RMD loses classes of service, and does not say so."""
+
+    SETTINGS = {'plugins': ('pstate',)}  # noqa: RUF012
+
+    def count_free(self) -> int:
+        self.host.refresh()
+        free: int = self.host.view.tracked[
+            with_host.RDT, with_host.CLOS
+        ].state.free
+        return free
+
+    def assert_lost(self, count: int) -> None:
+        self.host.heal()
+
+        (problem,) = (
+            one
+            for one in self.host.problems
+            if one.alarm == alarm.RESTART_NEEDED
+        )
+        for words in (
+            f'has lost {count} of its 8 classes',
+            self.fixture.url,
+            'restart RMD',
+        ):
+            self.assertIn(words, str(problem))
+        free = self.simulator.daemon.enforcement.classes.free
+        self.assertEqual(len(free), self.count_free())
+
+    def test_a_delete_without_effect_frees_nothing(self) -> None:
+        before = self.find_ways()
+        self.start(self.host, SERVER, 2)
+        self.simulator.lie()
+
+        self.host.release(SERVER)
+
+        self.assertEqual({}, self.read_rows())
+        self.assert_lost(1)
+        after = self.find_ways()
+        self.assertEqual(before.reserved + 2, after.reserved)
+        self.simulator.lie(False)
+        self.start(self.host, OTHER, 2)
+        self.assert_agreement(self.host)
+        self.assertEqual({1, 2}, self.simulator.group_of(OTHER).cpus)
+
+    def find_ways(self) -> inventory.Inventory:
+        return backend.find_inventory(self.host, DOMAINS[0], with_host.WAYS)
+
+    def test_a_plugin_that_fails_is_tried_once(self) -> None:
+        self.simulator.break_plugins()
+        for number in range(3):
+            err = self.assertRaises(
+                exception.EnforcementFailed, self.start_with_plugin, number
+            )
+
+        self.assertIn('no plugin (pstate) is used again', str(err))
+        self.assert_lost(1)
+        self.start(self.host, OTHER, 2, cpus=frozenset({3}))
+        self.assert_agreement(self.host)
+
+    def start_with_plugin(self, number: int) -> None:
+        self.start(
+            self.host,
+            SERVER,
+            cpus=frozenset({4 + number}),
+            requirement=requirement_obj.Requirement(
+                enforcers={'rmd': {'pstate_ratio': '1.5'}}
+            ),
+        )
+
+    def test_when_libpqos_fails_few_classes_are_lost(self) -> None:
+        self.simulator.lie()
+        for _ in range(5):
+            err = self.assertRaises(
+                exception.EnforcementFailed, self.start, self.host, SERVER
+            )
+
+        self.assertIn('nothing is applied for some minutes', str(err))
+        self.assertEqual({}, self.read_rows())
+        self.assert_lost(2)
+        self.assertEqual(4, self.count_free())
+
+    def test_after_a_restart_of_both_all_is_well(self) -> None:
+        self.simulator.lie()
+        self.assertRaises(
+            exception.EnforcementFailed, self.start, self.host, SERVER
+        )
+        self.simulator.lie(False)
+        self.simulator.restart()
+        losses.forget_all()
+
+        self.host.close()
+        self.host = self.make_rmd_host()
+        self.host.heal()
+
+        self.assertEqual((), self.host.problems)
+        self.assertEqual(6, self.count_free())
 
 
 class RecordFailsTest(LostTestCase):

@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import resources as host_mod
@@ -246,6 +247,8 @@ class RmdHostTestCase(BackendTestCase):
             rmd_simulator.RmdSimulatorFixture(**self.SETTINGS)
         )
         self.simulator = self.fixture.simulator
+        # Another test may get the same port.
+        self.addCleanup(losses.forget_all)
 
     def fail_request(
         self, number: int, kind: faults.Kind, when: faults.When

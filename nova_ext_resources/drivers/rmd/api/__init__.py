@@ -5,6 +5,7 @@
 * ``client``: the only place that knows RMD's paths
 * ``decode``: RMD's JSON as values
 * ``errors``: what the client raises
+* ``losses``: classes of service that an RMD has lost
 * ``odds``: how often RMD writes a mask to the right one of several caches
 * ``pending_changes``: changes that RMD may still carry out after a time-out
 * ``request``: a workload as it is requested, checked before it is sent

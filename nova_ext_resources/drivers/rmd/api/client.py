@@ -17,6 +17,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import decode
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources.drivers.rmd.api import pending_changes
 from nova_ext_resources.drivers.rmd.api import request as request_mod
@@ -38,6 +39,7 @@ class RmdClient:
     Made by :mod:`.loading`. It may be shared by threads. Every method
     raises an :class:`.errors.RmdError`.
 
+    :ivar losses: classes of service that RMD has lost
     :ivar odds: how often it has picked the right cache
     :param num_closids: classes of service of the host, of which RMD keeps
         two; RMD does not report it
@@ -61,6 +63,7 @@ class RmdClient:
         self._known_cpus: frozenset[int] = frozenset()
         self._known_ways = 0
         self.odds = odds.Odds()
+        self.losses = losses.find_losses(transport.url)
         self.num_closids = num_closids
         self.mba_mode = mba_mode
 
@@ -119,7 +122,9 @@ class RmdClient:
 
     def list_workloads(self) -> tuple[values.RmdWorkload, ...]:
         """Return all workloads on record, also those of other software."""
-        return self._get('/v1/workloads', decode.workloads)
+        found = self._get('/v1/workloads', decode.workloads)
+        self.losses.see(found)
+        return found
 
     def find_workload(self, uuid: str) -> values.RmdWorkload | None:
         """Return the workload of a server, None when there is none."""

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
@@ -51,19 +52,22 @@ def place_workload(
         for attempt in itertools.count(1):
             before = client.list_caches()
             wanted = _find_caches(client.url, before, request)
-            client.create_workload(request)
+            created = _create(client, request, before)
             after = _list_after(client, request.uuid)
             taken = taken_ways(before, after)
             fault = find_fault(before, taken, wanted=wanted, request=request)
             if not fault:
                 _note_odds(client, before, request, is_miss=False)
                 break
-            client.delete_workload(request.uuid)
             has_effect = any(taken.values()) or has_moved(
                 before, after, request.core_ids
             )
             if has_effect:
                 _note_odds(client, before, request, is_miss=True)
+                remove_workload(client, request.uuid)
+            else:
+                client.delete_workload(request.uuid)
+                _note_unenforced(client, before, created)
             _check_attempts(
                 client.url, request, attempt, before, fault, has_effect
             )
@@ -104,6 +108,113 @@ def _find_caches(
             'out which ways a workload gets',
         )
     return wanted
+
+
+def _create(
+    client: client_mod.RmdClient,
+    request: request_mod.WorkloadRequest,
+    before: Mapping[int, values.RmdCache],
+) -> values.RmdWorkload:
+    """Create it; where RMD fails, find out whether it has taken something."""
+    try:
+        return client.create_workload(request)
+    except (errors.RmdFailed, errors.RmdRejected):
+        after = _find_caches_if_any(client)
+        taken = taken_ways(before, after)
+        has_effect = any(taken.values()) or has_moved(
+            before, after, request.core_ids
+        )
+        if after and has_effect:
+            _lose(
+                client,
+                f'POST of workload {request.uuid} failed and has no record, '
+                f'but {_describe(taken, request.core_ids)} stay taken',
+                is_of_plugin=bool(request.plugins),
+            )
+        raise
+
+
+def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
+    """Remove the workload of a server, and notice what the kernel keeps.
+
+    None is a success.
+
+    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
+    """
+    with client.writing():
+        found = client.find_workload(uuid)
+        before = _find_caches_if_any(client) if found else {}
+        client.delete_workload(uuid)
+        if found is None or not before:
+            return
+        after = _find_caches_if_any(client)
+        if after and _is_kept(before, after, found.core_ids):
+            _lose(
+                client,
+                f'DELETE of workload {uuid} had no effect, and its ways and '
+                f'{_describe({}, found.core_ids)} stay taken',
+                cos_name=found.cos_name,
+            )
+
+
+def _find_caches_if_any(
+    client: client_mod.RmdClient,
+) -> Mapping[int, values.RmdCache]:
+    """Return the caches, none if RMD cannot report them."""
+    try:
+        return client.list_caches()
+    except errors.RmdError:
+        return {}
+
+
+def _is_kept(
+    before: Mapping[int, values.RmdCache],
+    after: Mapping[int, values.RmdCache],
+    core_ids: Set[int],
+) -> bool:
+    """Return whether the kernel has let go of nothing by a DELETE."""
+    has_freed = any(taken_ways(after, before).values())
+    return not has_freed and not core_ids & _list_idle(after)
+
+
+def _note_unenforced(
+    client: client_mod.RmdClient,
+    before: Mapping[int, values.RmdCache],
+    created: values.RmdWorkload,
+) -> None:
+    """Note that RMD keeps the class of what was never applied."""
+    if created.core_ids & _list_idle(before):
+        _lose(
+            client,
+            f'libpqos failed for workload {created.workload_id}',
+            cos_name=created.cos_name,
+        )
+
+
+def _lose(
+    client: client_mod.RmdClient,
+    text: str,
+    *,
+    cos_name: str = '',
+    is_of_plugin: bool = False,
+) -> None:
+    LOG.error(
+        'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
+        {'url': client.url, 'name': cos_name or '(unknown)', 'text': text},
+    )
+    client.losses.add(
+        losses.Loss(text=text, cos_name=cos_name, is_of_plugin=is_of_plugin)
+    )
+
+
+def _describe(taken: Mapping[int, int], core_ids: Set[int]) -> str:
+    ways = [
+        f'ways {mask:#x} of cache {cache_id}'
+        for cache_id, mask in sorted(taken.items())
+        if mask
+    ]
+    cpus = f'CPUs {bitmask.format_list(core_ids)}'
+    return ' and '.join([*ways, cpus])
 
 
 def _list_after(

@@ -23,8 +23,12 @@ def writer_lock(url: str) -> threading.RLock:
 
     It is held over requests. That is its purpose: RMD cannot take two.
     """
+    with _locks_guard:
+        return _locks.setdefault(identify(url), threading.RLock())
+
+
+def identify(url: str) -> str:
+    """Return the same for all spellings of one RMD's URL."""
     parts = parse.urlsplit(url)
     host = parts.hostname or ''
-    key = f'{"loopback" if host in LOOPBACK else host}:{parts.port}'
-    with _locks_guard:
-        return _locks.setdefault(key, threading.RLock())
+    return f'{"loopback" if host in LOOPBACK else host}:{parts.port}'

@@ -3,13 +3,16 @@
 """Traps of RMD that were found later, with the real libpqos below it."""
 
 import contextlib
+from typing import Any
 
 import fixtures
 
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import odds
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
+from nova_ext_resources.testing.rmd_simulator import faults
 from tests import base
 from tests.unit.drivers.rmd.api import with_simulator
 
@@ -19,7 +22,7 @@ class LaterTrapTestCase(with_simulator.RmdTestCase):
         super().setUp()
         self.uuid = with_simulator.make_uuid()
 
-    def place(self, *core_ids: int, **fields: int) -> dict[int, int]:
+    def place(self, *core_ids: int, **fields: Any) -> dict[int, int]:
         return verify.place_workload(
             self.client,
             with_simulator.make_request(
@@ -30,6 +33,10 @@ class LaterTrapTestCase(with_simulator.RmdTestCase):
     def count_classes(self) -> int:
         """Return how many classes of service RMD can still give."""
         return len(self.simulator.daemon.enforcement.classes.free)
+
+    def list_lost(self) -> list[str]:
+        """Return the classes that RMD is known to have lost."""
+        return [one.cos_name for one in self.client.losses.list_all()]
 
 
 class LibpqosTest(LaterTrapTestCase):
@@ -44,6 +51,18 @@ class LibpqosTest(LaterTrapTestCase):
         self.assertEqual(5, self.count_classes())
         for words in ('cache 0 gave ways 0x0', 'libpqos', 'restart RMD'):
             self.assertIn(words, str(err))
+        self.assertEqual(['COS2'], self.list_lost())
+
+    def test_trap_17_a_class_that_is_on_record_again_is_not_lost(self) -> None:
+        self.simulator.lie()
+        self.assertRaises(errors.NotEnforced, self.place, 1)
+        self.simulator.lie(False)
+        self.simulator.restart()
+
+        self.place(1)
+        self.client.list_workloads()
+
+        self.assertEqual([], self.list_lost())
 
     def test_trap_17_so_are_those_of_the_shared_pool(self) -> None:
         self.client = self.make_client(shared_servers=2)
@@ -54,6 +73,106 @@ class LibpqosTest(LaterTrapTestCase):
         )
 
         self.assertEqual(['POST', 'DELETE'], self.changes())
+
+
+class ReleaseTest(LaterTrapTestCase):
+    def place_and_remove(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        verify.remove_workload(self.client, record.uuid)
+
+    def test_what_was_released_is_not_lost(self) -> None:
+        self.place_and_remove()
+
+        self.assertEqual([], self.list_lost())
+
+    def test_trap_21_a_delete_without_effect_loses_a_class(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.lie()
+
+        verify.remove_workload(self.client, record.uuid)
+
+        self.assertEqual((), self.client.list_workloads())
+        self.assertEqual(['COS2'], self.list_lost())
+        (loss,) = self.client.losses.list_all()
+        for words in ('DELETE', record.uuid, 'CPUs 1-2'):
+            self.assertIn(words, loss.text)
+
+    def test_nor_is_what_the_kernel_did_not_have(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.remount()
+
+        verify.remove_workload(self.client, record.uuid)
+
+        self.assertEqual([], self.list_lost())
+
+    def test_caches_that_cannot_be_read_keep_nothing_from_going(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.faults.add(
+            faults.Fault(kind='status', path='/v1/cache', count=1)
+        )
+
+        verify.remove_workload(self.client, record.uuid)
+
+        self.assertEqual((), self.client.list_workloads())
+        self.assertEqual([], self.list_lost())
+
+
+class PluginTest(LaterTrapTestCase):
+    SETTINGS = {'plugins': ('pstate',)}  # noqa: RUF012
+
+    def test_trap_20_a_plugin_that_fails_costs_a_class(self) -> None:
+        self.simulator.break_plugins()
+
+        self.assertRaises(
+            errors.RmdError,
+            self.place,
+            1,
+            plugins={'pstate': {'ratio': 1.5}},
+        )
+
+        self.assertEqual((), self.client.list_workloads())
+        self.assertEqual(5, self.count_classes())
+        (loss,) = self.client.losses.list_all()
+        self.assertTrue(loss.is_of_plugin)
+        for words in ('ways 0x60 of cache 0', 'CPUs 1', 'POST'):
+            self.assertIn(words, loss.text)
+
+    def test_one_that_is_refused_in_time_costs_nothing(self) -> None:
+        self.assertRaises(
+            errors.RmdError,
+            self.place,
+            1,
+            plugins={'pstate': {'ratio': 'much'}},
+        )
+
+        self.assertEqual([], self.list_lost())
+
+
+class LossesTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 1000.0
+        self.losses = losses.Losses(clock=lambda: self.now)
+
+    def test_after_many_losses_there_is_a_pause(self) -> None:
+        self.losses.add(losses.Loss(text='x'))
+        self.assertFalse(self.losses.is_pausing)
+
+        self.losses.add(losses.Loss(text='x'))
+        self.assertTrue(self.losses.is_pausing)
+
+        self.now += losses.PAUSE
+        self.assertFalse(self.losses.is_pausing)
+
+    def test_all_clients_of_one_rmd_know(self) -> None:
+        first = losses.find_losses('http://localhost:1')
+
+        self.assertIs(first, losses.find_losses('https://127.0.0.1:1/'))
+        self.assertIsNot(first, losses.find_losses('http://localhost:2'))
 
 
 class WrongCacheTest(LaterTrapTestCase):

@@ -9,6 +9,7 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources.conf import rmd as rmd_conf
 from nova_ext_resources.drivers.rmd.api import client as client_mod
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import writer_lock
 from nova_ext_resources.drivers.rmd import loading
@@ -29,6 +30,8 @@ class RmdTestCase(base.TestCase):
             rmd_simulator.RmdSimulatorFixture(**self.SETTINGS)
         )
         self.simulator = self.fixture.simulator
+        # Another test may get the same port.
+        self.addCleanup(losses.forget_all)
         self.client = self.make_client()
 
     def make_client(
