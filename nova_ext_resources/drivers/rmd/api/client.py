@@ -255,6 +255,10 @@ class RmdClient:
                 response.raise_malformed(f'not empty: {response.reason!r}')
         except errors.WorkloadNotFound:
             return
+        except errors.NotPermitted:
+            # Who may only read has never created it either.
+            if self.find_workload(uuid) is not None:
+                raise
         except (errors.RmdUnavailable, errors.MalformedResponse) as err:
             if self._find_outcome(err, uuid, 'DELETE') is not None:
                 raise

@@ -96,3 +96,32 @@ class SecuredPluginsTest(test_tls.SecuredTestCase):
 
         self.assertIn('policy.csv', str(err))
         self.assertEqual([], rmd.daemon.list_records())
+
+    def test_what_a_reader_could_not_create_needs_no_release(self) -> None:
+        self.start_rmd('no', {'user': 'secret'})
+        self.set(username='user', password='secret')
+        made = self.make_enforcer()
+        self.assertRaises(
+            exception.EnforcementFailed,
+            made.apply,
+            test_enforcer.make_entry(),
+        )
+
+        made.release(test_enforcer.make_entry())
+
+    def test_what_another_user_created_is_not_released_by_a_reader(
+        self,
+    ) -> None:
+        rmd = self.start_rmd('no', {'user': 'secret', 'admin': 'secret'})
+        self.set(username='admin', password='secret')
+        self.make_enforcer().apply(test_enforcer.make_entry())
+        self.set(username='user')
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.make_enforcer().release,
+            test_enforcer.make_entry(),
+        )
+
+        self.assertIn('policy.csv', str(err))
+        self.assertEqual(1, len(rmd.daemon.list_records()))
