@@ -77,14 +77,12 @@ class RmdInventory(base.InventoryProvider):
                 'RMD has an [InfraGroup], with which it reports no free ways '
                 'at all; remove it from rmd.toml'
             )
-        used = {one.cos_name for one in workloads if one.cos_name}
-        common = {**self._find_places(workloads), **bandwidth}
+        lost = len(self._client.losses.list_all())
+        used = lost + len({one.cos_name for one in workloads} - {''})
+        has_class = used < self._client.num_closids - KEPT_CLOSIDS
+        common = {**self._find_places(workloads, has_class), **bandwidth}
         return (
-            make_rdt(
-                self._client.num_closids,
-                len(used) + len(self._client.losses.list_all()),
-                traits,
-            ),
+            make_rdt(self._client.num_closids, used, traits),
             *(
                 make_cache(
                     cache_id,
@@ -136,20 +134,35 @@ class RmdInventory(base.InventoryProvider):
             f'{pool} of rmd.toml'
         )
 
-    def _find_places(self, workloads: Iterable[values.RmdWorkload]) -> Offers:
+    def _find_places(
+        self, workloads: Iterable[values.RmdWorkload], has_class: bool
+    ) -> Offers:
+        """Return the places of the shared pool.
+
+        :param has_class: whether a class of service is left for the pool
+        """
         total = self.options.shared_servers
         if not total:
             return {}
-        has_foreign = any(
-            one.max_ways == one.min_ways == 0
-            and one.workload_id != values.SHARED_ID
+        in_pool = {
+            one.workload_id
             for one in workloads
-        )
+            if one.max_ways == one.min_ways == 0
+        }
+        # A second shared workload keeps RMD from starting again.
+        is_closed = bool(in_pool - {values.SHARED_ID})
+        if not in_pool and not has_class:
+            is_closed = True
+            self._warn(
+                'no place in the shared pool is offered',
+                'RMD has no class of service left for the pool; delete a '
+                'server that has ways of its own, or restart RMD if the alarm '
+                'restart_needed is raised',
+            )
         return {
             classes.SHARED: (
                 inventory_obj.Inventory(total=total, max_unit=1),
-                # A second shared workload keeps RMD from starting again.
-                {'free': 0} if has_foreign else {},
+                {'free': 0} if is_closed else {},
             )
         }
 
@@ -163,7 +176,7 @@ class RmdInventory(base.InventoryProvider):
             self._warn(
                 'no memory bandwidth is published (set [ext_resources_rmd] '
                 'mba_mode to none if none is wanted)',
-                err,
+                f'RMD refused to report it: {err}',
             )
             return {}
         if mba is None:
@@ -184,17 +197,20 @@ class RmdInventory(base.InventoryProvider):
             if self._client.has_plugin(workload.PSTATE):
                 return frozenset({PSTATE_TRAIT})
         except errors.NotPermitted as err:
-            self._warn(f'no resource provider gets trait {PSTATE_TRAIT}', err)
+            self._warn(
+                f'no resource provider gets trait {PSTATE_TRAIT}',
+                f'RMD refused to report it: {err}',
+            )
         return frozenset()
 
-    def _warn(self, effect: str, err: errors.RmdError) -> None:
+    def _warn(self, effect: str, reason: str) -> None:
+        """Log it once."""
         if effect in self._warned:
             return
         self._warned.add(effect)
         LOG.warning(
-            'Host %(host)s: %(effect)s, because RMD refused to report it: '
-            '%(err)s',
-            {'host': self.host, 'effect': effect, 'err': err},
+            'Host %(host)s: %(effect)s, because %(reason)s',
+            {'host': self.host, 'effect': effect, 'reason': reason},
         )
 
 

@@ -4,9 +4,12 @@ from concurrent import futures
 from typing import Any
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd import inventory
+from nova_ext_resources.drivers.rmd import shared_pool
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
 from nova_ext_resources.testing import rmd_simulator
@@ -201,6 +204,50 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
         found = self.find(shared_servers=4)['L3_1']
 
         self.assertEqual(0, found.units[classes.SHARED]['free'])
+
+    def take_classes(self, count: int, first: int = 12) -> None:
+        for core in range(first, first + count):
+            self.simulator.add_workload(
+                {
+                    'core_ids': [str(core)],
+                    'rdt': {'cache': {'max': 1, 'min': 1}},
+                }
+            )
+
+    def test_without_a_class_for_the_pool_no_place_is_free(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.take_classes(5)
+        plugin = self.make_plugin(shared_servers=4)
+        found = plugin.discover()[1]
+        self.assertEqual({}, found.units.get(classes.SHARED, {}))
+
+        self.take_classes(1, first=17)
+        for _ in range(2):
+            found = plugin.discover()[1]
+
+        self.assertEqual(0, found.units[classes.SHARED]['free'])
+        self.assertEqual(
+            1, log.output.count('no class of service left for the pool')
+        )
+
+    def test_a_lost_class_is_none_for_the_pool(self) -> None:
+        self.take_classes(5)
+        plugin = self.make_plugin(shared_servers=4)
+        plugin._client.losses.add(losses.Loss(text='x'))
+
+        found = plugin.discover()[1]
+
+        self.assertEqual(0, found.units[classes.SHARED]['free'])
+
+    def test_the_pool_that_has_its_class_has_places(self) -> None:
+        plugin = self.make_plugin(shared_servers=4)
+        pool = shared_pool.SharedPool(plugin._client)
+        pool.join(uuidsentinel.server, frozenset({1}))
+        self.take_classes(5)
+
+        found = plugin.discover()[1]
+
+        self.assertEqual({}, found.units.get(classes.SHARED, {}))
 
     def test_bandwidth_is_sold_in_the_steps_of_the_hardware(self) -> None:
         found = self.find()['L3_1']

@@ -5,6 +5,7 @@
 from typing import Any
 
 from nova_ext_resources.drivers import base as plugins_base
+from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd import inventory
 from nova_ext_resources.testing import rmd_simulator
 from tests.unit.drivers import contract
@@ -21,6 +22,8 @@ class RmdInventoryContract(contract.InventoryProviderContract):
         super().setUp()
         self.fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
         self.simulator = self.fixture.simulator
+        # Another test may get the same port.
+        self.addCleanup(losses.forget_all)
 
     def make_plugin(self, **options: Any) -> inventory.RmdInventory:
         given = {
