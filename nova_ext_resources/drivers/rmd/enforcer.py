@@ -16,6 +16,7 @@ from nova_ext_resources.drivers import base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.rdt import refusals
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
@@ -269,7 +270,7 @@ class RmdEnforcer(base.Enforcer):
         self._grants.drop(entry.consumer_uuid)
         may_change = self._client.may_change(entry.consumer_uuid)
         if may_change or _find_own(entry, found) is not None:
-            verify.remove_workload(self._client, entry.consumer_uuid)
+            removal.remove_workload(self._client, entry.consumer_uuid)
         return verify.place_workload(self._client, wanted)
 
     def _take_out(self, entry: assignment.Entry) -> None:
@@ -278,7 +279,7 @@ class RmdEnforcer(base.Enforcer):
             self._pool.leave(entry.consumer_uuid)
         if not workload_mod.is_shared(entry):
             self._grants.drop(entry.consumer_uuid)
-            verify.remove_workload(self._client, entry.consumer_uuid)
+            removal.remove_workload(self._client, entry.consumer_uuid)
 
     def _check_losses(
         self, entry: assignment.Entry, wanted: request.WorkloadRequest

@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import client as client_mod
 from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import request
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
@@ -109,7 +110,7 @@ class SharedPool:
         return self._client.may_change(values.SHARED_ID)
 
     def _write(self, members: Mapping[str, frozenset[int]]) -> dict[int, int]:
-        verify.remove_workload(self._client, values.SHARED_ID)
+        removal.remove_workload(self._client, values.SHARED_ID)
         if not members:
             return {}
         wanted = request.WorkloadRequest(

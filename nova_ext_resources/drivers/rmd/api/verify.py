@@ -8,14 +8,15 @@ wrong cache in about half of all cases. The ways that the caches lost prove
 what happened.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 import itertools
 
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers.rmd.api import client as client_mod
+from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import errors
-from nova_ext_resources.drivers.rmd.api import losses
+from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
@@ -27,7 +28,7 @@ LOG = logging.getLogger(__name__)
 WRONG_CACHE_ATTEMPTS = 12
 
 #: With one cache: something else changed the host in the same moment. And
-#: where the CPUs were in some group before, which RMD has cleared by now.
+#: where the CPUs were in some group before, so that nothing can be told.
 DOUBTFUL_ATTEMPTS = 2
 
 
@@ -54,34 +55,51 @@ def place_workload(
             wanted = _find_caches(client.url, before, request)
             created = _create(client, request, before)
             after = _list_after(client, request.uuid)
-            taken = taken_ways(before, after)
+            taken = difference.taken_ways(before, after)
             fault = find_fault(before, taken, wanted=wanted, request=request)
+            _note_odds(client, before, after, request, is_miss=bool(fault))
+            fault = fault or _find_idle(after, request)
             if not fault:
-                _note_odds(client, before, request, is_miss=False)
                 break
-            has_effect = any(taken.values()) or has_moved(
+            is_undone = removal.undo(client, created, before, after)
+            has_others = len(before) > 1 and difference.has_effect(
                 before, after, request.core_ids
             )
-            if has_effect:
-                _note_odds(client, before, request, is_miss=True)
-                remove_workload(client, request.uuid)
-            else:
-                client.delete_workload(request.uuid)
-                _note_unenforced(client, before, created)
-            _check_attempts(
-                client.url, request, attempt, before, fault, has_effect
+            limit = WRONG_CACHE_ATTEMPTS if has_others else DOUBTFUL_ATTEMPTS
+            if attempt >= limit or not is_undone:
+                raise errors.NotEnforced(
+                    url=client.url,
+                    action='place workload',
+                    uuid=request.uuid,
+                    reason=f'{fault} ({attempt} attempts). The workload was '
+                    f'deleted again. {_advise(is_undone, has_others)}',
+                )
+            LOG.debug(
+                'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), '
+                'trying again',
+                {'url': client.url, 'uuid': request.uuid, 'fault': fault},
             )
     return {cache_id: taken[cache_id] for cache_id in wanted}
 
 
+def _find_idle(
+    after: difference.Caches, request: request_mod.WorkloadRequest
+) -> str:
+    idle = request.core_ids & difference.list_idle(after)
+    cpus = bitmask.format_list(idle)
+    return f'CPUs {cpus} stay in the default group' if idle else ''
+
+
 def _note_odds(
     client: client_mod.RmdClient,
-    caches: Mapping[int, values.RmdCache],
+    before: difference.Caches,
+    after: difference.Caches,
     request: request_mod.WorkloadRequest,
     *,
     is_miss: bool,
 ) -> None:
-    if len(caches) > 1:
+    has_effect = difference.has_effect(before, after, request.core_ids)
+    if len(before) > 1 and has_effect:
         client.odds.add(request.pool, is_miss=is_miss)
 
 
@@ -119,102 +137,8 @@ def _create(
     try:
         return client.create_workload(request)
     except (errors.RmdFailed, errors.RmdRejected):
-        after = _find_caches_if_any(client)
-        taken = taken_ways(before, after)
-        has_effect = any(taken.values()) or has_moved(
-            before, after, request.core_ids
-        )
-        if after and has_effect:
-            _lose(
-                client,
-                f'POST of workload {request.uuid} failed and has no record, '
-                f'but {_describe(taken, request.core_ids)} stay taken',
-                is_of_plugin=bool(request.plugins),
-            )
+        removal.check_failed(client, request, before)
         raise
-
-
-def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
-    """Remove the workload of a server, and notice what the kernel keeps.
-
-    None is a success.
-
-    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
-    """
-    with client.writing():
-        found = client.find_workload(uuid)
-        before = _find_caches_if_any(client) if found else {}
-        client.delete_workload(uuid)
-        if found is None or not before:
-            return
-        after = _find_caches_if_any(client)
-        if after and _is_kept(before, after, found.core_ids):
-            _lose(
-                client,
-                f'DELETE of workload {uuid} had no effect, and its ways and '
-                f'{_describe({}, found.core_ids)} stay taken',
-                cos_name=found.cos_name,
-            )
-
-
-def _find_caches_if_any(
-    client: client_mod.RmdClient,
-) -> Mapping[int, values.RmdCache]:
-    """Return the caches, none if RMD cannot report them."""
-    try:
-        return client.list_caches()
-    except errors.RmdError:
-        return {}
-
-
-def _is_kept(
-    before: Mapping[int, values.RmdCache],
-    after: Mapping[int, values.RmdCache],
-    core_ids: Set[int],
-) -> bool:
-    """Return whether the kernel has let go of nothing by a DELETE."""
-    has_freed = any(taken_ways(after, before).values())
-    return not has_freed and not core_ids & _list_idle(after)
-
-
-def _note_unenforced(
-    client: client_mod.RmdClient,
-    before: Mapping[int, values.RmdCache],
-    created: values.RmdWorkload,
-) -> None:
-    """Note that RMD keeps the class of what was never applied."""
-    if created.core_ids & _list_idle(before):
-        _lose(
-            client,
-            f'libpqos failed for workload {created.workload_id}',
-            cos_name=created.cos_name,
-        )
-
-
-def _lose(
-    client: client_mod.RmdClient,
-    text: str,
-    *,
-    cos_name: str = '',
-    is_of_plugin: bool = False,
-) -> None:
-    LOG.error(
-        'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
-        {'url': client.url, 'name': cos_name or '(unknown)', 'text': text},
-    )
-    client.losses.add(
-        losses.Loss(text=text, cos_name=cos_name, is_of_plugin=is_of_plugin)
-    )
-
-
-def _describe(taken: Mapping[int, int], core_ids: Set[int]) -> str:
-    ways = [
-        f'ways {mask:#x} of cache {cache_id}'
-        for cache_id, mask in sorted(taken.items())
-        if mask
-    ]
-    cpus = f'CPUs {bitmask.format_list(core_ids)}'
-    return ' and '.join([*ways, cpus])
 
 
 def _list_after(
@@ -226,36 +150,6 @@ def _list_after(
     except errors.RmdError:
         client.delete_workload(uuid)
         raise
-
-
-def has_moved(
-    before: Mapping[int, values.RmdCache],
-    after: Mapping[int, values.RmdCache],
-    core_ids: Set[int],
-) -> bool:
-    """Return whether some of these CPUs have left the default group.
-
-    RMD moves them after it has written the mask. A mask on the wrong cache
-    changes no page where the same ways were taken before, but this does.
-    """
-    return bool(core_ids & _list_idle(before) - _list_idle(after))
-
-
-def _list_idle(caches: Mapping[int, values.RmdCache]) -> Set[int]:
-    return frozenset[int]().union(*(one.idle_cpus for one in caches.values()))
-
-
-def taken_ways(
-    before: Mapping[int, values.RmdCache],
-    after: Mapping[int, values.RmdCache],
-) -> dict[int, int]:
-    """Return the mask that each cache lost, 0 where it lost none."""
-    return {
-        cache_id: cache.free_mask & ~after[cache_id].free_mask
-        if cache_id in after
-        else 0
-        for cache_id, cache in before.items()
-    }
 
 
 def find_fault(
@@ -298,56 +192,22 @@ def _is_right(
     )
 
 
-def _check_attempts(
-    url: str,
-    request: request_mod.WorkloadRequest,
-    attempt: int,
-    before: Mapping[int, values.RmdCache],
-    fault: str,
-    has_effect: bool,
-) -> None:
-    """Return if another attempt may help.
-
-    RMD loses a class of service whenever libpqos fails. So where no cache
-    page has changed there is no other attempt.
-
-    :param has_effect: whether some cache page has changed
-    :raises NotEnforced: there were enough
-    """
-    was_idle = request.core_ids & _list_idle(before)
-    limit = DOUBTFUL_ATTEMPTS
-    if has_effect and len(before) > 1:
-        limit = WRONG_CACHE_ATTEMPTS
-    elif was_idle and not has_effect:
-        limit = 1
-    if attempt >= limit:
-        raise errors.NotEnforced(
-            url=url,
-            action='place workload',
-            uuid=request.uuid,
-            reason=f'{fault} ({attempt} attempts). The workload was deleted '
-            f'again. {_advise(has_effect, len(before) > 1)}',
-        )
-    LOG.debug(
-        'RMD at %(url)s misplaced workload %(uuid)s (%(fault)s), trying again',
-        {'url': url, 'uuid': request.uuid, 'fault': fault},
-    )
-
-
-def _advise(has_effect: bool, has_others: bool) -> str:
+def _advise(is_undone: bool, has_others: bool) -> str:
     """Say what the reason may be, and what to do.
 
-    :param has_others: whether there are several caches
+    :param is_undone: whether RMD has its class of service again
+    :param has_others: whether another cache may have got the mask
     """
-    if not has_effect:
+    if not is_undone:
         return (
-            'No cache has changed, so libpqos failed, and RMD keeps the class '
-            'of service of the workload until RMD is restarted: find the '
-            'error of libpqos in RMD\'s log, then restart RMD.'
+            'libpqos, the library below RMD, has failed, and RMD keeps the '
+            'class of service of the workload until it is restarted: find '
+            'the error of libpqos in RMD\'s log, then restart RMD.'
         )
     advice = (
-        'Either shrink is on in rmd.toml and RMD allocated ways that another '
-        'workload has, or other software uses the ways'
+        'Either libpqos failed (see RMD\'s log), or shrink is on in rmd.toml '
+        'and RMD allocated ways that another workload has, or other software '
+        'uses the ways'
     )
     if has_others:
         advice += (

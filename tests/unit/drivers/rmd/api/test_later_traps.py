@@ -10,9 +10,11 @@ import fixtures
 from nova_ext_resources.drivers.rmd.api import errors
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources.drivers.rmd.api import odds
+from nova_ext_resources.drivers.rmd.api import removal
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
 from nova_ext_resources.testing.rmd_simulator import faults
+from nova_ext_resources.testing.rmd_simulator import resctrl
 from tests import base
 from tests.unit.drivers.rmd.api import with_simulator
 
@@ -53,6 +55,23 @@ class LibpqosTest(LaterTrapTestCase):
             self.assertIn(words, str(err))
         self.assertEqual(['COS2'], self.list_lost())
 
+    def test_trap_17_cpus_that_stay_in_the_default_group_are_a_fault(
+        self,
+    ) -> None:
+        # The mask is written, and then the CPUs cannot be moved.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                resctrl.Resctrl, 'associate_cpus', lambda *_arguments: False
+            )
+        )
+
+        err = self.assertRaises(errors.NotEnforced, self.place, 1, 2)
+
+        self.assertIn('CPUs 1-2 stay in the default group', str(err))
+        # As its ways do not come back, it is not tried again.
+        self.assertEqual(['POST', 'DELETE'], self.changes())
+        self.assertEqual(['COS2'], self.list_lost())
+
     def test_trap_17_a_class_that_is_on_record_again_is_not_lost(self) -> None:
         self.simulator.lie()
         self.assertRaises(errors.NotEnforced, self.place, 1)
@@ -79,7 +98,7 @@ class ReleaseTest(LaterTrapTestCase):
     def place_and_remove(self) -> None:
         self.place(1, 2)
         (record,) = self.client.list_workloads()
-        verify.remove_workload(self.client, record.uuid)
+        removal.remove_workload(self.client, record.uuid)
 
     def test_what_was_released_is_not_lost(self) -> None:
         self.place_and_remove()
@@ -91,7 +110,7 @@ class ReleaseTest(LaterTrapTestCase):
         (record,) = self.client.list_workloads()
         self.simulator.lie()
 
-        verify.remove_workload(self.client, record.uuid)
+        removal.remove_workload(self.client, record.uuid)
 
         self.assertEqual((), self.client.list_workloads())
         self.assertEqual(['COS2'], self.list_lost())
@@ -104,7 +123,7 @@ class ReleaseTest(LaterTrapTestCase):
         (record,) = self.client.list_workloads()
         self.simulator.remount()
 
-        verify.remove_workload(self.client, record.uuid)
+        removal.remove_workload(self.client, record.uuid)
 
         self.assertEqual([], self.list_lost())
 
@@ -115,7 +134,7 @@ class ReleaseTest(LaterTrapTestCase):
             faults.Fault(kind='status', path='/v1/cache', count=1)
         )
 
-        verify.remove_workload(self.client, record.uuid)
+        removal.remove_workload(self.client, record.uuid)
 
         self.assertEqual((), self.client.list_workloads())
         self.assertEqual([], self.list_lost())

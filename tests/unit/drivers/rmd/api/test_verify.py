@@ -4,6 +4,7 @@
 
 import dataclasses
 
+from nova_ext_resources.drivers.rmd.api import difference
 from nova_ext_resources.drivers.rmd.api import request as request_mod
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.drivers.rmd.api import verify
@@ -44,14 +45,14 @@ SHARED = make_request(0, 0)
 
 class TakenWaysTest(base.TestCase):
     def test_what_a_cache_lost_was_taken(self) -> None:
-        taken = verify.taken_ways(
+        taken = difference.taken_ways(
             make_caches(0b1111110, 0b111), make_caches(0b0011110, 0b111)
         )
 
         self.assertEqual({0: 0b1100000, 1: 0}, taken)
 
     def test_what_a_cache_gained_was_not(self) -> None:
-        taken = verify.taken_ways(make_caches(0b0110), make_caches(0b1110))
+        taken = difference.taken_ways(make_caches(0b0110), make_caches(0b1110))
 
         self.assertEqual({0: 0}, taken)
 

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Removes workloads, and notices what RMD or the kernel keeps of them.
+
+Whoever uses this holds RMD's writer lock, or else something that came or went
+between two readings of the caches would spoil the comparison.
+"""
+
+from oslo_log import log as logging
+
+from nova_ext_resources.drivers.rmd.api import client as client_mod
+from nova_ext_resources.drivers.rmd.api import difference
+from nova_ext_resources.drivers.rmd.api import errors
+from nova_ext_resources.drivers.rmd.api import losses
+from nova_ext_resources.drivers.rmd.api import request as request_mod
+from nova_ext_resources.drivers.rmd.api import values
+from nova_ext_resources.objects import bitmask
+
+LOG = logging.getLogger(__name__)
+
+
+def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
+    """Remove the workload of a server; none is a success.
+
+    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
+    """
+    with client.writing():
+        found = client.find_workload(uuid)
+        before = _read_caches(client) if found else {}
+        client.delete_workload(uuid)
+        after = _read_caches(client) if before else {}
+        if found is None or not after:
+            return
+        has_freed = any(difference.taken_ways(after, before).values())
+        if has_freed or found.core_ids & difference.list_idle(after):
+            return
+        _lose(
+            client,
+            f'DELETE of workload {uuid} had no effect, and its ways and CPUs '
+            f'{bitmask.format_list(found.core_ids)} stay taken',
+            cos_name=found.cos_name,
+        )
+
+
+def undo(
+    client: client_mod.RmdClient,
+    created: values.RmdWorkload,
+    before: difference.Caches,
+    after: difference.Caches,
+) -> bool:
+    """Remove a workload that is not as it should be.
+
+    :param before: the caches before it was created
+    :param after: and after
+    :return: whether RMD has its class of service again, as far as can be seen
+    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
+    """
+    client.delete_workload(created.workload_id)
+    cores = created.core_ids
+    if not difference.has_effect(before, after, cores):
+        # Where CPUs were in some group before, nothing can be told.
+        is_certain = bool(cores & difference.list_idle(before))
+        if is_certain:
+            _lose(
+                client,
+                f'libpqos failed for workload {created.workload_id}',
+                cos_name=created.cos_name,
+            )
+        return not is_certain
+    left = _read_caches(client)
+    if left and difference.has_effect(before, left, cores):
+        _lose(
+            client,
+            f'DELETE of workload {created.workload_id} had no effect, and '
+            f'{_describe(before, left, cores)} stay taken',
+            cos_name=created.cos_name,
+        )
+        return False
+    return True
+
+
+def check_failed(
+    client: client_mod.RmdClient,
+    request: request_mod.WorkloadRequest,
+    before: difference.Caches,
+) -> None:
+    """Notice what RMD keeps of a workload that it has failed to create."""
+    after = _read_caches(client)
+    if not after or not difference.has_effect(before, after, request.core_ids):
+        return
+    try:
+        if client.find_workload(request.uuid) is not None:
+            return
+    except errors.RmdError:
+        return
+    _lose(
+        client,
+        f'POST of workload {request.uuid} failed and has no record, but '
+        f'{_describe(before, after, request.core_ids)} stay taken',
+        is_of_plugin=bool(request.plugins),
+    )
+
+
+def _read_caches(client: client_mod.RmdClient) -> difference.Caches:
+    """Return the caches, none if RMD cannot report them."""
+    try:
+        return client.list_caches()
+    except errors.RmdError:
+        return {}
+
+
+def _lose(
+    client: client_mod.RmdClient,
+    text: str,
+    *,
+    cos_name: str = '',
+    is_of_plugin: bool = False,
+) -> None:
+    LOG.error(
+        'RMD at %(url)s has lost a class of service %(name)s: %(text)s',
+        {'url': client.url, 'name': cos_name or '(unknown)', 'text': text},
+    )
+    client.losses.add(
+        losses.Loss(text=text, cos_name=cos_name, is_of_plugin=is_of_plugin)
+    )
+
+
+def _describe(
+    before: difference.Caches,
+    after: difference.Caches,
+    core_ids: frozenset[int],
+) -> str:
+    taken = difference.taken_ways(before, after)
+    ways = [
+        f'ways {mask:#x} of cache {cache_id}'
+        for cache_id, mask in sorted(taken.items())
+        if mask
+    ]
+    return ' and '.join([*ways, f'CPUs {bitmask.format_list(core_ids)}'])
