@@ -341,8 +341,9 @@ class RmdEnforcer(base.Enforcer):
                     entry,
                     f'RMD gave it ways {grants.describe(common)}, which are '
                     f'allocated to server {one.consumer_uuid} and which the '
-                    'kernel has lost; the next audit applies them again; '
-                    'then start the server once more',
+                    'kernel has lost; the next audit applies them again, or '
+                    'the alarm not_in_force says why it cannot; then start '
+                    'the server once more',
                 )
 
     # -- refusing ------------------------------------------------------
