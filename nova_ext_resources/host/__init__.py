@@ -3,6 +3,7 @@
 """What runs in nova-compute for one host.
 
 * ``audit``: compares ledger, host and Nova; decides which servers are gone
+* ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
 * ``handover``: moves running servers from one backend to another

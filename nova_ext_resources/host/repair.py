@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import audit
+from nova_ext_resources.host import audit_units as units
 from nova_ext_resources.host import lifecycle as lifecycle_mod
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
@@ -32,8 +33,6 @@ _ALARMS: Mapping[Kind, str] = {
     Kind.RELEASING: alarm_mod.RELEASE_PENDING,
     Kind.UNAPPLIED: alarm_mod.NOT_IN_FORCE,
     Kind.UNKNOWN: alarm_mod.STRANGER_IN_FORCE,
-    Kind.UNCOUNTED: alarm_mod.UNBOOKABLE_UNITS,
-    Kind.OVERLAP: alarm_mod.UNITS_HELD_TWICE,
 }
 
 
@@ -87,17 +86,12 @@ class Repair:
         )
         problems += self._repair_all(findings, entries, applied)
         problems += host.enforcement.list_problems()
-        problems += [
-            _make_problem(one, one.text) for one in self._list_odd_units()
-        ]
-        problems += audit.list_overallocated(
-            host.state.view, host.entries.values()
-        )
+        problems += self._list_odd_units()
         self._report(tuple(problems))
 
-    def _list_odd_units(self) -> list[audit.Finding]:
+    def _list_odd_units(self) -> list[alarm_mod.Problem]:
         """Report units of the ledger that cannot be as they are."""
-        host = self._host
+        host, state = self._host, self._host.state
         entries = host.entries.values()
         # Of the others, the enforcer is about to choose the units.
         chosen = [
@@ -107,8 +101,9 @@ class Repair:
             or not host.enforcement.chooses_units(one)
         ]
         return [
-            *audit.list_uncounted(host.state.view, entries, self._trackers),
-            *audit.list_overlaps(host.state.empty, chosen, self._trackers),
+            *units.list_uncounted(state.view, entries, self._trackers),
+            *units.list_overlaps(state.empty, chosen, self._trackers),
+            *units.list_overallocated(state.view, entries),
         ]
 
     def _repair_all(

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds units in the ledger that cannot be as they are recorded. Pure.
+
+A resource has changed while servers held it, or two of them got the same
+units. Nothing of it is repaired here: which server is to lose is decided by
+an operator, or by the enforcer that applies the units anew.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+
+#: A consumer and what it holds.
+_Held: TypeAlias = tuple[str, assignment.Assignment]
+
+
+def list_uncounted(
+    view: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> list[alarm.Problem]:
+    """Report what servers hold in units of another tracker.
+
+    A resource whose type was changed leaves them behind.
+    """
+    return [
+        alarm.Problem(
+            alarm=alarm.UNBOOKABLE_UNITS,
+            subject=entry.consumer_uuid,
+            text=f'server {entry.consumer_uuid} holds {one.amount} '
+            f'{one.resource_class} of {one.rp_key} in units that tracker '
+            f'{tracked.tracker} does not understand ({dict(one.units)}); '
+            'they are not counted. Set the former type of the resource '
+            'again, or delete or move the server',
+        )
+        for entry in entries
+        for one in entry.assignments
+        if (tracked := view.tracked.get((one.rp_uuid, one.resource_class)))
+        and not trackers[tracked.tracker].understands(one.units)
+    ]
+
+
+def list_overallocated(
+    view: view_obj.HostView, entries: Iterable[assignment.Entry]
+) -> list[alarm.Problem]:
+    """Report of what servers hold more than the host can allocate.
+
+    A total became smaller, or more of it is reserved, while servers hold it.
+    """
+    holders: dict[view_obj.Place, dict[str, int]] = {}
+    for entry in entries:
+        for one in entry.assignments:
+            amounts = holders.setdefault((one.rp_uuid, one.resource_class), {})
+            amounts[entry.consumer_uuid] = one.amount
+    return [
+        _explain_overallocated(view.keys[place[0]], place[1], amounts, most)
+        for place, amounts in sorted(holders.items())
+        if (tracked := view.tracked.get(place)) and tracked.inventory
+        if (most := tracked.inventory.capacity) < sum(amounts.values())
+    ]
+
+
+def _explain_overallocated(
+    rp_key: str, resource_class: str, amounts: Mapping[str, int], most: int
+) -> alarm.Problem:
+    holders = ', '.join(
+        f'{uuid} {amount}' for uuid, amount in sorted(amounts.items())
+    )
+    return alarm.Problem(
+        alarm=alarm.OVERALLOCATED,
+        subject=f'{rp_key} {resource_class}',
+        text=f'servers hold {sum(amounts.values())} {resource_class} of '
+        f'{rp_key}, and the host can allocate {most} ({holders}). No other '
+        'server gets any, and nothing is taken from these. Correct the amount '
+        'where it is configured, or restore the part that failed; otherwise '
+        'delete or move servers',
+    )
+
+
+def list_overlaps(
+    empty: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> list[alarm.Problem]:
+    """Report units that several servers hold, each of them alone.
+
+    What is being released counts no longer.
+
+    :param empty: the view in which no server holds anything
+    """
+    held: dict[view_obj.Place, list[_Held]] = {}
+    for entry in entries:
+        for one in entry.assignments:
+            place = one.rp_uuid, one.resource_class
+            tracked = empty.tracked.get(place)
+            if (
+                tracked is not None
+                and entry.state is not assignment.State.RELEASING
+                and trackers[tracked.tracker].understands(one.units)
+            ):
+                held.setdefault(place, []).append((entry.consumer_uuid, one))
+    return [
+        found
+        for place, ours in held.items()
+        for found in _list_overlaps_at(empty.tracked[place], ours, trackers)
+    ]
+
+
+def _list_overlaps_at(
+    tracked: view_obj.Tracked,
+    held: list[_Held],
+    trackers: Mapping[str, base.Tracker],
+) -> Iterator[alarm.Problem]:
+    """Report those for which too little is left by the ones before."""
+    tracker, state = trackers[tracked.tracker], tracked.state
+    for index, (uuid, one) in enumerate(held):
+        grown = _take(tracker, state, one)
+        if _count(tracker, tracked.state, [one]) > grown.used - state.used:
+            others = [
+                (other, theirs)
+                for other, theirs in held[:index]
+                if _is_common(tracker, tracked.state, one, theirs)
+            ]
+            yield _make_overlap(uuid, one, others)
+        state = grown
+
+
+def _take(
+    tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
+) -> view_obj.State:
+    return tracker.take(state, one.amount, one.units)[0]
+
+
+def _count(
+    tracker: base.Tracker,
+    empty: view_obj.State,
+    held: Iterable[assignment.Assignment],
+) -> int:
+    """Return how many units these have together."""
+    state = empty
+    for one in held:
+        state = _take(tracker, state, one)
+    return state.used - empty.used
+
+
+def _is_common(
+    tracker: base.Tracker,
+    empty: view_obj.State,
+    one: assignment.Assignment,
+    other: assignment.Assignment,
+) -> bool:
+    apart = sum(_count(tracker, empty, [each]) for each in (one, other))
+    return _count(tracker, empty, [one, other]) < apart
+
+
+def _make_overlap(
+    uuid: str, one: assignment.Assignment, others: Iterable[_Held]
+) -> alarm.Problem:
+    named = ' and '.join(
+        f'server {other} ({_describe_units(theirs)})'
+        for other, theirs in others
+    )
+    return alarm.Problem(
+        alarm=alarm.UNITS_HELD_TWICE,
+        subject=uuid,
+        text=f'server {uuid} ({_describe_units(one)}) holds units of '
+        f'{one.resource_class} of {one.rp_key} that are allocated to '
+        f'{named} too, so that no server has them alone; shelve and '
+        'unshelve one of these servers, or move it to another host',
+    )
+
+
+def _describe_units(one: assignment.Assignment) -> str:
+    return str(one.units.get('mask') or dict(one.units))
