@@ -158,6 +158,19 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assert_inside(guest)
         self.assertIn('4 of 4 threads run outside its group', self.log.output)
 
+    def test_a_server_of_which_nothing_is_found_counts_as_applied(
+        self,
+    ) -> None:
+        if os.getuid():
+            self.skipTest('needs to be root, for a process of another user')
+        guest = self.useFixture(guests.Guest(SERVER, 6, user=54321))
+
+        self.start_floating()
+
+        self.assertEqual((), self.heal())
+        self.assertEqual(set(), self.list_inside())
+        self.assertEqual(6, len(guest.list_threads()))
+
     def test_a_thread_that_was_moved_away_is_brought_back(self) -> None:
         guest = self.run_guest()
         self.start_floating()

@@ -260,6 +260,37 @@ class MadeUpTest(base.TestCase):
         self.assertEqual({300, 301}, foreign)
 
 
+class UnseenTest(base.TestCase):
+    """Servers that run, and of which nothing is found."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.made = MadeUp(self.make_folder())
+
+    def test_a_user_that_is_not_known_hides_a_server(self) -> None:
+        self.made.add_server(100, uid=STRANGER)
+
+        self.assertEqual(frozenset(), self.made.list_threads())
+
+    def test_a_home_in_a_container_hides_a_server(self) -> None:
+        for path in (
+            'docker/1/machine/qemu-1-i.libvirt-qemu',
+            'kubepods/pod1/2/machine/qemu-1-i.libvirt-qemu',
+            f'system.slice/docker-1.scope/{_SCOPE}',
+        ):
+            with self.subTest(path):
+                made = MadeUp(self.make_folder())
+                made.add_server(100, uid=STRANGER, cgroup=f'0::/{path}')
+
+                self.assertEqual(frozenset(), made.list_threads())
+
+    def test_a_command_line_without_uuid_hides_a_server(self) -> None:
+        line = '/usr/bin/qemu-system-x86_64 -name guest=i,debug-threads=on -S'
+        self.made.add(100, line, cgroup=f'0::/{_SCOPE}')
+
+        self.assertEqual(frozenset(), self.made.list_threads())
+
+
 class RealProcessTest(base.TestCase):
     def start(self, uuid: str = SERVER, threads: int = 4) -> guests.Guest:
         return self.useFixture(guests.Guest(uuid, threads))
