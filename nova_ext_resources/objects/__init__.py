@@ -6,6 +6,7 @@
 * ``assignment``: what one consumer requests here, and what it holds
 * ``bitmask``: reads and writes masks and lists of CPUs as the kernel does
 * ``constraints``: what a host can never do, by resource class
+* ``guest``: what the hypervisor reports of a server that runs
 * ``health``: the parts of a host and its alarms
 * ``inventory``: how much of one resource class a provider has
 * ``operation``: what Nova does with a server, as seen by one host

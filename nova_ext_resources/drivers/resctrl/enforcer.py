@@ -18,6 +18,7 @@ from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import groups
 from nova_ext_resources.drivers.resctrl.kernel import processes as procs
 from nova_ext_resources.drivers.resctrl.kernel import tasks
+from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import constraints
 from nova_ext_resources.drivers.resctrl.policy import layout
@@ -296,7 +297,7 @@ class ResctrlEnforcer(base.Enforcer):
         }
         return ownership.build(tree, self._writer.machine, entries)
 
-    def _find_server(self, *consumers: str) -> procs.Server:
+    def _find_server(self, *consumers: str) -> threads.Server:
         """Find threads now, or one that has just come is thrown out."""
         return self._processes.scan().get(*consumers)
 
@@ -335,12 +336,12 @@ class ResctrlEnforcer(base.Enforcer):
         }
         without = {uuid for uuid, one in tree.ours.items() if not one.cpus}
         floating = without - switched_off
-        servers: dict[str, procs.Server] = {
-            uuid: procs.NoServer() for uuid in tree.ours
+        servers: dict[str, threads.Server] = {
+            uuid: threads.NoServer() for uuid in tree.ours
         }
         in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
         if tree.shared:
-            servers[groups.SHARED] = procs.NoServer()
+            servers[groups.SHARED] = threads.NoServer()
         if floating or in_pool:
             scan = self._processes.scan()
             servers.update((uuid, scan.get(uuid)) for uuid in floating)

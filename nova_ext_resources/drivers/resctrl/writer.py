@@ -16,9 +16,9 @@ from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files as files_mod
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.drivers.resctrl.kernel import schemata
 from nova_ext_resources.drivers.resctrl.kernel import tasks
+from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources.drivers.resctrl.policy import machine as machine_mod
 from nova_ext_resources.drivers.resctrl.policy import transition
@@ -129,7 +129,7 @@ class Writer:
         self,
         steps: Iterable[transition.Step],
         *,
-        find_server: Callable[..., processes.Server] = processes.NoServer,
+        find_server: Callable[..., threads.Server] = threads.NoServer,
         undo: Callable[[groups.Tree], Iterable[transition.Step]] | None = None,
     ) -> None:
         """Carry steps out, one by one, up to the first that fails.
@@ -167,7 +167,7 @@ class Writer:
     def _do(
         self,
         step: transition.Step,
-        find_server: Callable[..., processes.Server],
+        find_server: Callable[..., threads.Server],
     ) -> None:
         there = self.tree.groups
         match step:
@@ -183,7 +183,7 @@ class Writer:
                 group = self._groups.write_cpus(there[name], cpus)
             case transition.SetTasks(name=name, servers=servers):
                 server = (
-                    find_server(*servers) if servers else processes.NoServer()
+                    find_server(*servers) if servers else threads.NoServer()
                 )
                 settle(self._groups, name, server, is_new=step.is_new)
                 return
@@ -211,7 +211,7 @@ class Writer:
 def settle(
     files: group_files.GroupFiles,
     name: str,
-    server: processes.Server,
+    server: threads.Server,
     *,
     is_new: bool = False,
 ) -> None:

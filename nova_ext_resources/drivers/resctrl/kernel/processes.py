@@ -1,132 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which threads work for a server. Only reads, and needs no privileges.
+"""Which processes are a server's. Only reads, and needs no privileges.
 
-A server's processes are those whose command line says ``-uuid <server>``, as
-libvirt starts QEMU (there are two while a server migrates within its host).
-With them go all their threads; kernel threads that name one of these as the
-one they work for (``vhost-<tid>``; ``kvm-pit/<pid>`` and
-``kvm-nx-lpage-recovery-<pid>``); and all that runs in the cgroup that libvirt
-has made for this machine alone, helpers such as swtpm and virtiofsd among
-them. Sources: proc(5), the kernel's "Control Group v2", and "Control Groups
-Resource Management" of libvirt.
+These sources say it. Each is asked for the servers of which those before it
+have found nothing:
 
-Any user may start a program with ``-uuid`` in its command line. So a process
-is believed only if it is in the cgroup of a machine, where only root can put
-it, or if its real user is one that libvirt runs QEMU as: root, this
-process' own, or one of :data:`USERS`. Others are passed over, and logged once
-for each user. Kernel threads are marked by the kernel itself.
+1. The command line: ``-uuid <server>``, or ``-name guest=<name>`` where there
+   is no ``-uuid``. There are two such processes while a server migrates
+   within its host.
+2. libvirt's pid file of the guest: the process that holds its lock.
+3. The cgroup that libvirt has named after the guest.
 
-Processes come and go while they are read: what is gone is no error. A process
-is known by its number and its start time, for numbers are used again.
+**What is believed, and why.** A group's ways are for one server. Neither may
+another program use them because it looks like that server, nor may a server
+lose its own threads to the group of another.
+
+* Any user may start a program with any command line. So the first source is
+  believed of a process only if it is in the cgroup of a machine, which root
+  alone can make and fill, and not that of another guest; or if it is in none,
+  and its real user is one that libvirt runs QEMU as: root, this process' own,
+  or one that the options name.
+* A guest that has broken out of its QEMU can start programs as QEMU's user.
+  They stay in the cgroup of its machine, so they are not believed when they
+  name another server. Where libvirt makes no cgroups, nothing tells them
+  apart: then such a guest can put itself into another's ways.
+* The second and the third source are believed of any user: a pid file and
+  a cgroup count only if root, or this process' user, alone can change them.
+  The lock is one that only a writer of the file can hold.
+* The names of guests come from the hypervisor itself. They are compared as a
+  whole, because Nova's ``instance_name_template`` may put words of a tenant
+  into them.
+* What the second or the third source reports is left alone when any of the
+  processes names another server: then it is of another libvirt.
+
+Processes that name a server and are not believed are passed over, and logged
+once for each user.
+
+Sources: proc(5), fcntl(2), the kernel's "Control Group v2", and "Control
+Groups Resource Management" of libvirt.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
+import functools
 import os
 import pwd
+from typing import Any
 
 from oslo_log import log as logging
 
+from nova_ext_resources.drivers.resctrl.kernel import cgroups as cgroups_mod
+from nova_ext_resources.drivers.resctrl.kernel import command_line
 from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import pid_files
 from nova_ext_resources.drivers.resctrl.kernel import procfs
+from nova_ext_resources.drivers.resctrl.kernel import threads
+from nova_ext_resources.objects import guest as guest_obj
 
 LOG = logging.getLogger(__name__)
 
 PROC = '/proc'
 
-CGROUP = '/sys/fs/cgroup'
-
 #: Users that libvirt starts QEMU as: in Debian and its kin, and in the others.
 USERS = ('libvirt-qemu', 'qemu')
 
-#: Both ways in which QEMU takes its option.
-_OPTIONS = (b'-uuid', b'--uuid')
+#: The parent of the kernel's threads, in the host's own PID namespace.
+_KTHREADD = 2
 
-#: More parents than any process has between it and a server.
-_MAX_PARENTS = 16
+_USERS_OPTION = '[ext_resources_resctrl] qemu_users'
 
-
-@dataclasses.dataclass(kw_only=True)
-class Server:
-    """The processes of a server, or of several, as they were found.
-
-    :ivar processes: without those that were found since
-    :ivar others: processes of other servers
-    :ivar helpers: thread -> kernel threads that work for it
-    """
-
-    reader: procfs.Reader
-    processes: tuple[procfs.Process, ...]
-    others: frozenset[int]
-    helpers: Mapping[int, Iterable[int]]
-
-    def list_threads(self) -> frozenset[int]:
-        """Return all threads that work for it now."""
-        threads: set[int] = set()
-        for one in self._list_alive():
-            threads |= self.reader.list_threads(one.pid)
-            # The number may have got another meaning since.
-            if not self.reader.is_alive(one):
-                return self.list_threads()
-            threads |= self._list_cgroup(one.pid)
-        return frozenset(threads | self._list_helpers(threads))
-
-    def _list_alive(self) -> list[procfs.Process]:
-        return [one for one in self.processes if self.reader.is_alive(one)]
-
-    def _list_cgroup(self, pid: int) -> set[int]:
-        threads = self.reader.list_cgroup(pid)
-        # Whatever it is called, it is not for one machine alone.
-        return set() if threads & self.others else threads
-
-    def _list_helpers(self, threads: set[int]) -> set[int]:
-        return {
-            helper
-            for tid in threads
-            for helper in self.helpers.get(tid, ())
-            if self.reader.find_owner(helper) == tid
-        }
-
-    def list_foreign(self, tids: Iterable[int]) -> frozenset[int]:
-        """Return those that neither belong to the server nor are ending.
-
-        What its processes have started belongs to it, such as the script
-        that brings up a network interface.
-        """
-        pids = {one.pid for one in self._list_alive()}
-        return frozenset(
-            tid for tid in tids if not self._is_harmless(tid, pids)
-        )
-
-    def _is_harmless(self, tid: int, pids: set[int]) -> bool:
-        if any(self.reader.has_thread(pid, tid) for pid in pids):
-            return True
-        number = tid
-        for _ in range(_MAX_PARENTS):
-            stat = self.reader.read_stat(number)
-            if stat is None or (number == tid and stat.is_ending):
-                return True
-            if stat.parent in pids:
-                return True
-            number = stat.parent
-            if number <= 1:
-                break
-        return False
-
-
-class NoServer(Server):
-    """Stands where no thread belongs into a group: all of them are foreign."""
-
-    def __init__(self) -> None:
-        """Have no processes."""
-
-    def list_threads(self) -> frozenset[int]:
-        return frozenset()
-
-    def list_foreign(self, tids: Iterable[int]) -> frozenset[int]:
-        return frozenset(tids)
+#: Server -> its guest, of all that have processes on this host now.
+Guests = Mapping[str, guest_obj.Guest]
 
 
 class Processes:
@@ -134,12 +80,29 @@ class Processes:
 
     :param proc: where the kernel shows its processes
     :param cgroup: where control groups are mounted, of either version
+    :param users: names or numbers of those that libvirt runs QEMU as, beside
+        root and the user of this process
+    :param pid_path: folder of libvirt's pid files
+    :param list_guests: returns server -> its guest, of all that have
+        processes on this host now; nothing while that is unknown
     """
 
-    def __init__(self, proc: str = PROC, cgroup: str = CGROUP) -> None:
+    def __init__(
+        self,
+        proc: str = PROC,
+        cgroup: str = cgroups_mod.PATH,
+        *,
+        users: Iterable[str] = USERS,
+        pid_path: str = pid_files.PATH,
+        list_guests: Callable[[], Guests] = dict,
+    ) -> None:
         self._proc = proc
-        self._reader = procfs.Reader(proc, cgroup)
-        self._users = {0, os.getuid(), *_list_uids(USERS)}
+        self._reader = procfs.Reader(proc)
+        self._owners = frozenset({0, os.getuid()})
+        self._cgroups = cgroups_mod.Cgroups(self._reader, cgroup, self._owners)
+        self._users = self._owners | frozenset(_list_uids(users))
+        self._pid_path = pid_path
+        self._list_guests = list_guests
         # Users whose processes were logged as not believed.
         self._logged: set[int] = set()
 
@@ -151,62 +114,197 @@ class Processes:
         if self._reader.read_stat(1) is None:
             raise errors.ResctrlFailed(
                 action='find the processes of servers',
-                reason=f'{self._proc} does not show those of other users; is '
-                'it mounted with hidepid, or is this a container without the '
-                "host's processes?",
+                reason=f'{self._proc} does not show those of other users; '
+                'mount it without hidepid, or with gid= of a group that the '
+                'user of nova-compute is in',
             )
-        servers: dict[str, list[procfs.Process]] = {}
-        helpers: dict[int, list[int]] = {}
+        scan = Scan(
+            reader=self._reader,
+            cgroups=self._cgroups,
+            guests=self._list_guests(),
+        )
         for pid in self._reader.list_numbers(''):
             line = self._reader.read(f'{pid}/cmdline')
             if not line:
                 owner = self._reader.find_owner(pid)
                 if owner is not None:
-                    helpers.setdefault(owner, []).append(pid)
-            elif (uuid := _find_uuid(line)) and (one := self._identify(pid)):
-                servers.setdefault(uuid, []).append(one)
-        return Scan(reader=self._reader, servers=servers, helpers=helpers)
+                    scan.helpers[owner].append(pid)
+            elif uuid := scan.find_named(line):
+                self._identify(scan, pid, uuid)
+        if scan.list_absent():
+            self._ask_pid_files(scan)
+            self._ask_cgroups(scan)
+        self._log_doubted(scan)
+        return scan
 
-    def _identify(self, pid: int) -> procfs.Process | None:
-        """Return the process of a number; None: not one of a server."""
-        stat = self._reader.read_stat(pid)
-        if stat is None or not self._is_trusted(pid):
-            return None
+    def _identify(self, scan: 'Scan', pid: int, uuid: str) -> None:
+        """Note whose process it is, or that it only says so."""
+        process, uid = self._reader.find(pid), self._reader.read_uid(pid)
+        machine = self._cgroups.find_machine(pid)
         # The number may have got another meaning before it was read.
-        if not _find_uuid(self._reader.read(f'{pid}/cmdline')):
-            return None
-        return procfs.Process(pid=pid, start=stat.start)
+        line = self._reader.read(f'{pid}/cmdline')
+        if not process or uid is None or scan.find_named(line) != uuid:
+            return
+        if machine:
+            is_believed = scan.machines.get(machine.key, uuid) == uuid
+        else:
+            is_believed = uid in self._users
+        if is_believed:
+            scan.servers[uuid].append(process)
+        else:
+            scan.doubted[uuid].append((pid, uid))
 
-    def _is_trusted(self, pid: int) -> bool:
-        """Return whether a process can be one that libvirt has started."""
-        uid = self._reader.read_uid(pid)
-        if uid in self._users or self._reader.is_machine(pid):
-            return True
-        if uid is not None and uid not in self._logged:
+    def _ask_pid_files(self, scan: 'Scan') -> None:
+        for uuid in scan.list_absent():
+            path = self._make_path(scan.guests[uuid])
+            pid = pid_files.find_holder(path, self._owners)
+            if pid:
+                scan.add(uuid, [pid])
+
+    def _ask_cgroups(self, scan: 'Scan') -> None:
+        inside = collections.defaultdict(list)
+        for pid in self._reader.list_numbers('') if scan.list_absent() else ():
+            machine = self._cgroups.find_machine(pid)
+            if machine and (uuid := scan.machines.get(machine.key)):
+                inside[uuid, machine].append(pid)
+        for uuid in scan.list_absent():
+            for (owner, _machine), pids in inside.items():
+                if owner == uuid:
+                    scan.add(uuid, pids)
+
+    def _make_path(self, guest: guest_obj.Guest) -> str:
+        return pid_files.make_path(self._pid_path, guest.name)
+
+    def _log_doubted(self, scan: 'Scan') -> None:
+        for pid, uid in scan.list_doubted():
+            if uid in self._logged:
+                continue
             self._logged.add(uid)
             LOG.warning(
-                'Process %(pid)s of user %(uid)s has "-uuid" in its command '
-                'line, but is neither in the cgroup of a machine nor of a '
-                'user that libvirt starts servers as (root, %(users)s): it is '
-                'not taken for a server. This is logged once for each user.',
-                {'pid': pid, 'uid': uid, 'users': ', '.join(USERS)},
+                'Process %(pid)s of user %(uid)s names a server in its '
+                'command line, but is neither in the cgroup of its machine '
+                'nor of a user that libvirt runs QEMU as: it is not taken '
+                'for a server. If libvirt runs QEMU as this user, add it to '
+                '%(option)s. This is logged once for each user.',
+                {'pid': pid, 'uid': uid, 'option': _USERS_OPTION},
             )
-        return False
+
+    def explain_absence(
+        self, scan: 'Scan', consumers: Iterable[str]
+    ) -> dict[str, str]:
+        """Return server -> what was searched, of those that run unseen.
+
+        A server that is off has no processes. One that has ended, or started
+        anew, since the scan began counts as off.
+        """
+        absent = set(scan.list_absent()) & set(consumers)
+        now = self._list_guests() if absent else {}
+        return {
+            uuid: self._explain(scan, uuid)
+            for uuid in sorted(absent)
+            if now.get(uuid) == scan.guests[uuid]
+        }
+
+    def _explain(self, scan: 'Scan', uuid: str) -> str:
+        name = scan.guests[uuid].name
+        return (
+            f'the hypervisor runs it as {name}, but none of its processes is '
+            f'found: none in {self._proc} has "-uuid {uuid}" or "-name '
+            f'guest={name}" in its command line and can be trusted, none '
+            'that is visible here holds the lock of '
+            f'{self._make_path(scan.guests[uuid])}, and none is in a cgroup '
+            f'of libvirt for {name}; {self._advise(scan, uuid)}'
+        )
+
+    def _advise(self, scan: 'Scan', uuid: str) -> str:
+        for pid, uid in scan.doubted[uuid]:
+            return (
+                f'process {pid} of user {uid} names this server: if libvirt '
+                f'runs QEMU as this user, add it to {_USERS_OPTION}'
+            )
+        kthreadd = self._reader.read_stat(_KTHREADD)
+        if kthreadd is None or not kthreadd.is_of_kernel:
+            return (
+                'nova-compute runs in a PID namespace of its own: give its '
+                "container the host's (docker and podman: --pid=host; "
+                'Kubernetes: hostPID: true)'
+            )
+        return (
+            'if libvirt writes its pid files to another folder, set '
+            '[ext_resources_resctrl] pid_path'
+        )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+_make_lists: Callable[[], Any] = functools.partial(
+    collections.defaultdict, list
+)
+
+
+@dataclasses.dataclass(kw_only=True)
 class Scan:
     """What was found.
 
+    :ivar guests: server -> its guest, of all that run
     :ivar servers: server -> its processes
+    :ivar doubted: server -> number and user of processes that name it and
+        are not believed
     :ivar helpers: thread -> kernel threads that work for it
     """
 
     reader: procfs.Reader
-    servers: Mapping[str, list[procfs.Process]]
-    helpers: Mapping[int, Iterable[int]]
+    cgroups: cgroups_mod.Cgroups
+    guests: Guests
+    servers: dict[str, list[procfs.Process]] = dataclasses.field(
+        default_factory=_make_lists
+    )
+    doubted: dict[str, list[tuple[int, int]]] = dataclasses.field(
+        default_factory=_make_lists
+    )
+    helpers: dict[int, list[int]] = dataclasses.field(
+        default_factory=_make_lists
+    )
 
-    def get(self, *consumers: str) -> Server:
+    @functools.cached_property
+    def names(self) -> dict[str, str]:
+        """The name of each guest -> its server."""
+        return {one.name: uuid for uuid, one in self.guests.items()}
+
+    @functools.cached_property
+    def machines(self) -> dict[str, str]:
+        """The key of each guest's machine -> its server."""
+        return {
+            cgroups_mod.make_key(name): uuid
+            for name, uuid in self.names.items()
+        }
+
+    def find_named(self, line: bytes) -> str:
+        """Return the server that a command line names, or ''."""
+        return command_line.find_server(line, self.names)
+
+    def add(self, uuid: str, pids: Sequence[int]) -> None:
+        """Note processes of a server, unless one of them names another."""
+        lines = (self.reader.read(f'{pid}/cmdline') for pid in pids)
+        if {self.find_named(line) for line in lines} <= {'', uuid}:
+            found = list(filter(None, map(self.reader.find, pids)))
+            self.servers[uuid].extend(found)
+
+    def list_absent(self) -> list[str]:
+        """Return the servers that run, and of which nothing was found."""
+        return sorted(
+            uuid for uuid in self.guests if not self.servers.get(uuid)
+        )
+
+    def list_doubted(self) -> list[tuple[int, int]]:
+        """Return the processes that no other source vouches for."""
+        found = {one.pid for own in self.servers.values() for one in own}
+        return [
+            (pid, uid)
+            for named in self.doubted.values()
+            for pid, uid in named
+            if pid not in found
+        ]
+
+    def get(self, *consumers: str) -> threads.Server:
         """Return a server, or several that share a group, as one.
 
         It is without any process when it is off.
@@ -220,25 +318,16 @@ class Scan:
         own = tuple(
             one for uuid in consumers for one in self.servers.get(uuid, ())
         )
-        return Server(
+        return threads.Server(
             reader=self.reader,
+            cgroups=self.cgroups,
             processes=own,
             others=others,
             helpers=self.helpers,
         )
 
 
-def _list_uids(names: Iterable[str]) -> Iterator[int]:
-    for name in names:
+def _list_uids(users: Iterable[str]) -> Iterator[int]:
+    for user in users:
         with contextlib.suppress(KeyError):
-            yield pwd.getpwnam(name).pw_uid
-
-
-def _find_uuid(line: bytes) -> str:
-    """Return the server of a command line, '' when it is of none."""
-    words = line.split(b'\0')
-    for option in _OPTIONS:
-        if option in words[1:-1]:
-            value = words[words.index(option, 1) + 1]
-            return value.decode('ascii', 'replace').lower()
-    return ''
+            yield int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid

@@ -1,31 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reads what the kernel shows of its processes and their cgroups.
+"""Reads what the kernel shows of its processes, as proc(5) describes it."""
 
-Sources: proc(5), cgroups(7), the kernel's "Control Group v2", and "Control
-Groups Resource Management" of libvirt.
-"""
-
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 import dataclasses
 import os
 import re
+import stat as stat_mod
 
 #: Kernel threads, and the thread that they work for.
 _HELPER = re.compile(r'(?:vhost-|kvm-pit/|kvm-nx-lpage-recovery-)(\d+)\n?')
-
-#: The cgroup of one machine, with systemd and without it. libvirt never puts
-#: two machines, or anything else, into one.
-_MACHINE = re.compile(r'machine-qemu.+\.scope|.+\.libvirt-qemu')
-
-#: The same as a whole path that only root can make: users get cgroups of
-#: their own below a unit that is no slice (``user@1000.service``,
-#: ``docker-<id>.scope``), and no partition.
-_TRUSTED = re.compile(
-    r'/(?:[^/]+\.slice/)+machine-qemu[^/]+\.scope(?:/.*)?'
-    r'|/machine/[^/]+\.libvirt-qemu(?:/.*)?'
-    r'|/(?:[^/]+\.partition/)+[^/]+\.libvirt-qemu(?:/.*)?'
-)
 
 _CHUNK = 1 << 16
 
@@ -58,12 +42,11 @@ class Stat:
 class Reader:
     """Reads files; one that does not exist is read as empty."""
 
-    def __init__(self, proc: str, cgroup: str) -> None:
+    def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._cgroup = cgroup
 
     def read(self, path: str) -> bytes:
-        return _read(f'{self._proc}/{path}')
+        return read_file(f'{self._proc}/{path}')
 
     def list_numbers(self, path: str) -> list[int]:
         try:
@@ -77,6 +60,11 @@ class Reader:
 
     def has_thread(self, pid: int, tid: int) -> bool:
         return os.path.exists(f'{self._proc}/{pid}/task/{tid}')
+
+    def find(self, pid: int) -> Process | None:
+        """Return the process of a number; None: there is none."""
+        stat = self.read_stat(pid)
+        return Process(pid=pid, start=stat.start) if stat else None
 
     def is_alive(self, process: Process) -> bool:
         stat = self.read_stat(process.pid)
@@ -116,63 +104,15 @@ class Reader:
         stat = self.read_stat(pid)
         return int(match[1]) if stat and stat.is_of_kernel else None
 
-    def is_machine(self, pid: int) -> bool:
-        """Return whether root has put it into the cgroup of a machine."""
-        return any(
-            _TRUSTED.fullmatch(path) and '..' not in path.split('/')
-            for _controllers, path in self._list_cgroups(pid)
-        )
-
-    def list_cgroup(self, pid: int) -> set[int]:
-        """Return all threads in the cgroup of a machine, and below it."""
-        for path in self._list_machine_paths(pid):
-            threads = set(_walk(path))
-            if threads:
-                return threads
-        return set()
-
-    def _list_machine_paths(self, pid: int) -> Iterator[str]:
-        """Return where it can be, in each hierarchy (cgroups(7))."""
-        for controllers, path in self._list_cgroups(pid):
-            parts = path.strip('/').split('/')
-            places = [n for n, p in enumerate(parts) if _MACHINE.fullmatch(p)]
-            if not places or '..' in parts:
-                continue
-            inner = '/'.join(parts[: places[0] + 1])
-            names = (
-                [controllers.removeprefix('name=')]
-                if controllers
-                else ['', 'unified']
-            )
-            for name in names:
-                yield os.path.join(self._cgroup, name, inner)
-
-    def _list_cgroups(self, pid: int) -> Iterator[tuple[str, str]]:
+    def list_cgroups(self, pid: int) -> Iterator[tuple[str, str]]:
         """Return controllers and path of each hierarchy."""
         for line in os.fsdecode(self.read(f'{pid}/cgroup')).splitlines():
             _number, controllers, path = line.split(':', 2)
             yield controllers, path
 
 
-def _walk(folder: str) -> Iterator[int]:
-    text = _read(f'{folder}/cgroup.threads') or _read(f'{folder}/tasks')
-    # Those that this process cannot see (another PID namespace) are 0, which
-    # to the kernel is whoever writes it.
-    yield from (tid for tid in map(int, text.split()) if tid)
-    try:
-        # Two links are those of a folder without any other in it, which
-        # saves reading the names of some hundred files.
-        if os.stat(folder).st_nlink == 2:
-            return
-        with os.scandir(folder) as entries:
-            below = [one.path for one in entries if one.is_dir()]
-    except OSError:
-        return
-    for one in below:
-        yield from _walk(one)
-
-
-def _read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
+    """Return what a file holds; nothing when it is gone."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -184,3 +124,9 @@ def _read(path: str) -> bytes:
         return b''
     finally:
         os.close(handle)
+
+
+def is_owned(seen: os.stat_result, owners: Collection[int]) -> bool:
+    """Return whether these users alone can change a file or a folder."""
+    writable = stat_mod.S_IWGRP | stat_mod.S_IWOTH
+    return seen.st_uid in owners and not seen.st_mode & writable

@@ -5,7 +5,7 @@
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 
-from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.drivers.resctrl.kernel import threads
 
 #: How often threads are read before one counts as outside: between listing
 #: and reading some are born, and some end.
@@ -49,7 +49,7 @@ class Membership:
 
 
 def read(
-    servers: Mapping[str, processes.Server],
+    servers: Mapping[str, threads.Server],
     read_tasks: Callable[[Iterable[str]], Mapping[str, frozenset[int]]],
 ) -> dict[str, Membership]:
     """Read which threads are in the groups of servers.

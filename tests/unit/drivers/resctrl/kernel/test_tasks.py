@@ -8,8 +8,8 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources.drivers.resctrl.kernel import groups
-from nova_ext_resources.drivers.resctrl.kernel import processes
 from nova_ext_resources.drivers.resctrl.kernel import tasks as tasks_mod
+from nova_ext_resources.drivers.resctrl.kernel import threads
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources.testing import resctrl
 from tests import base
@@ -19,7 +19,7 @@ SERVER = uuidsentinel.server
 _TASKS = 'nova-*/tasks'
 
 
-class MadeUpServer(processes.Server):
+class MadeUpServer(threads.Server):
     """One whose threads are numbers in the test kernel."""
 
     def __init__(self, kernel: Any, pid: int) -> None:

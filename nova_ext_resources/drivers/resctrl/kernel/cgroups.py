@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The cgroups that libvirt makes, one for each machine.
+
+libvirt puts QEMU and its helpers into a cgroup for this machine alone, which
+is named after it, and never puts anything else there: ``machine-qemu\\x2d<n>
+\\x2d<name>.scope`` with systemd, ``qemu-<n>-<name>.libvirt-qemu`` without.
+Where that lies differs: below ``/machine.slice`` or ``/machine``, a partition
+of the domain, or the cgroup of the container that libvirt runs in
+(``/docker/<id>``, ``/kubepods/...``). So its place proves nothing; whoever
+could have made it does, see :meth:`Cgroups.find_machine`.
+
+Sources: cgroups(7), the kernel's "Control Group v2", and "Control Groups
+Resource Management" of libvirt.
+"""
+
+from collections.abc import Collection, Iterator
+import dataclasses
+import os
+import re
+
+from nova_ext_resources.drivers.resctrl.kernel import procfs
+
+PATH = '/sys/fs/cgroup'
+
+_FOLDER = re.compile(r'machine-(qemu.+)\.scope|(.+)\.libvirt-qemu')
+
+_MACHINE = re.compile(r'qemu-\d+-(.+)')
+
+#: What libvirt may leave out of a machine's name. It also cuts names of far
+#: more than 50 characters; those belong to no guest that is known.
+_LEFT_OUT = re.compile(r'[^0-9A-Za-z]')
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The cgroup of one machine.
+
+    :ivar name: of the machine, such as ``qemu-1-instance-0000002a``
+    :ivar folder: where the cgroup is
+    """
+
+    name: str
+    folder: str
+
+    @property
+    def key(self) -> str:
+        """What it has in common with the name of its guest."""
+        match = _MACHINE.fullmatch(self.name)
+        return make_key(match[1] if match else self.name)
+
+
+def make_key(name: str) -> str:
+    """Return the key of a guest's machine; see :attr:`Machine.key`."""
+    return _LEFT_OUT.sub('', name)
+
+
+class Cgroups:
+    """Reads cgroups of either version.
+
+    :param path: where they are mounted
+    :param owners: users who may make the cgroup of a machine
+    """
+
+    def __init__(
+        self, reader: procfs.Reader, path: str, owners: Collection[int]
+    ) -> None:
+        self._reader = reader
+        self._path = path
+        self._owners = owners
+
+    def find_machine(self, pid: int) -> Machine | None:
+        """Return the machine whose cgroup a process is in.
+
+        Only one that nobody else can have made or filled: every folder, from
+        the hierarchy's root on, can be changed by ``owners`` alone. Users
+        get cgroups of their own as folders that they own.
+        """
+        return next(self._list_machines(pid), None)
+
+    def list_threads(self, pid: int) -> set[int]:
+        """Return all threads in the machine's cgroup, and below it."""
+        for one in self._list_machines(pid):
+            threads = set(_walk(one.folder))
+            if threads:
+                return threads
+        return set()
+
+    def _list_machines(self, pid: int) -> Iterator[Machine]:
+        """Return the machine as each hierarchy has it (cgroups(7))."""
+        for controllers, path in self._reader.list_cgroups(pid):
+            parts = path.strip('/').split('/')
+            place = next(filter(None, map(_FOLDER.fullmatch, parts)), None)
+            # Dots are relative to a cgroup namespace that it is not in.
+            if place is None or '..' in parts:
+                continue
+            inner = parts[: parts.index(place[0]) + 1]
+            name = (place[1] or place[2]).replace('\\x2d', '-')
+            for root in self._list_roots(controllers):
+                if self._is_owned(root, inner):
+                    folder = os.path.join(root, *inner)
+                    yield Machine(name=name, folder=folder)
+
+    def _list_roots(self, controllers: str) -> Iterator[str]:
+        if controllers:
+            name = controllers.removeprefix('name=')
+            yield os.path.join(self._path, name)
+        else:
+            yield self._path
+            yield os.path.join(self._path, 'unified')
+
+    def _is_owned(self, root: str, parts: list[str]) -> bool:
+        path = root
+        try:
+            for part in ('', *parts):
+                path = os.path.join(path, part)
+                if not procfs.is_owned(os.stat(path), self._owners):
+                    return False
+        except OSError:
+            return False
+        return True
+
+
+def _walk(folder: str) -> Iterator[int]:
+    text = procfs.read_file(f'{folder}/cgroup.threads') or procfs.read_file(
+        f'{folder}/tasks'
+    )
+    # Those that this process cannot see (another PID namespace) are 0, which
+    # to the kernel is whoever writes it.
+    yield from (tid for tid in map(int, text.split()) if tid)
+    try:
+        # Two links are those of a folder without any other in it, which
+        # saves reading the names of some hundred files.
+        if os.stat(folder).st_nlink == 2:
+            return
+        with os.scandir(folder) as entries:
+            below = [one.path for one in entries if one.is_dir()]
+    except OSError:
+        return
+    for one in below:
+        yield from _walk(one)
