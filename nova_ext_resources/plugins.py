@@ -126,17 +126,21 @@ def load_with_options(
     conf: cfg.ConfigOpts,
     host: str,
     entries: Callable[[], Mapping[str, Any]] = dict,
+    *others: Callable[[], Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Make plugins that have an option group of their own.
 
     Options are registered after loading and before construction.
 
     :param entries: reads what the servers of the host hold
+    :param others: readers that follow it in the constructor
     """
     plugins = {}
     for name, cls in load_classes(namespace, names).items():
         options = register_opts(conf, name, cls.OPTIONS)
-        plugins[name] = make(namespace, name, cls, options, host, entries)
+        plugins[name] = make(
+            namespace, name, cls, options, host, entries, *others
+        )
     return plugins
 
 
@@ -146,17 +150,20 @@ def load_for_host(
     entries: Callable[[], Mapping[str, Any]],
     inventory_providers: Sequence[str],
     enforcers: Sequence[str],
+    *,
+    guests: Callable[[], Mapping[str, Any]] = dict,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make the inventory providers and the enforcers of a host.
 
     :param entries: reads what the servers of the host hold
+    :param guests: reads which of them run
     :raises InvalidConfiguration: two of them manage the same part of it
     """
     made = (
         load_with_options(
             INVENTORY_PROVIDERS, inventory_providers, conf, host, entries
         ),
-        load_with_options(ENFORCERS, enforcers, conf, host, entries),
+        load_with_options(ENFORCERS, enforcers, conf, host, entries, guests),
     )
     check_compatible(*made)
     return made

@@ -37,6 +37,32 @@ Folder in which the kernel shows which CPUs share a cache.
 Change it for tests only.
 """,
     ),
+    cfg.ListOpt(
+        'qemu_users',
+        default=['libvirt-qemu', 'qemu'],
+        help="""
+Users that libvirt runs QEMU as, by name or by number.
+
+A process is taken for a server whose CPUs float if its command line names the
+server and its user is one of these, root, or that of nova-compute. List the
+user of ``user`` in libvirt's ``qemu.conf``. Use the number if nova-compute
+runs in a container that does not know the name.
+
+List no user that runs anything else: a program of such a user can use the
+cache ways and the bandwidth of a server if its command line names that server.
+""",
+    ),
+    cfg.StrOpt(
+        'pid_path',
+        default='/run/libvirt/qemu',
+        regex='^/',
+        help="""
+Folder in which libvirt writes the pid file of each guest, ``<name>.pid``.
+
+It is one of several ways to find the processes of a server. If nova-compute
+runs in a container, make the folder visible there.
+""",
+    ),
     cfg.IntOpt(
         'reserved_ways',
         default=1,

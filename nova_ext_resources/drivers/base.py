@@ -16,6 +16,7 @@ from oslo_config import cfg
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import tunable
@@ -23,6 +24,13 @@ from nova_ext_resources.objects import tunable
 #: Returns what all servers of the host hold, by uuid of their consumers,
 #: without I/O. Not to be called by constructors: the host is not there yet.
 EntriesReader: TypeAlias = Callable[[], Mapping[str, assignment.Entry]]
+
+
+#: Returns the guests that have processes on this host now, by uuid of their
+#: servers. Asks the hypervisor, for a limited time; nothing where it does not
+#: answer, or runs no processes, as Nova's fake driver. Not to be called by
+#: constructors either.
+GuestsReader: TypeAlias = Callable[[], Mapping[str, guest.Guest]]
 
 
 class InventoryProvider(abc.ABC):
@@ -85,6 +93,7 @@ class Enforcer(abc.ABC):
 
     :param options: of the plugin's own group
     :param entries: reads what servers hold; without one they hold nothing
+    :param guests: reads which servers run; without one that is unknown
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
@@ -109,10 +118,12 @@ class Enforcer(abc.ABC):
         options: cfg.ConfigOpts.GroupAttr,
         host: str,
         entries: EntriesReader = dict,
+        guests: GuestsReader = dict,
     ) -> None:
         self.options = options
         self.host = host
         self.list_entries = entries
+        self.list_guests = guests
 
     def serves(self, resource_class: str) -> bool:
         """Return whether it applies assignments of a resource class."""

@@ -6,6 +6,7 @@
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
+* ``guests``: which guests run, asked of the hypervisor with a limit of time
 * ``handover``: moves running servers from one backend to another
 * ``health``: when each part last worked, and what is wrong now
 * ``ledger``: the durable record of what servers hold

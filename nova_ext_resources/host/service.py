@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
+from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import ledger as ledger_mod
@@ -66,6 +67,8 @@ class HostService:
         hypervisor has here; called in a thread, after :meth:`accept_host`
     :param list_servers: describes Nova's servers here, by uuid; called in a
         thread of its own, and for metrics and monitoring only
+    :param list_guests: returns server -> its guest, of all that have
+        processes on this host now; called in threads of its own, often
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -82,8 +85,10 @@ class HostService:
         list_servers: Callable[
             [], Mapping[str, server_obj.NovaServer]
         ] = lambda: {},
+        list_guests: Callable[[], guests.Guests] = dict,
     ) -> None:
         self.conf = conf
+        self._guests = guests.GuestList(list_guests, host=host)
         options = conf.ext_resources
         self._ledger_path = find_ledger_path(options, state_path, host)
         self.grammar = plugins.load_grammar()
@@ -134,6 +139,7 @@ class HostService:
             lambda: self.host.entries,
             options.inventory_providers,
             options.enforcers,
+            guests=self._guests.read,
         )
         ledger = ledger_mod.Ledger(self._ledger_path)
         try:
@@ -172,6 +178,7 @@ class HostService:
             self.health,
             audit_path=self.audit_path,
             list_uuids=self._servers.list_uuids,
+            list_guests=self._guests.read,
         )
         if self.conf.ext_resources_metrics.port:
             # Only a host with metrics needs an HTTP server.

@@ -19,6 +19,7 @@ from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.monitoring import loading
 from nova_ext_resources.monitoring import loop as monitoring_loop
 from nova_ext_resources.monitoring import sample
+from nova_ext_resources.objects import guest
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import loop as tuning_loop
 from nova_ext_resources.tuning import readings
@@ -36,6 +37,7 @@ class Measuring:
     :param audit_path: file of what tuning has done, where the options name
         none
     :param list_uuids: returns the servers of this host, whatever they hold
+    :param list_guests: returns server -> its guest, of all that run
     :raises InvalidConfiguration: an option cannot be used, or it shall tune
         what is not measured, or what no enforcer can change
     """
@@ -48,6 +50,7 @@ class Measuring:
         *,
         audit_path: str,
         list_uuids: Callable[[], Iterable[str]],
+        list_guests: Callable[[], Mapping[str, guest.Guest]] = dict,
     ) -> None:
         self._conf = conf
         self._host = host
@@ -57,6 +60,7 @@ class Measuring:
             host.host,
             list_entries=lambda: host.entries,
             list_uuids=list_uuids,
+            list_guests=list_guests,
             on_sweep=self._tune,
         )
         if self._sweeps is None and _is_used(conf):

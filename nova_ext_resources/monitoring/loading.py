@@ -19,6 +19,7 @@ from nova_ext_resources.monitoring import mon_groups as mon_groups_mod
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
 from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ def from_conf(
     *,
     list_entries: Callable[[], Mapping[str, assignment.Entry]],
     list_uuids: Callable[[], Iterable[str]],
+    list_guests: Callable[[], Mapping[str, guest.Guest]] = dict,
     on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
 ) -> loop.SweepLoop | None:
     """Make the loop that monitors this host; None where it is disabled.
@@ -40,6 +42,7 @@ def from_conf(
     :param list_entries: returns server -> its entry in the ledger
     :param list_uuids: returns all servers of this host; called only when
         servers that hold nothing are monitored too
+    :param list_guests: returns server -> its guest, of all that run
     :raises InvalidConfiguration: a value is not valid for its option
     """
     options = values.load(conf, monitoring_conf.GROUP, monitoring_conf.OPTS)
@@ -54,7 +57,8 @@ def from_conf(
             list_entries(), list_uuids() if is_all else ()
         ),
         list_threads=functools.partial(
-            mon_groups_mod.find_threads, processes.Processes()
+            mon_groups_mod.find_threads,
+            processes.from_options(resctrl, list_guests),
         ),
     )
     return loop.SweepLoop(

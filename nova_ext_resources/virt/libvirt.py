@@ -17,6 +17,7 @@ from oslo_utils import excutils
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
+from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
 
@@ -46,6 +47,13 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
             topology.read_known(topology.PATH, topology.LEVELS)
         except errors.ResctrlError as err:
             LOG.debug('The caches of all CPUs cannot be read: %s', err)
+
+    def _list_running(self) -> dict[str, guest_obj.Guest]:
+        """Return libvirt's active domains; those that are paused are."""
+        return {
+            one.uuid: guest_obj.Guest(name=one.name, number=one.id)
+            for one in self._host.list_guests(only_running=True)
+        }
 
     # -- every start but those of the next section goes through here ----
 

@@ -26,6 +26,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
+from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
@@ -76,7 +77,16 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 *self.list_instance_uuids(),
             },
             list_servers=lambda: _describe_servers(host),
+            list_guests=self._list_running,
         )
+
+    def _list_running(self) -> dict[str, guest.Guest]:
+        """Return the guests that have processes here now, by server.
+
+        Of none that is missing here a process is expected. A driver whose
+        guests are processes returns them; Nova's fake driver has none.
+        """
+        return {}
 
     def _forget_providers(self) -> None:
         """Clear Nova's cache of the provider tree.

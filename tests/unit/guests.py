@@ -13,6 +13,10 @@ import fixtures
 #: Threads start and end as its input says; it ends with its input.
 _GUEST = """
 import itertools, os, subprocess, sys, threading, time
+if sys.argv[1] == '-pidfile':
+    import fcntl
+    pid_file = open(sys.argv[2], 'a')
+    fcntl.lockf(pid_file, fcntl.LOCK_EX)
 os.setresuid(*[int(sys.argv[-2]) or os.getuid()] * 3)
 ends = []
 def start(seconds=None):
@@ -56,6 +60,8 @@ os.killpg(0, 9)
 class Guest(fixtures.Fixture):
     """A process with ``-uuid`` in its command line, and many threads.
 
+    :param uuid: or another value of the option
+    :param option: ``-pidfile`` has it lock that file, as libvirt does
     :param user: number of the user that it runs as, if not of this process
 
     :ivar pid: of the process, which is its first thread

@@ -2,7 +2,7 @@
 
 """Applies cache ways and memory bandwidth through the kernel."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import contextlib
 from typing import ClassVar, TypeAlias
 
@@ -34,6 +34,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import tunable
 
 LOG = logging.getLogger(__name__)
@@ -72,11 +73,12 @@ class ResctrlEnforcer(base.Enforcer):
         options: cfg.ConfigOpts.GroupAttr,
         host: str,
         entries: base.EntriesReader = dict,
+        guests: base.GuestsReader = dict,
         files: files_mod.FileSystem | None = None,
         processes: procs.Processes | None = None,
     ) -> None:
-        super().__init__(options, host, entries)
-        self._processes = processes or procs.Processes()
+        super().__init__(options, host, entries, guests)
+        self._processes = processes or procs.from_options(options, guests)
         self._writer = writer.Writer(
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
@@ -89,6 +91,10 @@ class ResctrlEnforcer(base.Enforcer):
         # The same, with what was changed since.
         self._last: groups.Tree | None = None
         self._members: Mapping[str, tasks.Membership] = {}
+        # Guests that the last list_applied found no process of, and the
+        # servers of which the one before found none either: why.
+        self._unseen: Mapping[str, guest.Guest] = {}
+        self._absent: Mapping[str, str] = {}
 
     # -- what the host asks for ----------------------------------------
 
@@ -117,7 +123,27 @@ class ResctrlEnforcer(base.Enforcer):
                 undo=lambda now: self._plan_without(now, name),
             )
             self._forget_amounts(pools.list_keys([entry]))
-            return held
+        if not entry.cpus:
+            self._check_found(entry, scan)
+        return held
+
+    def _check_found(
+        self, entry: assignment.Entry, scan: procs.Scan | None
+    ) -> None:
+        """Make sure that a server that runs has its threads in its group.
+
+        Comes last: what other software has changed is restored anyway.
+        """
+        uuid = entry.consumer_uuid
+        with self._translated(entry):
+            scan = scan or self._processes.scan()
+            for reason in self._processes.explain_absence(
+                scan, [uuid]
+            ).values():
+                raise errors.NotApplied(
+                    action='put the threads of the server into its group',
+                    reason=reason,
+                )
 
     def plan(self, entry: assignment.Entry) -> tuple[transition.Step, ...]:
         """Return what :meth:`apply` would do, and do nothing.
@@ -340,16 +366,35 @@ class ResctrlEnforcer(base.Enforcer):
             uuid: threads.NoServer() for uuid in tree.ours
         }
         in_pool = shared_pool.list_floating(shared_pool.list_servers(entries))
+        unseen, self._unseen, self._absent = self._unseen, {}, {}
         if tree.shared:
             servers[groups.SHARED] = threads.NoServer()
         if floating or in_pool:
             scan = self._processes.scan()
+            self._note_absent(scan, {*floating, *in_pool}, unseen)
             servers.update((uuid, scan.get(uuid)) for uuid in floating)
             if tree.shared:
                 servers[groups.SHARED] = scan.get(*in_pool)
         return tasks.read(servers, self._writer.read_tasks)
 
+    def _note_absent(
+        self,
+        scan: procs.Scan,
+        consumers: Set[str],
+        before: Mapping[str, guest.Guest],
+    ) -> None:
+        """Note who runs unseen; a guest that starts has no process yet."""
+        found = self._processes.explain_absence(scan, consumers)
+        self._unseen = {uuid: scan.guests[uuid] for uuid in found}
+        self._absent = {
+            uuid: reason
+            for uuid, reason in found.items()
+            if before.get(uuid) == self._unseen[uuid]
+        }
+
     def _find_members_fault(self, entry: assignment.Entry) -> str:
+        if entry.consumer_uuid in self._absent:
+            return self._absent[entry.consumer_uuid]
         if choice.is_shared(entry):
             pool = self._members.get(groups.SHARED, tasks.Membership())
             return pool.fault

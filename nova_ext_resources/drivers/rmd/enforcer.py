@@ -66,8 +66,9 @@ class RmdEnforcer(base.Enforcer):
         options: cfg.ConfigOpts.GroupAttr,
         host: str,
         entries: base.EntriesReader = dict,
+        guests: base.GuestsReader = dict,
     ) -> None:
-        super().__init__(options, host, entries)
+        super().__init__(options, host, entries, guests)
         self._client = loading.from_options(options)
         self._pool = shared_pool.SharedPool(self._client)
         self._grants = grants.Grants()

@@ -27,7 +27,7 @@ _PROGRAMS = {
 }
 
 #: Namespaces: mounts, host name, processes. All end with their first one.
-_UNSHARE = (
+UNSHARE = (
     'unshare',
     '--mount',
     '--uts',
@@ -100,7 +100,7 @@ def find_obstacle() -> str:
         return 'libvirt-python is missing here: run "tox -e libvirt"'
     if len(os.sched_getaffinity(0)) < 2:
         return 'needs two CPUs, one of them to pin a server to'
-    tried = subprocess.run([*_UNSHARE, 'true'], capture_output=True)
+    tried = subprocess.run([*UNSHARE, 'true'], capture_output=True)
     if tried.returncode:
         reason = tried.stderr.decode(errors='replace').strip()
         return f'this machine allows no namespaces of its own: {reason}'
@@ -141,7 +141,7 @@ class Libvirtd:
         script = _INIT.format(hostname=self._hostname)
         with self._output.open('wb') as output:
             self._process = subprocess.Popen(
-                [*_UNSHARE, 'bash', '-ec', script, 'init', self._folder],
+                [*UNSHARE, 'bash', '-ec', script, 'init', self._folder],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -5,19 +5,56 @@
 import contextlib
 import os
 import pathlib
+import subprocess
+import sys
 from typing import Any, ClassVar
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 import testtools
 
-from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.drivers.resctrl.kernel import pid_files
+from nova_ext_resources import exception
+from nova_ext_resources.objects import guest
 from tests.functional.libvirt import daemon
 from tests.functional.resctrl import mounting
 
 SERVER = uuidsentinel.server
 
 _OBSTACLE = daemon.find_obstacle()
+
+#: A user that this machine does not have.
+_USER = 54321
+
+_LABEL = f"""
+<seclabel type='static' model='dac' relabel='no'>
+  <label>+{_USER}:+{_USER}</label>
+</seclabel>
+"""
+
+_EMULATOR = '/usr/bin/qemu-system-x86_64'
+
+#: Starts QEMU without what its command line says of the server.
+_WRAPPER = f"""#!/bin/bash
+words=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        -uuid | -name) shift ;;
+        *) words+=("$1") ;;
+    esac
+    shift
+done
+exec {_EMULATOR} "${{words[@]}}"
+"""
+
+#: Searches for a server that runs.
+_SEARCH = f"""
+from nova_ext_resources.drivers.resctrl.kernel import processes
+from nova_ext_resources.objects import guest
+guests = {{'{SERVER}': guest.Guest(name='instance-00000001', number=1)}}
+found = processes.Processes(list_guests=lambda: guests)
+print(found.explain_absence(found.scan(), guests)['{SERVER}'])
+"""
 
 _DOMAIN = f"""
 <domain type='qemu'>
@@ -29,7 +66,7 @@ _DOMAIN = f"""
   <os><type arch='x86_64' machine='pc'>hvm</type></os>
   <features><acpi/></features>
   <devices>
-    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <emulator>{_EMULATOR}</emulator>
     <memballoon model='none'/>
   </devices>
 </domain>
@@ -59,18 +96,32 @@ class FloatingGuestTest(mounting.MountedTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.host = self.make_resctrl_host()
-        connection = self.libvirtd.connect()
-        self.addCleanup(connection.close)
-        self.domain = self.create(connection)
+        pid_path = os.path.join(self.folder.path, 'run', 'libvirt', 'qemu')
+        self.host = self.make_resctrl_host(pid_path=pid_path)
+        self.connection = self.libvirtd.connect()
+        self.addCleanup(self.connection.close)
+        self.domain = self.create(_DOMAIN)
+        self.addCleanup(self.destroy)
 
-    def create(self, connection: Any) -> Any:
+    def create(self, xml: str) -> Any:
         """Start a guest as Nova does: its threads are there and wait."""
         import libvirt
 
-        domain = connection.createXML(_DOMAIN, libvirt.VIR_DOMAIN_START_PAUSED)
-        self.addCleanup(self.destroy)
-        return domain
+        return self.connection.createXML(xml, libvirt.VIR_DOMAIN_START_PAUSED)
+
+    def create_again(self, xml: str) -> None:
+        self.domain.destroy()
+        self.domain = self.create(xml)
+
+    def list_running(self) -> dict[str, guest.Guest]:
+        """Ask libvirt as our driver does."""
+        from nova.virt.libvirt import host
+
+        from nova_ext_resources.virt import libvirt as libvirt_driver
+
+        made = object.__new__(libvirt_driver.LibvirtDriver)
+        made._host = host.Host(self.libvirtd.uri)
+        return made._list_running()
 
     def destroy(self) -> None:
         import libvirt
@@ -81,8 +132,9 @@ class FloatingGuestTest(mounting.MountedTestCase):
 
     def list_threads(self) -> dict[int, str]:
         """Return each thread of QEMU and its name."""
-        (process,) = processes.Processes().scan().servers[SERVER]
-        folder = f'/proc/{process.pid}/task'
+        path = pathlib.Path(self.folder.path, 'run/libvirt/qemu')
+        pid = pid_files.find_holder(f'{path}/{self.domain.name()}.pid', {0})
+        folder = f'/proc/{pid}/task'
         return {
             int(tid): pathlib.Path(folder, tid, 'comm').read_text().strip()
             for tid in os.listdir(folder)
@@ -104,6 +156,61 @@ class FloatingGuestTest(mounting.MountedTestCase):
         self.domain.resume()
         self.assert_inside()
         self.assert_agreement(self.host)
+
+    def test_the_driver_reports_what_runs(self) -> None:
+        number = self.domain.ID()
+        one = guest.Guest(name='instance-00000001', number=number)
+        for act in (self.domain.resume, self.domain.suspend):
+            self.assertEqual({SERVER: one}, self.list_running())
+            act()
+
+        self.domain.destroy()
+
+        self.assertEqual({}, self.list_running())
+
+    def test_a_guest_of_a_user_that_is_not_known_is_found(self) -> None:
+        self.create_again(_DOMAIN.replace('</domain>', f'{_LABEL}</domain>'))
+
+        self.start(self.host, SERVER, cpus=None)
+
+        self.assert_inside()
+        self.assertLess(4, len(self.list_inside()))
+
+    def test_a_guest_that_its_command_line_does_not_name_is_found(
+        self,
+    ) -> None:
+        path = pathlib.Path(self.folder.path, 'qemu-wrapped')
+        path.write_text(_WRAPPER)
+        path.chmod(0o755)
+        self.create_again(_DOMAIN.replace(_EMULATOR, str(path)))
+
+        self.start(self.host, SERVER, cpus=None)
+
+        self.assert_inside()
+        self.assertLess(4, len(self.list_inside()))
+
+    def test_a_guest_that_is_not_found_does_not_start(self) -> None:
+        self.create_again(_DOMAIN.replace('</domain>', f'{_LABEL}</domain>'))
+        self.host.close()
+        self.host = self.make_resctrl_host(pid_path='/nowhere')
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.start,
+            self.host,
+            SERVER,
+            cpus=None,
+        )
+
+        self.assertIn(f'of user {_USER} names this server', str(err))
+        self.assertEqual({}, self.list_ours())
+
+    def test_a_pid_namespace_of_its_own_is_named(self) -> None:
+        command = (*daemon.UNSHARE, sys.executable, '-c', _SEARCH)
+
+        found = subprocess.run(command, capture_output=True, text=True)
+
+        self.assertIn('--pid=host', found.stdout, found.stderr)
 
     def test_a_cpu_that_is_plugged_in_later_is_in_as_well(self) -> None:
         self.start(self.host, SERVER, cpus=None)

@@ -13,6 +13,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest as guest_obj
 from tests.unit import builders
 from tests.unit import guests
 from tests.unit.host import with_host
@@ -20,6 +21,12 @@ from tests.unit.host import with_resctrl
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+
+#: By which the hypervisor knows the server.
+NAME = 'instance-00000001'
+
+#: A user of this machine.
+STRANGER = 54321
 
 #: Seconds for a thread to end.
 PATIENCE = 10.0
@@ -158,18 +165,153 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assert_inside(guest)
         self.assertIn('4 of 4 threads run outside its group', self.log.output)
 
-    def test_a_server_of_which_nothing_is_found_counts_as_applied(
+    # -- servers that run, as the hypervisor says ----------------------
+
+    def notice(self, number: int = 1) -> None:
+        """Have the hypervisor run the server."""
+        self.running[SERVER] = guest_obj.Guest(name=NAME, number=number)
+
+    def assert_absent(self, err: object) -> None:
+        self.assertIn(
+            f'runs it as {NAME}, but none of its processes', str(err)
+        )
+
+    def test_a_server_that_runs_and_is_not_found_does_not_start(self) -> None:
+        self.notice()
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.start_floating
+        )
+
+        self.assert_absent(err)
+        self.assertEqual({}, self.list_ours())
+        self.assertEqual({}, self.read_rows())
+        self.assert_agreement(self.host)
+
+    def test_a_server_that_starts_again_and_is_not_found_keeps_its_ways(
         self,
     ) -> None:
+        self.start_floating()
+        self.notice()
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.host.apply,
+            SERVER,
+            must_hold=True,
+        )
+
+        self.assert_absent(err)
+        self.assert_agreement(self.host)
+        self.running.clear()
+        self.host.apply(SERVER, must_hold=True)
+
+    def test_a_server_that_runs_unseen_is_a_problem_until_it_is_found(
+        self,
+    ) -> None:
+        self.start_floating()
+        self.notice()
+
+        # It may just be about to start.
+        self.assertEqual((), self.heal())
+        for _ in range(2):
+            (problem,) = self.heal()
+
+            self.assertEqual(
+                (alarm.NOT_IN_FORCE, SERVER), (problem.alarm, problem.subject)
+            )
+            self.assert_absent(problem.text)
+            self.assert_agreement(self.host)
+
+        guest = self.run_guest()
+        self.assertEqual((), self.heal())
+        self.assert_inside(guest)
+
+    def test_a_server_that_runs_unseen_gets_its_ways_back(self) -> None:
+        self.start_floating()
+        self.notice()
+        self.heal()
+        self.kernel.remount()
+
+        self.assertEqual(1, len(self.heal()))
+
+        self.assert_agreement(self.host)
+        self.running.clear()
+        self.assertEqual((), self.heal())
+
+    def test_a_server_that_was_powered_off_is_no_problem(self) -> None:
+        guest = self.run_guest()
+        self.notice()
+        self.start_floating()
+        self.assert_inside(guest)
+        guest.end()
+
+        self.running.clear()
+
+        self.assertEqual((), self.heal())
+
+    def test_a_server_that_was_powered_off_meanwhile_is_no_problem(
+        self,
+    ) -> None:
+        self.start_floating()
+        self.notice()
+        self.heal()
+        # Still running when the audit begins, and no longer when it ends.
+        self.answers = [dict(self.running)]
+        self.running.clear()
+
+        self.assertEqual((), self.heal())
+
+        self.assertEqual([], self.answers)
+        self.assertNotIn('does not get', self.log.output)
+
+    def test_a_server_that_is_about_to_start_is_no_problem(self) -> None:
+        self.start_floating()
+        for number in (1, 2):
+            # The hypervisor has it in its list before there is a process.
+            self.notice(number)
+
+            self.assertEqual((), self.heal())
+        self.assertNotIn('does not get', self.log.output)
+
+    def test_a_server_of_a_user_that_is_not_known_is_a_problem(self) -> None:
         if os.getuid():
             self.skipTest('needs to be root, for a process of another user')
-        guest = self.useFixture(guests.Guest(SERVER, 6, user=54321))
+        guest = self.useFixture(guests.Guest(SERVER, 6, user=STRANGER))
+        self.start_floating()
+        self.assertEqual((), self.heal())
+        self.notice()
+        self.heal()
+
+        (problem,) = self.heal()
+
+        self.assertIn(f'process {guest.pid} of user {STRANGER}', problem.text)
+        self.host.close()
+        self.host = self.make_resctrl_host(qemu_users=[str(STRANGER)])
+        self.host.reconcile([SERVER])
+        self.assertEqual((), self.host.problems)
+        self.assert_inside(guest)
+
+    def test_a_server_without_uuid_is_found_by_its_name(self) -> None:
+        guest = self.useFixture(guests.Guest(f'guest={NAME}', option='-name'))
+        self.notice()
 
         self.start_floating()
 
-        self.assertEqual((), self.heal())
-        self.assertEqual(set(), self.list_inside())
-        self.assertEqual(6, len(guest.list_threads()))
+        self.assert_inside(guest)
+
+    def test_a_server_is_found_by_the_lock_of_its_pid_file(self) -> None:
+        folder = self.make_folder()
+        self.host.close()
+        self.host = self.make_resctrl_host(pid_path=folder)
+        self.notice()
+        guest = self.useFixture(
+            guests.Guest(f'{folder}/{NAME}.pid', option='-pidfile')
+        )
+
+        self.start_floating()
+
+        self.assert_inside(guest)
 
     def test_a_thread_that_was_moved_away_is_brought_back(self) -> None:
         guest = self.run_guest()

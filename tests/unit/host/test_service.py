@@ -21,6 +21,7 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.placement import allocations
 from nova_ext_resources import plugins
@@ -49,6 +50,15 @@ HOST = """
 [ext_resources]
 inventory_providers = fake
 enforcers = noop
+"""
+
+#: An enforcer for which all that runs is applied.
+_CURIOUS = """
+from nova_ext_resources.drivers.noop import enforcer
+
+class Curious(enforcer.NoopEnforcer):
+    def list_applied(self):
+        return frozenset(self.list_guests())
 """
 
 
@@ -288,6 +298,26 @@ class LoadTest(HostServiceTestCase):
 
         for words in ("'broken'", 'OSError: no such device', 'remove it from'):
             self.assertIn(words, str(err))
+
+    def test_enforcers_are_told_which_guests_run(self) -> None:
+        folder = os.path.join(self.folder, 'packages')
+        self.write('packages/curious.py', _CURIOUS)
+        installed.write_entry_points(
+            folder,
+            'curious',
+            plugins.ENFORCERS,
+            {'curious': 'curious:Curious'},
+        )
+        self.useFixture(installed.InstalledPackage(folder))
+        one = guest.Guest(name='instance-00000001', number=1)
+
+        made = self.make(
+            '[ext_resources]\nenforcers = curious\n',
+            list_guests=lambda: {SERVER: one},
+        )
+
+        applied, _problems = made.host.enforcement.list_applied()
+        self.assertEqual({'curious': {SERVER}}, applied)
 
     def test_a_wrong_file_of_definitions_stops_the_service(self) -> None:
         for what, text, word in (

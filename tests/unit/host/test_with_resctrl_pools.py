@@ -15,6 +15,7 @@ from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import guest as guest_obj
 from tests.unit import guests
 from tests.unit.host import test_with_resctrl
 from tests.unit.host import with_resctrl
@@ -1059,6 +1060,39 @@ class FloatingSharedTest(PoolsTestCase):
 
         self.heal()
 
+        self.assertEqual(guest.list_threads(), self.list_inside())
+
+    def notice(self, uuid: str) -> None:
+        """Have the hypervisor run a server."""
+        self.running[uuid] = guest_obj.Guest(name=f'vm-{uuid}', number=1)
+
+    def test_of_two_that_run_only_the_unseen_one_is_a_problem(self) -> None:
+        guest = self.run_guest(A)
+        self.join(A)
+        self.join(B)
+        self.notice(A)
+        self.notice(B)
+
+        for _ in range(2):
+            self.host.refresh()
+            self.host.heal()
+
+        self.assertEqual(
+            [(alarm.NOT_IN_FORCE, B)],
+            [(one.alarm, one.subject) for one in self.host.problems],
+        )
+        self.assertEqual(guest.list_threads(), self.list_inside())
+        guest = self.run_guest(B)
+        self.heal()
+
+    def test_one_that_runs_unseen_does_not_join(self) -> None:
+        guest = self.run_guest(A)
+        self.join(A)
+        self.notice(B)
+
+        self.assertRaises(exception.EnforcementFailed, self.join, B)
+
+        self.assertEqual({A}, set(self.host.entries))
         self.assertEqual(guest.list_threads(), self.list_inside())
 
     def test_a_server_that_is_off_has_its_place(self) -> None:

@@ -67,6 +67,12 @@ def make_claim(
     )
 
 
+def pop_readers(options: dict[str, Any]) -> list[Any]:
+    """Take those of a constructor out of options, in its order."""
+    names = [name for name in ('entries', 'guests') if name in options]
+    return [options.pop(name) for name in names]
+
+
 # Looking for entry points takes longer than most tests.
 @functools.cache
 def load_pure() -> tuple[
@@ -87,14 +93,14 @@ def load(
 ) -> dict[str, Any]:
     """Make a plugin as a service does, with these options.
 
-    ``entries``, among them, reads what servers hold.
+    ``entries`` and ``guests``, among them, are readers.
     """
-    entries = options.pop('entries', dict)
+    readers = pop_readers(options)
     cls = load_class(namespace, name)
     group = plugins_mod.register_opts(conf, name, cls.OPTIONS)
     for option, value in options.items():
         conf.set_override(option, value, f'{plugins_mod.GROUP_PREFIX}{name}')
-    made = plugins_mod.make(namespace, name, cls, group, 'host1', entries)
+    made = plugins_mod.make(namespace, name, cls, group, 'host1', *readers)
     return {name: made}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
@@ -31,6 +32,10 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        # What the hypervisor says that it runs.
+        self.running: dict[str, guest_obj.Guest] = {}
+        # What it says first.
+        self.answers: list[dict[str, guest_obj.Guest]] = []
         self.machine = self.make_machine()
         self.kernel = self.machine.kernel
 
@@ -39,28 +44,29 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         return self.useFixture(machine)
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
-        entries = options.pop('entries', dict)
+        readers = with_host.pop_readers(options)
         cls = with_host.load_class(namespace, 'resctrl')
         group = plugins.register_opts(self.conf, 'resctrl', cls.OPTIONS)
         given = {'cpu_path': self.machine.cpu_path, **options}
         for option, value in given.items():
             self.conf.set_override(option, value, 'ext_resources_resctrl')
         files = self.machine.file_system
-        return {'resctrl': cls(group, 'host1', entries, files=files)}
+        return {'resctrl': cls(group, 'host1', *readers, files=files)}
 
     def make_resctrl_host(self, **options: Any) -> host_mod.HostResources:
         """Make a host that has looked at its kernel."""
-        providers, enforcers = (
-            self.load_resctrl(
-                namespace, entries=lambda: host.entries, **options
-            )
-            for namespace in (plugins.INVENTORY_PROVIDERS, plugins.ENFORCERS)
-        )
+        options['entries'] = lambda: host.entries
+        providers = self.load_resctrl(plugins.INVENTORY_PROVIDERS, **options)
+        options['guests'] = self.list_running
+        enforcers = self.load_resctrl(plugins.ENFORCERS, **options)
         host: host_mod.HostResources = with_host.make_host(
             providers, enforcers, self.open_ledger()
         )
         host.refresh()
         return host
+
+    def list_running(self) -> dict[str, guest_obj.Guest]:
+        return self.answers.pop(0) if self.answers else dict(self.running)
 
     def start_with(
         self,

@@ -49,6 +49,7 @@ import os
 import pwd
 from typing import Any
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.drivers.resctrl.kernel import cgroups as cgroups_mod
@@ -73,6 +74,17 @@ _USERS_OPTION = '[ext_resources_resctrl] qemu_users'
 
 #: Server -> its guest, of all that have processes on this host now.
 Guests = Mapping[str, guest_obj.Guest]
+
+
+def from_options(
+    options: cfg.ConfigOpts.GroupAttr, list_guests: Callable[[], Guests]
+) -> 'Processes':
+    """Make one as ``[ext_resources_resctrl]`` says."""
+    return Processes(
+        users=options.qemu_users,
+        pid_path=options.pid_path,
+        list_guests=list_guests,
+    )
 
 
 class Processes:

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import threading
+
+import fixtures
+
+from nova_ext_resources.host import guests
+from nova_ext_resources.objects import guest
+from tests import base
+
+ONE = guest.Guest(name='instance-00000001', number=3)
+
+
+class GuestListTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.free = threading.Event()
+        self.addCleanup(self.free.set)
+        self.asked = 0
+        self.error: Exception | None = None
+        self.made = guests.GuestList(self.ask, host='host1', patience=60)
+
+    def ask(self) -> guests.Guests:
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        return {'server': ONE}
+
+    def hang(self) -> guests.Guests:
+        self.asked += 1
+        self.free.wait(60)
+        return {'server': ONE}
+
+    def test_each_reader_gets_an_answer_of_its_own(self) -> None:
+        for _ in range(2):
+            self.assertEqual({'server': ONE}, self.made.read())
+
+        self.assertEqual(2, self.asked)
+        self.assertEqual('', self.log.output)
+
+    def test_nothing_is_known_while_the_hypervisor_is_away(self) -> None:
+        self.error = OSError('gone')
+
+        for _ in range(2):
+            self.assertEqual({}, self.made.read())
+
+        self.assertEqual(1, self.log.output.count('OSError: gone'))
+        self.error = None
+        self.assertEqual({'server': ONE}, self.made.read())
+        self.error = OSError('gone')
+        self.made.read()
+        self.assertEqual(2, self.log.output.count('OSError: gone'))
+
+    def test_one_question_at_most_hangs(self) -> None:
+        made = guests.GuestList(self.hang, host='host1', patience=0.01)
+
+        for _ in range(3):
+            self.assertEqual({}, made.read())
+
+        self.assertEqual(1, self.asked)
+        self.assertIn('no answer within 0.01 s', self.log.output)
