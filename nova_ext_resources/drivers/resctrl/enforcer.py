@@ -141,7 +141,7 @@ class ResctrlEnforcer(base.Enforcer):
                 scan, [uuid]
             ).values():
                 raise errors.NotApplied(
-                    action='put the threads of the server into its group',
+                    action='find its processes',
                     reason=reason,
                 )
 

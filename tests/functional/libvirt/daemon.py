@@ -67,12 +67,35 @@ mount --bind group /etc/group
 # Not every package of libvirt brings it, and a mount needs a place.
 mkdir --parents /etc/libvirt
 mount --bind etc /etc/libvirt
+if [ -e qemu-wrapped ]; then
+    # QEMU looks for its firmware beside its program.
+    mount --bind {emulator} {other}
+    mount --bind qemu-wrapped {emulator}
+fi
 for folder in run var/lib var/log var/cache; do
     mount --bind "$folder" "/$folder"
 done
 libvirtd --pid-file libvirtd.pid </dev/null &
 read -r _
 """
+
+#: Starts QEMU without what its command line says of the server.
+WRAPPER = """#!/bin/bash
+words=()
+while [ $# -gt 0 ]; do
+    case $1 in
+        -uuid | -name) shift ;;
+        *) words+=("$1") ;;
+    esac
+    shift
+done
+exec {emulator} "${{words[@]}}"
+"""
+
+EMULATOR = '/usr/bin/qemu-system-x86_64'
+
+#: Of the same package; stands for it where it is wrapped.
+_OTHER = '/usr/bin/qemu-system-i386'
 
 _FOLDERS = (
     'etc',
@@ -110,10 +133,14 @@ def find_obstacle() -> str:
 class Libvirtd:
     """A libvirtd on an empty host; a context manager.
 
+    :param is_silent: whether no command line of QEMU names its guest
     :ivar uri: where it answers
     """
 
-    def __init__(self, folder: pathlib.Path, hostname: str) -> None:
+    def __init__(
+        self, folder: pathlib.Path, hostname: str, *, is_silent: bool = False
+    ) -> None:
+        self._is_silent = is_silent
         self._folder = folder
         self._hostname = hostname
         self._output = folder / 'libvirtd.out'
@@ -138,7 +165,9 @@ class Libvirtd:
         :raises RuntimeError: it does not; with what it said
         """
         self._write()
-        script = _INIT.format(hostname=self._hostname)
+        script = _INIT.format(
+            hostname=self._hostname, emulator=EMULATOR, other=_OTHER
+        )
         with self._output.open('wb') as output:
             self._process = subprocess.Popen(
                 [*UNSHARE, 'bash', '-ec', script, 'init', self._folder],
@@ -190,6 +219,10 @@ class Libvirtd:
     def _write(self) -> None:
         for name in _FOLDERS:
             (self._folder / name).mkdir(parents=True)
+        if self._is_silent:
+            wrapper = self._folder / 'qemu-wrapped'
+            wrapper.write_text(WRAPPER.format(emulator=_OTHER))
+            wrapper.chmod(0o755)
         etc = self._folder / 'etc'
         (etc / 'libvirtd.conf').write_text(
             _LIBVIRTD_CONF.format(uuid=uuid.uuid4())

@@ -48,6 +48,8 @@ class Site:
     :ivar cpu: the CPU of this machine that servers are pinned to
     """
 
+    BACKEND = 'rmd'
+
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
         self.starts: list[Start] = []
@@ -71,10 +73,8 @@ class Site:
     def _start(self) -> None:
         self.folder = folders.Folder.create()
         self._stack.callback(self.folder.remove)
-        self.rmd = self._start_rmd()
-        self.libvirtd = self._stack.enter_context(
-            daemon.Libvirtd(self.folder.root / 'libvirt', HOST)
-        )
+        self.machine = self._start_machine()
+        self.libvirtd = self._start_libvirtd()
         self._watch()
         self.cloud = self._stack.enter_context(
             clouds.Cloud(self._settings(), folder=self.folder)
@@ -82,7 +82,12 @@ class Site:
         self.image_id = self._upload()
         self.flavor_id = self._create_flavor()
 
-    def _start_rmd(self) -> rmd.Machine:
+    def _start_libvirtd(self) -> daemon.Libvirtd:
+        return self._stack.enter_context(
+            daemon.Libvirtd(self.folder.root / 'libvirt', HOST)
+        )
+
+    def _start_machine(self) -> Any:
         made = rmd.Machine(
             HOST,
             self.folder,
@@ -104,14 +109,20 @@ class Site:
             per_host={
                 HOST: {
                     'ext_resources': {'ledger_path': str(self._ledger)},
-                    'ext_resources_rmd': {
-                        'url': self.rmd.url,
-                        'timeout': '5',
-                        'retries': '0',
-                    },
+                    **self._list_options(),
                 }
             },
         )
+
+    def _list_options(self) -> cloud_settings.Options:
+        """Return the options of the backend."""
+        return {
+            'ext_resources_rmd': {
+                'url': self.machine.url,
+                'timeout': '5',
+                'retries': '0',
+            }
+        }
 
     def _nova(self) -> cloud_settings.Options:
         return {
@@ -136,8 +147,8 @@ class Site:
             # Has a snapshot save the guest and start it again.
             'workarounds': {'disable_libvirt_livesnapshot': 'true'},
             'ext_resources': {
-                'inventory_providers': 'rmd',
-                'enforcers': 'rmd',
+                'inventory_providers': self.BACKEND,
+                'enforcers': self.BACKEND,
                 # What is mended in between would hide what was not done.
                 'refresh_interval': '3600',
             },
@@ -163,14 +174,14 @@ class Site:
     def _create_flavor(self) -> str:
         compute = self.cloud.sdk.compute
         flavor = compute.create_flavor(name='ways', vcpus=1, ram=64, disk=0)
-        compute.create_flavor_extra_specs(
-            flavor,
-            {
-                'hw:cpu_policy': 'dedicated',
-                'resources:CUSTOM_LLC_WAYS': str(WAYS),
-            },
-        )
+        compute.create_flavor_extra_specs(flavor, self._list_extra_specs())
         return str(flavor.id)
+
+    def _list_extra_specs(self) -> dict[str, str]:
+        return {
+            'hw:cpu_policy': 'dedicated',
+            'resources:CUSTOM_LLC_WAYS': str(WAYS),
+        }
 
     @property
     def _ledger(self) -> pathlib.Path:
@@ -202,7 +213,7 @@ class Site:
 
     def find_group(self, uuid: str) -> Mapping[str, Any]:
         """Return the server's group in RMD; empty without one."""
-        for group in self.rmd.groups():
+        for group in self.machine.groups():
             if uuid in group['workloads']:
                 found: Mapping[str, Any] = group
                 return found
@@ -234,7 +245,7 @@ class Site:
 
     def drop_workload(self, uuid: str) -> None:
         """Have RMD lose what is in force for a server."""
-        for one in self.rmd.workloads():
+        for one in self.machine.workloads():
             if uuid in (one.get('uuid'), one['id']):
                 self._rmd_call('DELETE', f'/v1/workloads/{one["id"]}')
 
@@ -249,7 +260,7 @@ class Site:
 
     def _rmd_call(self, method: str, path: str, body: Any = None) -> None:
         requests.request(
-            method, self.rmd.url + path, json=body, timeout=5
+            method, self.machine.url + path, json=body, timeout=5
         ).raise_for_status()
 
     def stop_compute(self) -> None:

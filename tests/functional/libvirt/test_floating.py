@@ -32,21 +32,6 @@ _LABEL = f"""
 </seclabel>
 """
 
-_EMULATOR = '/usr/bin/qemu-system-x86_64'
-
-#: Starts QEMU without what its command line says of the server.
-_WRAPPER = f"""#!/bin/bash
-words=()
-while [ $# -gt 0 ]; do
-    case $1 in
-        -uuid | -name) shift ;;
-        *) words+=("$1") ;;
-    esac
-    shift
-done
-exec {_EMULATOR} "${{words[@]}}"
-"""
-
 #: Searches for a server that runs.
 _SEARCH = f"""
 from nova_ext_resources.drivers.resctrl.kernel import processes
@@ -66,7 +51,7 @@ _DOMAIN = f"""
   <os><type arch='x86_64' machine='pc'>hvm</type></os>
   <features><acpi/></features>
   <devices>
-    <emulator>{_EMULATOR}</emulator>
+    <emulator>{daemon.EMULATOR}</emulator>
     <memballoon model='none'/>
   </devices>
 </domain>
@@ -180,9 +165,9 @@ class FloatingGuestTest(mounting.MountedTestCase):
         self,
     ) -> None:
         path = pathlib.Path(self.folder.path, 'qemu-wrapped')
-        path.write_text(_WRAPPER)
+        path.write_text(daemon.WRAPPER.format(emulator=daemon.EMULATOR))
         path.chmod(0o755)
-        self.create_again(_DOMAIN.replace(_EMULATOR, str(path)))
+        self.create_again(_DOMAIN.replace(daemon.EMULATOR, str(path)))
 
         self.start(self.host, SERVER, cpus=None)
 
@@ -202,7 +187,7 @@ class FloatingGuestTest(mounting.MountedTestCase):
             cpus=None,
         )
 
-        self.assertIn(f'of user {_USER} names this server', str(err))
+        self.assertIn(f'add user {_USER} of process', str(err))
         self.assertEqual({}, self.list_ours())
 
     def test_a_pid_namespace_of_its_own_is_named(self) -> None:

@@ -22,14 +22,16 @@ _SECONDS = 40.0
 _WRITES = ('POST', 'PATCH', 'PUT')
 
 
-@testtools.skipIf(bool(_OBSTACLE), _OBSTACLE)
-class GuestTest(base.TestCase):
-    site: ClassVar[sites.Site]
+class NovaTestCase(base.TestCase):
+    """Has a site, and asks its Nova."""
+
+    SITE: ClassVar[type[sites.Site]] = sites.Site
+    site: ClassVar[Any]
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.site = sites.Site()
+        cls.site = cls.SITE()
         cls.site.__enter__()
 
     @classmethod
@@ -47,6 +49,146 @@ class GuestTest(base.TestCase):
         log = self.site.cloud.folder.nova_log
         self.addDetail('nova.log', content.content_from_file(str(log)))
 
+    # -- what is asked of Nova -----------------------------------------
+
+    def ask(self) -> str:
+        server = self.compute.create_server(
+            name=self.id().rsplit('.')[-1],
+            flavor_id=self.site.flavor_id,
+            image_id=self.site.image_id,
+            networks='none',
+        )
+        uuid = str(server.id)
+        self.addCleanup(self.delete, uuid)
+        return uuid
+
+    def boot(self) -> str:
+        uuid = self.ask()
+        self.wait_status(uuid, 'ACTIVE')
+        self.assert_runs(uuid)
+        return uuid
+
+    def delete(self, uuid: str) -> None:
+        self.compute.delete_server(uuid)
+        self.wait(lambda: self.show(uuid) is None)
+        self.assert_gone(uuid)
+
+    def reboot_hard(self, uuid: str) -> None:
+        self.compute.reboot_server(uuid, 'HARD')
+        self.wait_status(uuid, 'ACTIVE')
+
+    def reboot_soft(self, uuid: str) -> None:
+        self.compute.reboot_server(uuid, 'SOFT')
+        self.wait_status(uuid, 'ACTIVE')
+
+    def stop(self, uuid: str) -> None:
+        self.compute.stop_server(uuid)
+        self.wait_status(uuid, 'SHUTOFF')
+
+    def start(self, uuid: str) -> None:
+        self.compute.start_server(uuid)
+        self.wait_status(uuid, 'ACTIVE')
+
+    def suspend(self, uuid: str) -> None:
+        self.compute.suspend_server(uuid)
+        self.wait_status(uuid, 'SUSPENDED')
+
+    def resume(self, uuid: str) -> None:
+        self.compute.resume_server(uuid)
+        self.wait_status(uuid, 'ACTIVE')
+
+    def pause(self, uuid: str) -> None:
+        self.compute.pause_server(uuid)
+        self.wait_status(uuid, 'PAUSED')
+
+    def unpause(self, uuid: str) -> None:
+        self.compute.unpause_server(uuid)
+        self.wait_status(uuid, 'ACTIVE')
+
+    def rescue(self, uuid: str) -> None:
+        self.compute.rescue_server(uuid)
+        self.wait_status(uuid, 'RESCUE')
+
+    def unrescue(self, uuid: str) -> None:
+        self.compute.unrescue_server(uuid)
+        self.wait_status(uuid, 'ACTIVE')
+
+    def snapshot(self, uuid: str) -> None:
+        image = self.compute.create_server_image(uuid, 'snapshot', wait=True)
+        self.addCleanup(self.site.cloud.sdk.image.delete_image, image.id)
+        self.wait_status(uuid, 'ACTIVE')
+
+    # -- what is seen --------------------------------------------------
+
+    def show(self, uuid: str) -> Any:
+        return self.compute.find_server(uuid, ignore_missing=True)
+
+    def fault(self, uuid: str) -> str:
+        return str(self.compute.get_server(uuid).fault)
+
+    def list_reasons(self, uuid: str) -> str:
+        """Return what the events of the boot say."""
+        events = self.list_events(uuid, -1)
+        return ' '.join(str(event.get('details')) for event in events)
+
+    def list_events(self, uuid: str, index: int) -> list[dict[str, Any]]:
+        """Return the events of an action; the newest action is the first."""
+        path = f'/servers/{uuid}/os-instance-actions'
+        actions = self.compute.get(path).json()['instanceActions']
+        action = self.compute.get(f'{path}/{actions[index]["request_id"]}')
+        found = action.json()['instanceAction']
+        return list(found['events'])
+
+    def is_idle(self, uuid: str) -> bool:
+        """Return whether Nova does nothing with the server.
+
+        A failed action clears the task state once before it updates the
+        host's resources and once after: the next action must come later.
+        """
+        events = self.list_events(uuid, 0)
+        return self.show(uuid).task_state is None and all(
+            event['finish_time'] for event in events
+        )
+
+    def is_paused(self, domain: Any) -> bool:
+        import libvirt
+
+        state, _reason = domain.state()
+        return bool(state == libvirt.VIR_DOMAIN_PAUSED)
+
+    def wait(self, find: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + _SECONDS
+        while not (found := find()):
+            self.assertLess(time.monotonic(), deadline, 'waited in vain')
+            time.sleep(0.1)
+        return found
+
+    def wait_released(self, uuid: str) -> None:
+        self.wait(lambda: not self.site.list_held(uuid))
+
+    def wait_status(self, uuid: str, status: str) -> None:
+        def is_there() -> bool:
+            server = self.show(uuid)
+            if server.status == 'ERROR' != status and self.is_idle(uuid):
+                self.fail(f'{status} was expected: {self.fault(uuid)}')
+            return bool(server.status == status and not server.task_state)
+
+        self.wait(is_there)
+
+    def assert_runs(self, uuid: str) -> None:
+        self.wait(lambda: self.site.console(uuid) == guest.HELLO)
+
+    def assert_gone(self, uuid: str) -> None:
+        """Make sure that nothing at all is held or runs."""
+        self.assertIsNone(self.site.find_pid(uuid))
+        self.assertIsNone(self.site.find_domain(uuid))
+        self.assertEqual({}, self.site.list_held(uuid))
+        self.assertEqual({}, self.site.find_group(uuid))
+        self.assertEqual({}, self.site.list_allocated(uuid))
+
+
+@testtools.skipIf(bool(_OBSTACLE), _OBSTACLE)
+class GuestTest(NovaTestCase):
     # -- boot ----------------------------------------------------------
 
     def test_no_guest_is_defined_before_its_ways_are_granted(self) -> None:
@@ -240,112 +382,7 @@ class GuestTest(base.TestCase):
         self.wait(lambda: not self.site.list_allocated(uuid))
         self.assert_gone(uuid)
 
-    # -- what is asked of Nova -----------------------------------------
-
-    def ask(self) -> str:
-        server = self.compute.create_server(
-            name=self.id().rsplit('.')[-1],
-            flavor_id=self.site.flavor_id,
-            image_id=self.site.image_id,
-            networks='none',
-        )
-        uuid = str(server.id)
-        self.addCleanup(self.delete, uuid)
-        return uuid
-
-    def boot(self) -> str:
-        uuid = self.ask()
-        self.wait_status(uuid, 'ACTIVE')
-        self.assert_runs(uuid)
-        return uuid
-
-    def delete(self, uuid: str) -> None:
-        self.compute.delete_server(uuid)
-        self.wait(lambda: self.show(uuid) is None)
-        self.assert_gone(uuid)
-
-    def reboot_hard(self, uuid: str) -> None:
-        self.compute.reboot_server(uuid, 'HARD')
-        self.wait_status(uuid, 'ACTIVE')
-
-    def reboot_soft(self, uuid: str) -> None:
-        self.compute.reboot_server(uuid, 'SOFT')
-        self.wait_status(uuid, 'ACTIVE')
-
-    def stop(self, uuid: str) -> None:
-        self.compute.stop_server(uuid)
-        self.wait_status(uuid, 'SHUTOFF')
-
-    def start(self, uuid: str) -> None:
-        self.compute.start_server(uuid)
-        self.wait_status(uuid, 'ACTIVE')
-
-    def suspend(self, uuid: str) -> None:
-        self.compute.suspend_server(uuid)
-        self.wait_status(uuid, 'SUSPENDED')
-
-    def resume(self, uuid: str) -> None:
-        self.compute.resume_server(uuid)
-        self.wait_status(uuid, 'ACTIVE')
-
-    def pause(self, uuid: str) -> None:
-        self.compute.pause_server(uuid)
-        self.wait_status(uuid, 'PAUSED')
-
-    def unpause(self, uuid: str) -> None:
-        self.compute.unpause_server(uuid)
-        self.wait_status(uuid, 'ACTIVE')
-
-    def rescue(self, uuid: str) -> None:
-        self.compute.rescue_server(uuid)
-        self.wait_status(uuid, 'RESCUE')
-
-    def unrescue(self, uuid: str) -> None:
-        self.compute.unrescue_server(uuid)
-        self.wait_status(uuid, 'ACTIVE')
-
-    def snapshot(self, uuid: str) -> None:
-        image = self.compute.create_server_image(uuid, 'snapshot', wait=True)
-        self.addCleanup(self.site.cloud.sdk.image.delete_image, image.id)
-        self.wait_status(uuid, 'ACTIVE')
-
     # -- what is seen --------------------------------------------------
-
-    def show(self, uuid: str) -> Any:
-        return self.compute.find_server(uuid, ignore_missing=True)
-
-    def fault(self, uuid: str) -> str:
-        return str(self.compute.get_server(uuid).fault)
-
-    def list_reasons(self, uuid: str) -> str:
-        """Return what the events of the boot say."""
-        events = self.list_events(uuid, -1)
-        return ' '.join(str(event.get('details')) for event in events)
-
-    def list_events(self, uuid: str, index: int) -> list[dict[str, Any]]:
-        """Return the events of an action; the newest action is the first."""
-        path = f'/servers/{uuid}/os-instance-actions'
-        actions = self.compute.get(path).json()['instanceActions']
-        action = self.compute.get(f'{path}/{actions[index]["request_id"]}')
-        found = action.json()['instanceAction']
-        return list(found['events'])
-
-    def is_idle(self, uuid: str) -> bool:
-        """Return whether Nova does nothing with the server.
-
-        A failed action clears the task state once before it updates the
-        host's resources and once after: the next action must come later.
-        """
-        events = self.list_events(uuid, 0)
-        return self.show(uuid).task_state is None and all(
-            event['finish_time'] for event in events
-        )
-
-    def is_paused(self, domain: Any) -> bool:
-        import libvirt
-
-        state, _reason = domain.state()
-        return bool(state == libvirt.VIR_DOMAIN_PAUSED)
 
     def look(self, uuid: str) -> tuple[Any, ...]:
         return (
@@ -354,28 +391,6 @@ class GuestTest(base.TestCase):
             self.site.find_group(uuid),
             self.site.list_allocated(uuid),
         )
-
-    def wait(self, find: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + _SECONDS
-        while not (found := find()):
-            self.assertLess(time.monotonic(), deadline, 'waited in vain')
-            time.sleep(0.1)
-        return found
-
-    def wait_released(self, uuid: str) -> None:
-        self.wait(lambda: not self.site.list_held(uuid))
-
-    def wait_status(self, uuid: str, status: str) -> None:
-        def is_there() -> bool:
-            server = self.show(uuid)
-            if server.status == 'ERROR' != status and self.is_idle(uuid):
-                self.fail(f'{status} was expected: {self.fault(uuid)}')
-            return bool(server.status == status and not server.task_state)
-
-        self.wait(is_there)
-
-    def assert_runs(self, uuid: str) -> None:
-        self.wait(lambda: self.site.console(uuid) == guest.HELLO)
 
     def assert_pinned(self, uuid: str) -> None:
         pid = self.site.find_pid(uuid)
@@ -397,11 +412,3 @@ class GuestTest(base.TestCase):
         self.assertEqual(str(self.site.cpu), group['cpus'])
         allocated = self.site.list_allocated(uuid)
         self.assertEqual(sites.WAYS, allocated['CUSTOM_LLC_WAYS'])
-
-    def assert_gone(self, uuid: str) -> None:
-        """Make sure that nothing at all is held or runs."""
-        self.assertIsNone(self.site.find_pid(uuid))
-        self.assertIsNone(self.site.find_domain(uuid))
-        self.assertEqual({}, self.site.list_held(uuid))
-        self.assertEqual({}, self.site.find_group(uuid))
-        self.assertEqual({}, self.site.list_allocated(uuid))

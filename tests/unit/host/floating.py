@@ -173,7 +173,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
     def assert_absent(self, err: object) -> None:
         self.assertIn(
-            f'runs it as {NAME}, but none of its processes', str(err)
+            f'The hypervisor runs it as {NAME}, but no process', str(err)
         )
 
     def test_a_server_that_runs_and_is_not_found_does_not_start(self) -> None:
@@ -285,7 +285,7 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
 
         (problem,) = self.heal()
 
-        self.assertIn(f'process {guest.pid} of user {STRANGER}', problem.text)
+        self.assertIn(f'user {STRANGER} of process {guest.pid}', problem.text)
         self.host.close()
         self.host = self.make_resctrl_host(qemu_users=[str(STRANGER)])
         self.host.reconcile([SERVER])

@@ -218,33 +218,30 @@ class Processes:
         }
 
     def _explain(self, scan: 'Scan', uuid: str) -> str:
+        """Explain; what to do comes first, because Nova cuts texts."""
         name = scan.guests[uuid].name
         return (
-            f'the hypervisor runs it as {name}, but none of its processes is '
-            f'found: none in {self._proc} has "-uuid {uuid}" or "-name '
+            f'{self._advise(scan, uuid)}. The hypervisor runs it as {name}, '
+            f'but no process in {self._proc} has "-uuid {uuid}" or "-name '
             f'guest={name}" in its command line and can be trusted, none '
             'that is visible here holds the lock of '
             f'{self._make_path(scan.guests[uuid])}, and none is in a cgroup '
-            f'of libvirt for {name}; {self._advise(scan, uuid)}'
+            f'of libvirt for {name}'
         )
 
     def _advise(self, scan: 'Scan', uuid: str) -> str:
         for pid, uid in scan.doubted[uuid]:
             return (
-                f'process {pid} of user {uid} names this server: if libvirt '
-                f'runs QEMU as this user, add it to {_USERS_OPTION}'
+                f'add user {uid} of process {pid} to {_USERS_OPTION} if '
+                'libvirt runs QEMU as this user'
             )
         kthreadd = self._reader.read_stat(_KTHREADD)
         if kthreadd is None or not kthreadd.is_of_kernel:
             return (
-                'nova-compute runs in a PID namespace of its own: give its '
-                "container the host's (docker and podman: --pid=host; "
-                'Kubernetes: hostPID: true)'
+                "give the container of nova-compute the host's PID namespace "
+                '(--pid=host, hostPID: true)'
             )
-        return (
-            'if libvirt writes its pid files to another folder, set '
-            '[ext_resources_resctrl] pid_path'
-        )
+        return 'set [ext_resources_resctrl] pid_path to the folder of libvirt'
 
 
 _make_lists: Callable[[], Any] = functools.partial(

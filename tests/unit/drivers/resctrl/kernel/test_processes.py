@@ -540,7 +540,7 @@ class SourcesTest(base.TestCase):
 
         text = self.explain()
 
-        self.assertIn(f'process 100 of user {STRANGER}', text)
+        self.assertIn(f'user {STRANGER} of process 100', text)
         self.assertIn('[ext_resources_resctrl] qemu_users', text)
 
     def test_a_pid_namespace_of_its_own_is_named(self) -> None:
