@@ -8,6 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from oslo_config import cfg
 from oslo_log import log as logging
+import tenacity
 
 from nova_ext_resources.conf import resctrl as conf
 from nova_ext_resources.drivers import base
@@ -40,6 +41,18 @@ from nova_ext_resources.objects import tunable
 LOG = logging.getLogger(__name__)
 
 Held: TypeAlias = tuple[assignment.Assignment, ...]
+
+
+#: Other software may have what the host counts as free.
+_USED_UP = (errors.NoFreeClosid, errors.NoFreeRmid)
+
+#: The kernel looks once a second which monitoring ids have left limbo.
+RETRYING = tenacity.Retrying(
+    retry=tenacity.retry_if_exception_type(errors.NoFreeRmid),
+    stop=tenacity.stop_after_attempt(6),
+    wait=tenacity.wait_fixed(0.5),
+    reraise=True,
+)
 
 
 class ResctrlEnforcer(base.Enforcer):
@@ -112,10 +125,15 @@ class ResctrlEnforcer(base.Enforcer):
             scan = None
             if not is_shared and not entry.cpus:
                 scan = self._processes.scan()
-        with (
-            self._translated(entry),
-            self._writer.changing(name=name) as tree,
-        ):
+            held = RETRYING(self._change, entry, name, scan)
+        if not entry.cpus:
+            self._check_found(entry, scan)
+        return held
+
+    def _change(
+        self, entry: assignment.Entry, name: str, scan: procs.Scan | None
+    ) -> Held:
+        with self._writer.changing(name=name) as tree:
             held, desired = self._plan(tree, entry)
             self._writer.run(
                 transition.transition(tree, desired),
@@ -123,9 +141,7 @@ class ResctrlEnforcer(base.Enforcer):
                 undo=lambda now: self._plan_without(now, name),
             )
             self._forget_amounts(pools.list_keys([entry]))
-        if not entry.cpus:
-            self._check_found(entry, scan)
-        return held
+            return held
 
     def _check_found(
         self, entry: assignment.Entry, scan: procs.Scan | None
@@ -411,7 +427,7 @@ class ResctrlEnforcer(base.Enforcer):
         try:
             yield
         except errors.ResctrlError as err:
-            if entry is not None and isinstance(err, errors.NoFreeClosid):
+            if entry is not None and isinstance(err, _USED_UP):
                 held = entry.assignments
                 raise refusals.make_busy(
                     self.host,

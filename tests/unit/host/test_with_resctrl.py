@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 import dataclasses
 from typing import Any
 
@@ -122,6 +122,39 @@ class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
         )
 
         self.assertIn('Out of CLOSIDs', str(err))
+        self.assert_agreement(self.host)
+
+    def put_an_id_into_limbo(self, pause: Callable[[float], None]) -> None:
+        """Leave no other monitoring id; ``pause`` stands for a wait."""
+        for number in range(self.kernel.count_ids()['free']):
+            self.machine.file_system.mkdir(f'mon_groups/other{number}')
+        self.kernel.set_occupancy('mon_groups/other0', 0, 1 << 24)
+        self.machine.file_system.rmdir('mon_groups/other0')
+        self.useFixture(
+            fixtures.MockPatchObject(enforcer_mod.RETRYING, 'sleep', pause)
+        )
+
+    def test_monitoring_ids_in_limbo_are_waited_for(self) -> None:
+        self.put_an_id_into_limbo(lambda _: self.kernel.flush_caches())
+
+        self.start(self.host, SERVER)
+
+        self.assertIn(SERVER, self.list_ours())
+        self.assert_agreement(self.host)
+
+    def test_monitoring_ids_that_stay_in_limbo_are_a_lack_of_capacity(
+        self,
+    ) -> None:
+        pauses: list[float] = []
+        self.put_an_id_into_limbo(pauses.append)
+
+        err = self.assertRaises(
+            exception.CapacityExceeded, self.start, self.host, SERVER
+        )
+
+        self.assertIn('still in limbo', str(err))
+        self.assertEqual([0.5] * 5, pauses)
+        self.assertEqual({}, self.list_ours())
         self.assert_agreement(self.host)
 
     def test_a_class_of_others_is_reserved(self) -> None:

@@ -98,6 +98,13 @@ _ADVICE = {
     'enforcer resctrl on privileges',
 }
 
+#: Why the kernel makes no group for a while (EBUSY), see its documentation of
+#: ``max_threshold_occupancy``.
+IN_LIMBO = (
+    'the monitoring ids that are free are still in limbo: the cache still '
+    'holds data of their former groups'
+)
+
 #: What the kernel writes when the last command succeeded.
 _OK = 'ok'
 

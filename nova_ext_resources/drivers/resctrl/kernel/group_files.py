@@ -219,8 +219,16 @@ class GroupFiles:
         """Make a group of ours; nothing runs in it yet.
 
         :raises NoFreeClosid: no class of service is left
+        :raises NoFreeRmid: the monitoring ids that are free are in limbo;
+            some are free soon
         """
-        self._do(f'make group {name}', self.files.mkdir, name)
+        action = f'make group {name}'
+        try:
+            self._do(action, self.files.mkdir, name)
+        except errors.ResctrlBusy as err:
+            raise errors.NoFreeRmid(
+                action=action, reason=errors.IN_LIMBO
+            ) from err
         # What the kernel put into it does not matter: all is written.
         return groups.Group(
             name=name, schemata={}, consumer_uuid=groups.parse_name(name)

@@ -30,8 +30,7 @@ _NONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 _USED_UP = {
     errno.ENOSPC: 'all monitoring ids are in use; every group of '
     'this host takes one, also those of other software',
-    errno.EBUSY: 'the monitoring ids that are free are still in limbo: the '
-    'cache still holds data of their former groups',
+    errno.EBUSY: errors.IN_LIMBO,
 }
 
 
