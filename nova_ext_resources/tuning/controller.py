@@ -10,17 +10,18 @@ Nothing tells beforehand what fewer ways of a cache do to a server. So a step
 of ways is a trial, which is judged after the cool-down. It stays if the giver
 lost nothing, or less than the taker gained; otherwise it is undone, and not
 tried again for a while. A giver is compared with what it had with the even
-division, so that many small losses cannot add up.
+division, so that many small losses cannot add up. A server that varies so
+much that a trial could not show its loss gives nothing.
 
 An example: servers a and b have 4 ways each, the even division of 8, and may
 have 2 to 6. A round is 10 s, the cool-down is 30 s.
 
-* Rounds at 0 to 40 s: a waits 0.05 of its time for memory, b 0.60. At 40 s,
-  enough is measured. b wants more than 0.3, and a is better off by more than
-  0.1: one way goes from a to b.
-* Rounds at 50 to 70 s: the cache fills, then there are too few measurements;
+* Rounds at 0 to 120 s: a waits 0.05 of its time for memory, b 0.60. At 120 s,
+  it is known how much a varies. b wants more than 0.3, and a is better off by
+  more than 0.1: one way goes from a to b.
+* Rounds at 130 to 150 s: the cache fills, then there are too few measurements;
   both servers are left alone.
-* Round at 80 s: a waits 0.06 now and b 0.50. The likely time of b was
+* Round at 160 s: a waits 0.06 now and b 0.50. The likely time of b was
   1 / (1 - 0.60) = 2.5 and is 1 / (1 - 0.50) = 2.0, 22 percent less (as a
   difference of logarithms); the time of a is at most 1.2 percent longer. The
   step is kept, and b need not give that way back for twenty cool-downs.
@@ -34,7 +35,6 @@ All of this is pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import dataclasses
 
-from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import history
 from nova_ext_resources.tuning import pressure as pressure_mod
@@ -232,9 +232,9 @@ class _Round:
                 if self._track(one).wants
                 and one.amount < one.maximum
                 and not self._is_futile(one)
-                and not self._is_throttled(one)
             ),
             key=lambda one: (
+                self._is_throttled(one),
                 -round(self._track(one).pressure, 1),
                 (one.amount - one.minimum) / max(one.maximum - one.minimum, 1),
                 -self._track(one).pressure,
@@ -247,12 +247,12 @@ class _Round:
         return track.is_blocked(track.futile, self.limits, self.now)
 
     def _is_throttled(self, one: tunable.Tunable) -> bool:
-        """Whether a trial would show nothing: traffic is at its limit."""
-        return self.pool.is_tried and any(
-            key[:2] == (one.consumer_uuid, one.rp_key)
-            and key[2] in classes.BANDWIDTHS
-            and track.pressure > self.limits.give_below
-            for key, track in self.state.tracks.items()
+        """Whether a trial would show nothing: traffic is at its limit.
+
+        Such a server gets what nobody misses, after all others.
+        """
+        return self.pool.is_tried and self.state.is_throttled(
+            history.make_key(one)
         )
 
     def _list_givers(

@@ -11,6 +11,7 @@ import dataclasses
 import math
 from typing import TypeAlias
 
+from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.objects import tunable
 from nova_ext_resources.tuning import level as level_mod
 from nova_ext_resources.tuning import pressure as pressure_mod
@@ -40,8 +41,15 @@ _ENOUGH = 3
 #: Measurements after which a server may give units.
 _MANY = 10
 
+#: Pressure on bandwidth above which traffic no longer shows what ways are
+#: worth: it is at its limit whatever the server has.
+_THROTTLED = 0.75
+
 #: Loss, see :mod:`.level`, that does not count.
 SMALL_LOSS = 0.03
+
+#: Loss that must be unlikely before a step stays.
+MOST_RISK = 0.08
 
 #: Cool-downs for which a step that failed is not tried again. Each further
 #: failure doubles the time.
@@ -137,16 +145,26 @@ class Track:
 
         Measurements of a load that alternates repeat each other, so that many
         of them say as little as a few: von Neumann's ratio of ``jitter`` to
-        ``variance`` is 1 for mere noise, and small for slow changes.
+        ``variance`` is 1 for mere noise, and small for slow changes. The mean
+        forgets, so that it never gets more exact than of two windows.
         """
         ratio = min(self.jitter / (self.variance or 1.0), 1.0)
         ratio = max(ratio, _LEAST_RATIO) if self.variance else 1.0
-        variance = self.variance * (2 - ratio) / ratio / max(self.count, 1)
+        count = min(max(self.count, 1), 2 * WINDOW - 1)
+        variance = self.variance * (2 - ratio) / ratio / count
         return level_mod.Level(waiting=self.waiting, error=math.sqrt(variance))
 
     @property
     def is_precise(self) -> bool:
-        """Whether a loss would be noticed, as far as that can be."""
+        """Whether a loss would be noticed.
+
+        A server that varies too much even for the longest trial would only
+        be harmed by trials: they could not show that they do no harm.
+        """
+        longest = dataclasses.replace(self, count=WINDOW).level
+        fear = math.sqrt(2) * longest.worst_error
+        if self.seen < _MANY or fear > MOST_RISK:
+            return False
         return self.count >= _MANY or 2 * self.level.worst_error < SMALL_LOSS
 
     def is_ready(self, now: float, limits: Limits) -> bool:
@@ -241,6 +259,15 @@ class State:
     @property
     def tried(self) -> frozenset[TunableKey]:
         return frozenset(key for trial in self.trials for key in trial.keys)
+
+    def is_throttled(self, key: TunableKey) -> bool:
+        """Whether the server is at its limit of bandwidth in this domain."""
+        return any(
+            other[:2] == key[:2]
+            and other[2] in classes.BANDWIDTHS
+            and track.pressure > _THROTTLED
+            for other, track in self.tracks.items()
+        )
 
     def replace_tracks(self, new: Mapping[TunableKey, Track]) -> 'State':
         return dataclasses.replace(self, tracks={**self.tracks, **new})

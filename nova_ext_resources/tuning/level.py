@@ -19,7 +19,7 @@ _MOST = 0.95
 
 #: Traffic, as a part of one line at a time, up to which each line may have
 #: been waited for alone. Beyond it, some lines were fetched together.
-_TURN = 0.6
+_TURN = 0.7
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

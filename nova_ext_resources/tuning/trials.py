@@ -2,7 +2,7 @@
 
 """Whether a step was worth it, and what is remembered of it. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 
 from nova_ext_resources.tuning import history
@@ -14,10 +14,8 @@ from nova_ext_resources.tuning import steps
 HARMFUL = 'goes back, because the step did more harm than good'
 CHANGED = 'goes back, because the load changed during the trial'
 
-#: The most that a server may lose by a step, see :mod:`.level`, and what it
-#: may lose if the measurements do not allow to be sure.
+#: The most that a server may lose by a step, see :mod:`.level`.
 _MOST_LOSS = 0.07
-_MOST_RISK = 0.08
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,26 +44,34 @@ def judge(
     """
     tracks = [state.tracks[key] for key in trial.keys]
     if any(track.turned_at > trial.started_at for track in tracks):
-        return Verdict(undo=CHANGED, futile=True, harmed=True)
+        return Verdict(undo=CHANGED)
     is_late = tracks[0].count >= history.WINDOW
+    # Who looks after each measurement is misled by noise more often.
+    errors = 1 if is_late else 2
     gain, doubt = level_mod.find_gain(trial.before[0], tracks[0].level)
-    helped = gain > max(limits.gain, doubt if is_late else 2 * doubt)
+    helped = gain > max(limits.gain, errors * doubt)
     futile = not helped and (is_late or gain + 2 * doubt < limits.gain)
-    loss, fear = (
-        level_mod.find_loss(trial.before[1], tracks[1].level)
-        if trial.giver
-        else (0.0, 0.0)
-    )
-    harmed = loss > max(history.SMALL_LOSS, 2 * fear)
+    loss, fear = _find_loss(trial, tracks)
+    harmed = loss > max(history.SMALL_LOSS, (errors + 1) * fear)
     is_bad = harmed and loss > min(gain, _MOST_LOSS)
+    is_risky = loss + errors * fear > history.MOST_RISK
     allowed = history.SMALL_LOSS + max(gain - doubt, 0.0) / 2
-    is_open = 2 * fear > allowed or not (helped or futile)
+    is_open = is_risky or 2 * fear > allowed or not (helped or futile)
     if is_open and not is_late and not is_bad:
         return None
-    is_risky = 2 * fear > history.SMALL_LOSS and loss + fear > _MOST_RISK
     if is_bad or is_risky:
+        futile = not helped and gain < doubt
         return Verdict(undo=HARMFUL, helped=helped, futile=futile, harmed=True)
     return Verdict(helped=helped, futile=futile, harmed=harmed)
+
+
+def _find_loss(
+    trial: history.Trial, tracks: Sequence[history.Track]
+) -> tuple[float, float]:
+    """Return what the giver has lost, and the standard error."""
+    if trial.giver is None:
+        return 0.0, 0.0
+    return level_mod.find_loss(trial.before[1], tracks[1].level)
 
 
 def learn(
@@ -84,7 +90,7 @@ def learn(
             if verdict.harmed:
                 block = track.make_block(track.needed, waiting, limits, now)
                 track = dataclasses.replace(track, needed=block)
-        elif verdict.futile:
+        elif verdict.futile and (verdict.undo or not state.is_throttled(key)):
             block = track.make_block(track.futile, waiting, limits, now)
             track = dataclasses.replace(track, futile=block)
         elif verdict.helped and not verdict.undo:
@@ -125,6 +131,8 @@ def note(
             state = _note_undone(state, move, limits, now)
         elif pool.is_tried:
             started = (_begin_trial(state, move, now),)
+        else:
+            state = _protect(state, move, limits, now)
         state = _change_amounts(state, move, pool, now)
         state = dataclasses.replace(state, trials=state.trials + started)
     return state
@@ -141,6 +149,19 @@ def _note_undone(
         if trial.taker == (move.giver, *move.pool):
             verdict = judge(trial, state, limits) or Verdict(undo=move.reason)
             return learn(trial, verdict, state, limits, now)
+    return _protect(state, move, limits, now)
+
+
+def _protect(
+    state: history.State,
+    move: steps.Move,
+    limits: history.Limits,
+    now: float,
+) -> history.State:
+    """Let the taker keep what it needs.
+
+    Otherwise units would go to and fro between servers that are busy in turn.
+    """
     key = move.taker or '', *move.pool
     track = state.tracks[key]
     block = track.make_block(track.needed, track.waiting, limits, now)

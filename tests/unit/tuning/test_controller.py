@@ -193,7 +193,31 @@ class DecideTest(base.TestCase):
         for count, expected in ((9, 0), (10, 1)):
             tracks = {
                 'a': builders.make_track(
-                    0.4, count=count - 1, variance=0.01, jitter=0.01
+                    0.4, count=count - 1, variance=5e-4, jitter=5e-4
+                ),
+                'b': builders.make_track(0.9),
+            }
+
+            moves = decide_for({'a': 0.4, 'b': 0.9}, tracks=tracks)
+
+            self.assertEqual(expected, len(moves))
+
+    def test_who_is_new_gives_nothing_however_still_it_seems(self) -> None:
+        for seen, expected in ((8, 0), (9, 1)):
+            tracks = {
+                'a': builders.make_track(0.1, count=seen, seen=seen),
+                'b': builders.make_track(0.9),
+            }
+
+            moves = decide_for({'a': 0.1, 'b': 0.9}, tracks=tracks)
+
+            self.assertEqual(expected, len(moves))
+
+    def test_what_no_trial_could_show_is_not_tried(self) -> None:
+        for variance, expected in ((1e-3, 1), (2e-3, 0)):
+            tracks = {
+                'a': builders.make_track(
+                    0.4, variance=variance, jitter=variance
                 ),
                 'b': builders.make_track(0.9),
             }
@@ -519,22 +543,26 @@ class PoolsTest(base.TestCase):
             ),
         )
 
-    def test_who_is_at_its_limit_of_bandwidth_has_no_trials(self) -> None:
+    def test_who_is_at_its_limit_of_bandwidth_gives_nothing(self) -> None:
         """Its traffic stays the same, whatever its ways."""
-        for a, b, expected in (
-            (0.19, 0.19, [('b', 'a', classes.BURST)]),
-            (0.25, 0.19, []),
-            (0.19, 0.25, []),
-        ):
+        for a, expected in ((0.7, [('b', 'a', classes.BURST)]), (0.8, [])):
             self.assertEqual(
                 expected,
-                self.decide_on_both({'a': (0.1, a), 'b': (0.9, b)}),
+                self.decide_on_both({'a': (0.1, a), 'b': (0.9, 0.25)}),
             )
+
+    def test_it_comes_after_those_whose_gain_is_seen(self) -> None:
+        for b, expected in ((0.7, 'b'), (0.8, 'c')):
+            [(taker, _giver, _name)] = self.decide_on_both(
+                {'a': (0.1, 0.25), 'b': (0.9, b), 'c': (0.7, 0.25)}
+            )
+
+            self.assertEqual(expected, taker)
 
     def test_but_it_gives_what_is_above_the_even_division(self) -> None:
         self.assertEqual(
             [('b', 'a', classes.BURST)],
-            self.decide_on_both({'a': (0.1, 0.25), 'b': (0.9, 0.19)}, even=3),
+            self.decide_on_both({'a': (0.1, 0.8), 'b': (0.9, 0.25)}, even=3),
         )
 
 
@@ -571,7 +599,7 @@ class WorkedExampleTest(base.TestCase):
     def begin(self) -> None:
         while not self.run_round(0.05, 0.60):
             pass
-        self.assertEqual(({'a': 3, 'b': 5}, 50.0), (self.amounts, self.now))
+        self.assertEqual(({'a': 3, 'b': 5}, 130.0), (self.amounts, self.now))
 
     def test_what_helped_is_kept(self) -> None:
         self.begin()
@@ -581,11 +609,11 @@ class WorkedExampleTest(base.TestCase):
             self.assertEqual(1, len(self.state.trials))
         [following] = self.run_round(0.06, 0.50)
 
-        self.assertEqual(80.0 + 10.0, self.now)
+        self.assertEqual(160.0 + 10.0, self.now)
         self.assertEqual(controller.WORSE_OFF, following.reason)
         needed = self.state.tracks['b', *builders.WAYS].needed
         assert needed is not None
-        self.assertEqual(80.0 + 600.0, needed.until)
+        self.assertEqual(160.0 + 600.0, needed.until)
 
     def test_what_did_harm_is_undone(self) -> None:
         self.begin()

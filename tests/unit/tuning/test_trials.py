@@ -105,6 +105,14 @@ class JudgeTest(base.TestCase):
         assert verdict is not None
         self.assertEqual(trials.HARMFUL, verdict.undo)
 
+    def test_a_loss_that_may_be_large_is_no_verdict_yet(self) -> None:
+        for count, undone in ((9, None), (32, '')):
+            noise = {'variance': 2.3e-3, 'jitter': 2.3e-3, 'count': count}
+
+            verdict = self.judge(0.13, 0.3, **noise)
+
+            self.assertEqual(undone, verdict and verdict.undo)
+
     def test_another_load_meanwhile_shows_nothing(self) -> None:
         for turned_at, reason in ((-499.0, trials.CHANGED), (-501.0, '')):
             verdict = self.judge(0.1, 0.6, turned_at=turned_at)
@@ -160,6 +168,30 @@ class TrialTest(base.TestCase):
         needed = state.tracks[A].needed
         assert needed is not None
         self.assertEqual(1200.0, needed.until)
+
+    def test_at_its_limit_of_bandwidth_a_step_is_not_in_vain(self) -> None:
+        for pressure, is_futile in ((0.7, True), (0.8, False)):
+            state = make_state(0.1, 0.8)
+            limited = builders.make_track(pressure)
+
+            state = trials.learn(
+                TRIAL,
+                trials.Verdict(futile=True),
+                state.replace_tracks({('b', *builders.PERCENT): limited}),
+                LIMITS,
+                0.0,
+            )
+
+            self.assertEqual(is_futile, state.tracks[B].futile is not None)
+
+    def test_a_trial_that_another_load_ended_blocks_nobody(self) -> None:
+        state = make_state(0.1, 0.6, turned_at=-499.0)
+
+        [move], state = run_round(state, 0.1, 0.6)
+
+        self.assertEqual(trials.CHANGED, move.reason)
+        self.assertIsNone(state.tracks[B].futile)
+        self.assertIsNone(state.tracks[A].needed)
 
     def test_a_server_on_trial_is_not_changed(self) -> None:
         state = make_state(0.1, 0.6)
@@ -251,6 +283,16 @@ class NoteTest(base.TestCase):
         self.assertEqual((7.0, 5, 0), _read(state.tracks[B]))
         # What needs no proof is not on trial.
         self.assertEqual((), state.trials)
+
+    def test_who_got_bandwidth_keeps_it(self) -> None:
+        pools = {builders.WAYS: steps.Pool(is_tried=False)}
+
+        state = trials.note(
+            self.make_state(), [self.make_move()], pools, LIMITS, 0.0
+        )
+
+        self.assertIsNotNone(state.tracks[B].needed)
+        self.assertIsNone(state.tracks[A].needed)
 
     def test_the_level_with_even_division_is_remembered(self) -> None:
         for even, expected in ((4, 0.5), (3, None)):
