@@ -73,7 +73,7 @@ class ObserveTest(base.TestCase):
 
         self.assertAlmostEqual(0.005, track.variance, delta=0.001)
         # The mean forgets: it is as exact as that of 63 measurements.
-        self.assertAlmostEqual(0.07, track.level.error * 63**0.5, delta=0.02)
+        self.assertAlmostEqual(0.07, track.level.error * 63**0.5, delta=0.01)
 
     def test_slow_changes_leave_more_doubt_than_noise(self) -> None:
         quick = observe_all([0.47, 0.53] * 32)

@@ -84,6 +84,16 @@ class JudgeTest(base.TestCase):
         assert verdict is not None
         self.assertEqual(trials.HARMFUL, verdict.undo)
 
+    def test_harm_without_a_sign_of_gain_was_in_vain_too(self) -> None:
+        noise = {'variance': 1e-4, 'jitter': 1e-4}
+
+        for b, is_futile in ((0.6, False), (0.8, True)):
+            verdict = self.judge(0.3, b, **noise)
+
+            assert verdict is not None
+            self.assertEqual(trials.HARMFUL, verdict.undo)
+            self.assertEqual(is_futile, verdict.futile)
+
     def test_within_the_noise_it_waits_for_more_measurements(self) -> None:
         noise = {'variance': 0.04, 'jitter': 0.04}
 
