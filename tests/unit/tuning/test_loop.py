@@ -113,7 +113,7 @@ class TunerTest(base.TestCase):
         return [json.loads(one) for one in self.path.read_text().splitlines()]
 
     def test_a_way_goes_to_who_suffers(self) -> None:
-        self.run_for(self.make_tuner(), 5)
+        self.run_for(self.make_tuner(), 13)
 
         self.assertEqual((3, 5), self.host.amounts)
         self.assertEqual(
@@ -124,7 +124,7 @@ class TunerTest(base.TestCase):
     def test_changes_are_counted(self) -> None:
         tuner = self.make_tuner()
 
-        self.run_for(tuner, 10)
+        self.run_for(tuner, 18)
 
         self.assertEqual({classes.BURST: 2}, tuner.changes)
 
@@ -139,7 +139,7 @@ class TunerTest(base.TestCase):
         self.assertEqual((), tuner.problems)
 
     def test_all_shares_of_the_pool_are_set_together(self) -> None:
-        self.run_for(self.make_tuner(), 5)
+        self.run_for(self.make_tuner(), 13)
 
         self.assertEqual(
             ['a', 'b'], [s.consumer_uuid for s in self.host.calls[0]]
@@ -149,14 +149,14 @@ class TunerTest(base.TestCase):
         self.host.working_set = 4
         tuner = self.make_tuner()
 
-        self.run_for(tuner, 5)
+        self.run_for(tuner, 13)
         self.assertEqual((3, 5), self.host.amounts)
         self.run_for(tuner, 5)
 
         self.assertEqual((4, 4), self.host.amounts)
 
     def test_what_did_no_harm_stays(self) -> None:
-        self.run_for(self.make_tuner(), 10)
+        self.run_for(self.make_tuner(), 18)
 
         self.assertEqual((2, 6), self.host.amounts)
 
@@ -206,7 +206,7 @@ class TunerTest(base.TestCase):
     def test_after_a_failure_it_goes_on(self) -> None:
         tuner = self.make_tuner()
         self.host.error = OSError('EIO')
-        self.run_for(tuner, 6)
+        self.run_for(tuner, 14)
         self.host.error = None
 
         self.run_for(tuner, 6)
@@ -217,7 +217,7 @@ class TunerTest(base.TestCase):
     def test_a_failure_of_a_pool_that_is_gone_is_forgotten(self) -> None:
         tuner = self.make_tuner()
         self.host.error = OSError('EIO')
-        self.run_for(tuner, 6)
+        self.run_for(tuner, 14)
 
         self.host.tunables = ()
         tuner.run_once([])
@@ -228,7 +228,7 @@ class TunerTest(base.TestCase):
         self.path.mkdir()
         tuner = self.make_tuner()
 
-        self.run_for(tuner, 5)
+        self.run_for(tuner, 13)
 
         self.assertEqual((3, 5), self.host.amounts)
         self.assertIn(str(self.path), tuner.problems[0])

@@ -63,7 +63,7 @@ class SimulationTest(base.TestCase):
 
         self.assertLess(late, early / 3)
 
-    def test_at_rest_nobody_is_more_than_a_step_away(self) -> None:
+    def test_at_rest_nobody_is_more_than_two_steps_away(self) -> None:
         for seed in SEEDS:
             with self.subTest(seed=seed):
                 mix = without_noise(mixes.make_mix(seed, mixes.STEADY))
@@ -76,7 +76,7 @@ class SimulationTest(base.TestCase):
                     step = 1 if name == classes.BURST else 10
                     rest = statistics.mode(path_)
                     self.assertLessEqual(
-                        max(abs(amount - rest) for amount in path_), step
+                        max(abs(amount - rest) for amount in path_), 2 * step
                     )
 
     def test_the_worst_server_is_better_off_than_by_division(self) -> None:
