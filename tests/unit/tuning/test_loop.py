@@ -196,7 +196,7 @@ class TunerTest(base.TestCase):
             times += [now] * (len(self.host.calls) - before)
 
         # Right after pauses of 60 and 120 seconds; then there is one of 240.
-        self.assertEqual([40.0, 100.0, 220.0], times)
+        self.assertEqual([120.0, 180.0, 300.0], times)
         [problem] = tuner.problems
         self.assertIn('EBUSY', problem)
         self.assertIn('L3_0', problem)
