@@ -51,6 +51,8 @@ def list_overallocated(
     """Report of what servers hold more than the host can allocate.
 
     A total became smaller, or more of it is reserved, while servers hold it.
+
+    :param entries: those that the view's own figures contain
     """
     holders: dict[view_obj.Place, dict[str, int]] = {}
     for entry in entries:

@@ -100,10 +100,16 @@ class Repair:
             if one.state is not State.CLAIMED
             or not host.enforcement.chooses_units(one)
         ]
+        # What the host shows of the others, it may show as used by others.
+        settled = [
+            one
+            for one in state.settled
+            if host.find_entry(one.consumer_uuid) == one
+        ]
         return [
             *units.list_uncounted(state.view, entries, self._trackers),
             *units.list_overlaps(state.empty, chosen, self._trackers),
-            *units.list_overallocated(state.view, entries),
+            *units.list_overallocated(state.view, settled),
         ]
 
     def _repair_all(

@@ -32,6 +32,8 @@ class HostState:
     :ivar view: what claims are decided on; made of what was found and of
         the entries
     :ivar empty: the view in which no server holds anything
+    :ivar settled: the entries that the host's own figures contain: applied
+        during the whole discovery
     :ivar found: what is known of the host so far
     :param entries: as the ledger has them
     :param resource_classes: what its plugins define
@@ -58,6 +60,7 @@ class HostState:
         self.entries = entries
         self.found = found
         self.empty = view_obj.HostView(resource_classes=resource_classes)
+        self.settled: Sequence[assignment.Entry] = ()
         self.view = self.empty
 
     def make_providers(self) -> tuple[provider.Provider, ...]:
@@ -130,7 +133,7 @@ class HostState:
         with self._lock:
             if may_refuse and before != self.entries:
                 return False
-            settled = [
+            self.settled = [
                 entry
                 for uuid, entry in self.entries.items()
                 if entry.state is not assignment.State.CLAIMED
@@ -143,7 +146,7 @@ class HostState:
                     for one in found.providers
                 },
                 trackers=self._trackers,
-                settled=view_mod.list_held(settled),
+                settled=view_mod.list_held(self.settled),
                 resource_classes=self._classes | found.resource_classes,
                 constraints=dataclasses.replace(
                     self._constraints,

@@ -186,6 +186,7 @@ class SmallerHostTest(with_host.HostTestCase):
         host = self.make_noop_host()
         for uuid, ways in ((SERVER, 6), (OTHER, 4)):
             host.claim(with_host.make_claim(uuid, ways))
+            host.apply(uuid)
         host.heal()
         self.assertEqual((), host.problems)
         host.close()

@@ -435,11 +435,12 @@ class BurstTest(PoolsTestCase):
         self.host.heal()
 
         self.assertEqual({}, self.find_tunables())
-        for problem in self.host.problems:
+        problems = {one.subject: one for one in self.host.problems}
+        pool = problems.pop('L3_0 CUSTOM_LLC_WAYS_BURST')
+        self.assertEqual(alarm.OVERALLOCATED, pool.alarm)
+        self.assertEqual({A, B}, problems.keys())
+        for problem in problems.values():
             self.assertIn('burst_ways is 4; set it to 6', str(problem))
-        self.assertEqual(
-            {A, B}, {problem.subject for problem in self.host.problems}
-        )
         self.assertEqual((0x007, 0x038), (self.get_own(A), self.get_own(B)))
         self.reopen()
         self.heal()
