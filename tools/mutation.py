@@ -36,10 +36,11 @@ PRODUCT = ROOT / 'nova_ext_resources'
 #: Seconds until a test run counts as hung, which is a break that is noticed.
 TIMEOUT = 900
 
-#: What can be recorded and run: its folder, and its own environment.
+#: What can be recorded and run: its folder, its own environment, and how many
+#: tests a break is shown to at most; functional tests take long.
 SUITES = {
-    'unit': ('./tests/unit', 'mutation'),
-    'functional': ('./tests/functional', 'functional'),
+    'unit': ('./tests/unit', 'mutation', 120),
+    'functional': ('./tests/functional', 'functional', 15),
 }
 
 ENVIRONMENT = {
@@ -312,7 +313,7 @@ def run(given: argparse.Namespace) -> int:
     ]
     tally = {'noticed': 0, 'SURVIVED': 0, 'unreached': 0}
     for one in rng.sample(breaks, min(given.count, len(breaks))):
-        verdict = judge(one, suites, rng, given.most_tests)
+        verdict = judge(one, suites, rng)
         tally[verdict] += 1
         print(f'{verdict:9}  {one}', flush=True)
     tried = sum(tally.values())
@@ -326,26 +327,22 @@ class Suite:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.python = ROOT / '.tox' / SUITES[name][1] / 'bin' / 'python'
+        _folder, env, self.most = SUITES[name]
+        self.python = ROOT / '.tox' / env / 'bin' / 'python'
         self.data = coverage.CoverageData(str(find_data(name)))
         self.data.read()
         self.failed = list_failed(name)
 
 
-def judge(
-    one: Break, suites: Iterable[Suite], rng: random.Random, most: int
-) -> str:
-    """Run the tests that pass through a line, until one notices its break.
-
-    :param most: how many tests of a suite to run
-    """
+def judge(one: Break, suites: Iterable[Suite], rng: random.Random) -> str:
+    """Run the tests that pass through a line, until one notices its break."""
     verdict = 'unreached'
     for suite in suites:
         tests = sorted(list_passing(suite.data, one) - suite.failed)
         rng.shuffle(tests)
         # Tests mirror the layout: those of the module itself come first.
         tests.sort(key=lambda test: not test.startswith(find_own(one, suite)))
-        if tests and is_noticed(one, suite, tests[:most]):
+        if tests and is_noticed(one, suite, tests[: suite.most]):
             return 'noticed'
         if tests:
             verdict = 'SURVIVED'
@@ -416,7 +413,6 @@ def main() -> int:
     parser.add_argument('--count', type=int, default=100)
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--least', type=float, default=95.0, metavar='PERCENT')
-    parser.add_argument('--most-tests', type=int, default=120)
     parser.add_argument(
         '--rooms', default='', help='only of rooms that begin like this'
     )
