@@ -82,13 +82,10 @@ class Front:
 
     def getattr(self, path: str, _handle: int | None = None) -> dict[str, Any]:
         mode = self._kernel.get_mode(path[1:])
-        is_folder = mode is None
         return {
-            'st_mode': stat.S_IFDIR | 0o755
-            if mode is None
-            else stat.S_IFREG | mode,
+            'st_mode': mode,
             'st_ino': self._find_inode(path[1:]),
-            'st_nlink': 2 if is_folder else 1,
+            'st_nlink': 2 if stat.S_ISDIR(mode) else 1,
             'st_uid': os.getuid(),
             'st_gid': os.getgid(),
         }
@@ -115,7 +112,7 @@ class Front:
             flags & os.O_ACCMODE, 0o600
         )
         # NOTE: kernfs looks at the mode for root as well.
-        if mode is None or mode & wanted != wanted:
+        if stat.S_ISDIR(mode) or mode & wanted != wanted:
             raise PermissionError(errno.EACCES, 'not permitted', path)
         return next(self._handles)
 
@@ -147,8 +144,8 @@ class Front:
         self._read.pop(handle, None)
         return 0
 
-    def mkdir(self, path: str, _mode: int) -> int:
-        self._kernel.mkdir(path[1:])
+    def mkdir(self, path: str, mode: int) -> int:
+        self._kernel.mkdir(path[1:], stat.S_IMODE(mode))
         return 0
 
     def rmdir(self, path: str) -> int:
@@ -184,7 +181,10 @@ def serve(
             attr_timeout=1,
             entry_timeout=0,
             negative_timeout=0,
-            default_permissions=True,
+            # Linux checks modes, and lets a program with CAP_DAC_OVERRIDE
+            # pass. A user who mounts a machine of his own is its root, and
+            # has no capability: there nothing would be made.
+            default_permissions=os.getuid() == 0,
             # Programs with other users, as on the real one.
             allow_other=os.getuid() == 0,
         )

@@ -12,6 +12,12 @@ EXCLUSIVE = 'exclusive'
 LOCKSETUP = 'pseudo-locksetup'
 LOCKED = 'pseudo-locked'
 
+#: Permissions that mkdir(1) asks for.
+PERMISSIONS = 0o755
+
+#: Of the mount point: the kernel gives nobody the right to write there.
+ROOT_PERMISSIONS = 0o555
+
 _INODES = itertools.count(1)
 
 
@@ -24,6 +30,7 @@ class Group:
     :ivar children: its monitoring groups
     :ivar locked: (resource, domain, mask) that is pseudo-locked
     :ivar inode: of its directory: never that of another one
+    :ivar permissions: of its directory, and of those in it but for groups
     """
 
     name: str
@@ -36,6 +43,7 @@ class Group:
     locked: tuple[str, int, int] | None = None
     mbps_event: str = 'mbm_local_bytes'
     inode: int = dataclasses.field(default_factory=lambda: next(_INODES))
+    permissions: int = PERMISSIONS
 
     @property
     def is_locking(self) -> bool:

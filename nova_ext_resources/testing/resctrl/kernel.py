@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import stat
 import threading
 import time
 
@@ -167,16 +168,22 @@ class Kernel:
                 raise NotADirectoryError(errno.ENOTDIR, 'no folder', path)
             return sorted(node)
 
-    def get_mode(self, path: str) -> int | None:
-        """Return the permissions of a file, None for a folder.
+    def get_mode(self, path: str) -> int:
+        """Return type and permissions, as ``st_mode`` has them.
 
-        Not counted as an operation, and no fault hits it.
+        A folder has those of the group that it is in, which is the default
+        one for ``info`` (fs/resctrl/rdtgroup.c: ``parent_kn->mode``). Not
+        counted as an operation, and no fault hits it.
         """
         with self.mutex:
             if self.mount is None and not path:
-                return None
+                return stat.S_IFDIR | groups_mod.PERMISSIONS
             node = files.find(self.mounted, path)
-        return node.mode if isinstance(node, files.File) else None
+            if isinstance(node, files.File):
+                return stat.S_IFREG | node.mode
+            while (group := self.find_group(path)) is None:
+                path = path.rpartition('/')[0]
+            return stat.S_IFDIR | group.permissions
 
     def get_inode(self, path: str) -> int:
         """Return the number of a group's folder.
@@ -191,7 +198,9 @@ class Kernel:
             raise FileNotFoundError(errno.ENOENT, 'no such group', path)
         return group.inode
 
-    def mkdir(self, path: str) -> None:
+    def mkdir(
+        self, path: str, permissions: int = groups_mod.PERMISSIONS
+    ) -> None:
         with self._operation('mkdir', path):
             mount = self.mounted
             above, _slash, name = path.rpartition('/')
@@ -201,10 +210,10 @@ class Kernel:
             if '\n' in name:
                 raise OSError(errno.EINVAL, 'newline in a name', path)
             if not above:
-                mount.make_group(name)
+                mount.make_group(name, permissions)
                 return
             parent = self._find_parent(above, name)
-            mount.make_monitor_group(parent, name)
+            mount.make_monitor_group(parent, name, permissions)
 
     def _check_parent(self, above: str, name: str) -> None:
         """Look at what mkdir(2) looks at before resctrl is asked."""

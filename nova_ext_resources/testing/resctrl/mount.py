@@ -54,6 +54,7 @@ class Mount:
             closid=0,
             rmid=0 if self.monitor else None,
             cpus=set(online),
+            permissions=groups_mod.ROOT_PERMISSIONS,
         )
         self.groups: dict[str, Group] = {'': self.root}
         self.schemata.modes[0] = groups_mod.SHAREABLE
@@ -70,14 +71,21 @@ class Mount:
 
     # Groups
 
-    def make_group(self, name: str) -> None:
+    def make_group(
+        self, name: str, permissions: int = groups_mod.PERMISSIONS
+    ) -> None:
         """Make a control group, with all that is not exclusive to others."""
         if name in self.groups:
             raise FileExistsError(errno.EEXIST, 'there is such a group', name)
         if not self._free_closids:
             raise Refused('Out of CLOSIDs', errno.ENOSPC)
         closid = self._free_closids[0]
-        group = Group(name=name, closid=closid, rmid=self._take_rmid())
+        group = Group(
+            name=name,
+            closid=closid,
+            rmid=self._take_rmid(),
+            permissions=permissions,
+        )
         try:
             self.schemata.open_class(closid)
         except Refused:
@@ -87,7 +95,12 @@ class Mount:
         self.groups[name] = group
         self._note_mode(group, groups_mod.SHAREABLE)
 
-    def make_monitor_group(self, parent: Group, name: str) -> None:
+    def make_monitor_group(
+        self,
+        parent: Group,
+        name: str,
+        permissions: int = groups_mod.PERMISSIONS,
+    ) -> None:
         if parent.is_locking:
             raise Refused('Pseudo-locking in progress')
         if name in parent.children:
@@ -97,6 +110,7 @@ class Mount:
             closid=parent.closid,
             rmid=self._take_rmid(),
             parent=parent,
+            permissions=permissions,
         )
 
     def remove_group(self, group: Group) -> None:

@@ -105,14 +105,54 @@ class MountTest(Mounted):
         self.assertFalse(os.path.exists(f'{self.path}/web'))
 
     def test_modes_are_those_of_the_kernel(self) -> None:
-        modes = {
-            name: stat.S_IMODE(os.stat(f'{self.path}/{name}').st_mode)
-            for name in ('schemata', 'size', 'info')
-        }
+        self.addCleanup(os.umask, os.umask(0o022))
+        os.mkdir(f'{self.path}/web')
+        os.mkdir(f'{self.path}/web/mon_groups/cache', 0o700)
+        for name, expected in (
+            ('', 0o555),
+            ('schemata', 0o644),
+            ('size', 0o444),
+            ('info', 0o555),
+            ('info/L3', 0o555),
+            ('mon_data', 0o555),
+            ('mon_groups', 0o555),
+            # A group has what its maker asks for, and so has all below it.
+            ('web', 0o755),
+            ('web/mon_groups', 0o755),
+            ('web/mon_groups/cache', 0o700),
+            ('web/mon_groups/cache/mon_data', 0o700),
+        ):
+            with self.subTest(name=name):
+                mode = os.stat(f'{self.path}/{name}').st_mode
 
-        self.assertEqual(
-            {'schemata': 0o644, 'size': 0o444, 'info': 0o755}, modes
-        )
+                self.assertEqual(oct(expected), oct(stat.S_IMODE(mode)))
+
+    def test_root_makes_no_group_without_a_capability(self) -> None:
+        if os.getuid():
+            self.skipTest('root only: an own mount asks for no capability')
+        os.mkdir(f'{self.path}/web')
+        bare = ['setpriv', '--bounding-set=-all', '--inh-caps=-all']
+        only = ['setpriv', '--bounding-set=-all,+dac_override']
+        for before, command, expected in (
+            (bare, f'mkdir {self.path}/db', 'Permission denied'),
+            (bare, f'rmdir {self.path}/web', 'Permission denied'),
+            (bare, f'mkdir {self.path}/mon_groups/db', 'Permission denied'),
+            (bare, f'echo "L3:0=1" > {self.path}/web/schemata', ''),
+            (bare, f'mkdir {self.path}/web/mon_groups/db', ''),
+            (only, f'mkdir {self.path}/db', ''),
+            (only, f'mkdir {self.path}/mon_groups/db', ''),
+            (only, f'rmdir {self.path}/web', ''),
+        ):
+            with self.subTest(command=command, before=before):
+                ended = subprocess.run(
+                    [*before, 'sh', '-c', command],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+
+                self.assertEqual(bool(expected), bool(ended.returncode))
+                self.assertIn(expected, ended.stderr)
 
     def test_nobody_makes_or_removes_files(self) -> None:
         made = self.assertRaises(
