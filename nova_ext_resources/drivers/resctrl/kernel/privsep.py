@@ -2,10 +2,9 @@
 
 """The writes that nova-compute, which is no root, must not do itself.
 
-A helper of oslo.privsep does them, as root without a single capability:
-the files of resctrl belong to root, and the kernel asks for nothing more. It
-writes nowhere but below a mount of type resctrl, so that an attacker in
-nova-compute gains nothing by it but control over caches.
+A helper of oslo.privsep does them, as root with one capability. It writes
+nowhere but below a mount of type resctrl, so that an attacker in nova-compute
+gains nothing by it but control over caches.
 
 oslo.privsep reads its own options, group
 ``[ext_resources_resctrl_privsep]``, from the global configuration.
@@ -13,6 +12,7 @@ oslo.privsep reads its own options, group
 
 from typing import Any
 
+from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
 from nova_ext_resources.drivers.resctrl.kernel import system
@@ -21,7 +21,11 @@ context = priv_context.PrivContext(
     'nova_ext_resources.drivers.resctrl',
     cfg_section='ext_resources_resctrl_privsep',
     pypath=f'{__name__}.context',
-    capabilities=[],
+    # Groups are made and removed in folders of mode 0555 (the mount, and
+    # mon_groups in it; fs/kernfs/dir.c: kernfs_create_root), where a root
+    # without it gets EACCES. Writing to files, which root may write, and
+    # moving threads, which is checked by user, take none.
+    capabilities=[capabilities.CAP_DAC_OVERRIDE],
 )
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Callable
+import importlib
 import os
 from typing import Any
 
 import fixtures
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
+from oslo_privsep import capabilities
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files
@@ -17,8 +19,13 @@ _SYSTEM = 'nova_ext_resources.drivers.resctrl.kernel.system'
 
 
 class PrivsepTest(base.TestCase):
-    def test_the_helper_keeps_no_capability(self) -> None:
-        self.assertEqual([], privsep.context.conf.capabilities)
+    def test_the_helper_keeps_one_capability(self) -> None:
+        # It is a default of the global options, which tests reset.
+        importlib.reload(privsep)
+
+        self.assertEqual(
+            [capabilities.CAP_DAC_OVERRIDE], privsep.context.conf.capabilities
+        )
 
     def test_the_helper_can_be_started_by_its_name(self) -> None:
         command = privsep.context.helper_command('/run/socket')
