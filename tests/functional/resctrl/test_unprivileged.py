@@ -114,6 +114,22 @@ class UnprivilegedTest(mounting.MountedTestCase):
 
         self.assertEqual('', self.run_as_user(work))
 
+    def test_groups_of_others_cannot_be_changed(self) -> None:
+        self.kernel.add_group('db', 'L3:0=400;1=400\n')
+        before = self.kernel.list_groups()
+
+        def work() -> None:
+            files = self.machine.file_system
+            for call, path, *arguments in (
+                (files.write, 'db/schemata', 'L3:0=1\n'),
+                (files.rmdir, 'db'),
+                (files.mkdir, 'web'),
+            ):
+                self.assertRaises(PermissionError, call, path, *arguments)
+
+        self.assertEqual('', self.run_as_user(work))
+        self.assertEqual(before, self.kernel.list_groups())
+
 
 def become(user: int) -> None:
     """Be an ordinary user from now on.

@@ -106,7 +106,7 @@ class RealFileSystem:
         if os.access(self.root, os.W_OK):
             system.CALLS[name](self._resolve(path), *arguments)
         else:
-            _ask_helper(name, self._resolve(path), *arguments)
+            _ask_helper(name, self.root, path, *arguments)
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(self._resolve(path))

@@ -3,8 +3,8 @@
 """The writes that nova-compute, which is no root, must not do itself.
 
 A helper of oslo.privsep does them, as root with one capability. It writes
-nowhere but below a mount of type resctrl, so that an attacker in nova-compute
-gains nothing by it but control over caches.
+nowhere but to the groups of Nova and to the default one, so that an attacker
+in nova-compute gains nothing by it but control over the caches of servers.
 
 oslo.privsep reads its own options, group
 ``[ext_resources_resctrl_privsep]``, from the global configuration.
@@ -30,10 +30,12 @@ context = priv_context.PrivContext(
 
 
 @context.entrypoint
-def call(name: str, path: str, *arguments: Any) -> None:
-    """Do one of ``system.CALLS``, below a mount of resctrl and nowhere else.
+def call(name: str, root: str, path: str, *arguments: Any) -> None:
+    """Do one of ``system.CALLS`` to groups of Nova and to nothing else.
 
-    :raises OSError: EPERM, the path is elsewhere; or as the kernel gives it
+    :param root: a mount of resctrl
+    :param path: below it; one of ``system.PATHS``
+    :raises OSError: EPERM, it is something else; or as the kernel gives it
     """
-    with system.checked(path) as (folder, last):
+    with system.checked(name, root, path) as (folder, last):
         system.CALLS[name](last, *arguments, dir_fd=folder)

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import contextlib
 import errno
 import os
+import re
+
+from nova_ext_resources.drivers.resctrl.kernel import groups
 
 MOUNTS = '/proc/self/mountinfo'
 
@@ -15,7 +18,9 @@ GROUP_MODE = 0o755
 
 _TYPE = 'resctrl'
 
-_NO_NAMES = frozenset({'', os.curdir, os.pardir})
+_OURS = f'{groups.PREFIX}[^/]+'
+
+_GROUP = re.compile(f'(({_OURS}/)?mon_groups/)?{_OURS}')
 
 
 def write(path: str, text: str, *, dir_fd: int | None = None) -> None:
@@ -75,6 +80,15 @@ CALLS: Mapping[str, Callable[..., None]] = {
     'rmdir': rmdir,
 }
 
+#: Below the mount, what it does that with: groups of Nova, and the default
+#: one, which gets the threads and the ways that no group has.
+PATHS: Mapping[str, re.Pattern[str]] = {
+    'write': re.compile(f'({_OURS}/)?schemata|{_OURS}/cpus_list'),
+    'assign': re.compile(f'({_OURS}/)?(mon_groups/{_OURS}/)?tasks'),
+    'mkdir': _GROUP,
+    'rmdir': _GROUP,
+}
+
 
 @contextlib.contextmanager
 def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
@@ -87,38 +101,48 @@ def _writing(path: str, dir_fd: int | None) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def checked(path: str) -> Iterator[tuple[int, str]]:
-    """Open the folder of a path, which must be of a mount of type resctrl.
+def checked(call: str, root: str, path: str) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path that a call may change.
 
     The path is resolved here and never again: its author may put a
     symbolic link into it at any moment.
 
+    :param root: the mount
+    :param path: below it
     :return: the folder, and the last part of the path
-    :raises OSError: EPERM, it is not; or it cannot be opened
+    :raises OSError: EPERM, it must not be changed; or it cannot be opened
     """
+    if not PATHS[call].fullmatch(path):
+        raise OSError(
+            errno.EPERM, f'{call} of {path!r}, which is no group of Nova'
+        )
     folder, name = os.path.split(path)
-    if name in _NO_NAMES:
-        raise OSError(errno.EPERM, f'{path} names nothing in a folder')
-    handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    with contextlib.ExitStack() as stack:
+        handle = os.open(root, flags)
+        stack.callback(os.close, handle)
         check(handle)
+        if folder:
+            flags |= os.O_NOFOLLOW
+            handle = os.open(folder, flags, dir_fd=handle)
+            stack.callback(os.close, handle)
         yield handle, name
-    finally:
-        os.close(handle)
 
 
 def check(folder: int, mounts: str = MOUNTS) -> None:
-    """Make sure that an open folder is of a mount of type resctrl.
+    """Make sure that an open folder is the root of a mount of type resctrl.
 
     :raises OSError: EPERM, it is not
     """
     device = os.fstat(folder).st_dev
-    with open(mounts, encoding='utf-8') as file:
-        if f'{os.major(device)}:{os.minor(device)}' in _list_devices(
-            file.read()
-        ):
-            return
-    raise OSError(errno.EPERM, 'the folder is not in a mount of resctrl')
+    # From any folder but the root one gets to another of the same mount.
+    if os.stat(os.pardir, dir_fd=folder).st_dev != device:
+        with open(mounts, encoding='utf-8') as file:
+            if f'{os.major(device)}:{os.minor(device)}' in _list_devices(
+                file.read()
+            ):
+                return
+    raise OSError(errno.EPERM, 'this is not the root of a mount of resctrl')
 
 
 def _list_devices(text: str) -> set[str]:

@@ -35,31 +35,99 @@ class PrivsepTest(base.TestCase):
             command,
         )
 
-    def test_the_helper_refuses_what_is_not_resctrl(self) -> None:
-        folder = self.make_folder()
+    def be_the_helper(self, *, is_resctrl: bool = False) -> None:
+        """:param is_resctrl: whether any folder passes for the mount"""
         privsep.context.set_client_mode(False)
         self.addCleanup(privsep.context.set_client_mode, True)
+        if is_resctrl:
+            self.useFixture(
+                fixtures.MonkeyPatch(f'{_SYSTEM}.check', lambda _folder: None)
+            )
 
-        for arguments in (
-            ('write', f'{folder}/schemata', 'L3:0=1\n'),
-            ('assign', f'{folder}/tasks', [1]),
-            ('mkdir', f'{folder}/db'),
-            ('rmdir', folder),
+    def test_the_helper_refuses_what_is_not_resctrl(self) -> None:
+        folder = self.make_folder()
+        self.be_the_helper()
+
+        for name, *arguments in (
+            ('write', folder, 'schemata', 'L3:0=1\n'),
+            ('assign', folder, 'tasks', [1]),
+            ('mkdir', folder, 'nova-db'),
+            ('rmdir', folder, 'nova-db'),
         ):
-            self.assertRaises(PermissionError, privsep.call, *arguments)
+            err = self.assertRaises(
+                PermissionError, privsep.call, name, *arguments
+            )
+            self.assertIn('not the root of a mount of resctrl', str(err))
         self.assertEqual([], os.listdir(folder))
 
     def test_the_helper_does_nothing_else(self) -> None:
-        folder = self.make_folder()
-        privsep.context.set_client_mode(False)
-        self.addCleanup(privsep.context.set_client_mode, True)
-        self.useFixture(
-            fixtures.MonkeyPatch(f'{_SYSTEM}.check', lambda _folder: None)
-        )
+        self.be_the_helper(is_resctrl=True)
 
         self.assertRaises(
-            KeyError, privsep.call, 'unlink', f'{folder}/schemata'
+            KeyError, privsep.call, 'unlink', self.make_folder(), 'schemata'
         )
+
+    def test_the_helper_changes_our_groups(self) -> None:
+        folder = self.make_folder()
+        self.be_the_helper(is_resctrl=True)
+        for path in ('', 'nova-shared/', 'nova-shared/mon_groups/nova-1/'):
+            os.makedirs(f'{folder}/{path}', exist_ok=True)
+            for name in ('schemata', 'cpus_list', 'tasks'):
+                with open(f'{folder}/{path}{name}', 'w'):
+                    pass
+        os.mkdir(f'{folder}/mon_groups')
+
+        for name, *arguments in (
+            ('write', 'schemata', 'x'),
+            ('write', 'nova-shared/schemata', 'x'),
+            ('write', 'nova-shared/cpus_list', 'x'),
+            ('assign', 'tasks', [1]),
+            ('assign', 'nova-shared/tasks', [1]),
+            ('assign', 'nova-shared/mon_groups/nova-1/tasks', [1]),
+            ('mkdir', 'nova-2'),
+            ('rmdir', 'nova-2'),
+            ('mkdir', 'mon_groups/nova-2'),
+            ('rmdir', 'mon_groups/nova-2'),
+            ('mkdir', 'nova-shared/mon_groups/nova-2'),
+            ('rmdir', 'nova-shared/mon_groups/nova-2'),
+        ):
+            with self.subTest(name=name, arguments=arguments):
+                privsep.call(name, folder, *arguments)
+
+    def test_the_helper_leaves_all_others_alone(self) -> None:
+        folder = self.make_folder()
+        self.be_the_helper(is_resctrl=True)
+
+        for name, *arguments in (
+            ('write', 'web/schemata', 'x'),
+            ('write', 'cpus_list', 'x'),
+            ('write', 'tasks', '0'),
+            ('write', 'nova-1/tasks', '0'),
+            ('write', 'nova-1/mode', 'exclusive'),
+            ('write', 'info/L3_MON/max_threshold_occupancy', '0'),
+            ('write', 'nova-1/../web/schemata', 'x'),
+            ('write', 'nova-1/mon_groups/../../web/schemata', 'x'),
+            ('write', '/etc/passwd', 'x'),
+            ('write', '', 'x'),
+            ('write', 'schemata\n', 'x'),
+            ('assign', 'schemata', [1]),
+            ('assign', 'web/tasks', [1]),
+            ('assign', 'web/mon_groups/nova-1/tasks', [1]),
+            ('mkdir', 'web'),
+            ('mkdir', 'web/mon_groups/nova-1'),
+            ('mkdir', 'mon_groups/web'),
+            ('mkdir', 'nova-1/..'),
+            ('mkdir', 'nova-'),
+            ('rmdir', 'web'),
+            ('rmdir', 'mon_groups'),
+            ('rmdir', ''),
+        ):
+            with self.subTest(name=name, arguments=arguments):
+                err = self.assertRaises(
+                    PermissionError, privsep.call, name, folder, *arguments
+                )
+
+                self.assertIn(repr(arguments[0]), str(err))
 
     def test_a_path_that_changes_after_the_check_leads_nowhere_else(
         self,
@@ -67,8 +135,7 @@ class PrivsepTest(base.TestCase):
         """Somebody swaps a link while the helper works."""
         good, bad = self.make_tree(), self.make_tree()
         link = os.path.join(self.make_folder(), 'link')
-        privsep.context.set_client_mode(False)
-        self.addCleanup(privsep.context.set_client_mode, True)
+        self.be_the_helper()
 
         def check(_folder: int) -> None:
             os.remove(link)
@@ -78,25 +145,36 @@ class PrivsepTest(base.TestCase):
         for call, name, *arguments in (
             ('write', 'schemata', 'L3:0=1\n'),
             ('assign', 'tasks', [1]),
-            ('mkdir', 'new'),
-            ('rmdir', 'old'),
+            ('mkdir', 'nova-new'),
+            ('rmdir', 'nova-old'),
         ):
             if os.path.lexists(link):
                 os.remove(link)
             os.symlink(good, link)
-            privsep.call(call, f'{link}/{name}', *arguments)
+            privsep.call(call, link, name, *arguments)
 
         self.assertEqual(
-            {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'new': None},
+            {'schemata': 'L3:0=1\n', 'tasks': '1\n', 'nova-new': None},
             read_tree(good),
         )
         self.assertEqual(
-            {'schemata': '', 'tasks': '', 'old': None}, read_tree(bad)
+            {'schemata': '', 'tasks': '', 'nova-old': None}, read_tree(bad)
         )
+
+    def test_a_link_in_place_of_a_group_is_not_followed(self) -> None:
+        good, bad = self.make_tree(), self.make_tree()
+        os.symlink(bad, f'{good}/nova-1')
+        self.be_the_helper(is_resctrl=True)
+
+        self.assertRaises(
+            OSError, privsep.call, 'write', good, 'nova-1/schemata', 'x'
+        )
+
+        self.assertEqual('', read_tree(bad)['schemata'])
 
     def make_tree(self) -> str:
         folder = self.make_folder()
-        os.mkdir(f'{folder}/old')
+        os.mkdir(f'{folder}/nova-old')
         for name in ('schemata', 'tasks'):
             with open(f'{folder}/{name}', 'w'):
                 pass
@@ -122,8 +200,8 @@ class PrivsepTest(base.TestCase):
         for call, arguments in (
             (real.write, ('schemata', 'L3:0=1\n')),
             (real.assign, ('tasks', [1])),
-            (real.mkdir, ('db',)),
-            (real.rmdir, ('db',)),
+            (real.mkdir, ('nova-db',)),
+            (real.rmdir, ('nova-db',)),
         ):
             err = self.assertRaises(
                 errors.ResctrlFailed, self.try_it, real, call, *arguments
@@ -139,7 +217,7 @@ class PrivsepTest(base.TestCase):
         real = files.RealFileSystem('/nowhere/resctrl')
 
         err = self.assertRaises(
-            errors.ResctrlError, self.try_it, real, real.mkdir, 'db'
+            errors.ResctrlError, self.try_it, real, real.mkdir, 'nova-db'
         )
 
         self.assertIn('No such file or directory', str(err))
