@@ -8,8 +8,10 @@ context keeps of the capabilities.
 """
 
 from collections.abc import Callable
+import errno
 import importlib
 import os
+import subprocess
 import traceback
 from typing import Any
 
@@ -129,6 +131,18 @@ class UnprivilegedTest(mounting.MountedTestCase):
 
         self.assertEqual('', self.run_as_user(work))
         self.assertEqual(before, self.kernel.list_groups())
+
+    def test_no_helper_is_asked_to_write_to_a_read_only_mount(self) -> None:
+        subprocess.run(
+            ['mount', '-o', 'remount,bind,ro', self.machine.path], check=True
+        )
+
+        # As root, which needs no helper and may have none.
+        err = self.assertRaises(
+            OSError, self.machine.file_system.mkdir, 'nova-1'
+        )
+
+        self.assertEqual(errno.EROFS, err.errno)
 
 
 def become(user: int) -> None:

@@ -92,8 +92,11 @@ _CLASSES: dict[int, type[ResctrlError]] = {
 }
 
 _ADVICE = {
-    errno.EACCES: 'this process may not do that; see the page of the '
-    'enforcer resctrl on privileges',
+    errno.EACCES: 'the privileged helper needs CAP_DAC_OVERRIDE: leave it in '
+    '[ext_resources_resctrl_privsep] capabilities, and to the container of '
+    'nova-compute if there is one',
+    errno.EROFS: 'resctrl is mounted read-only: mount -o remount,rw, in the '
+    'container of nova-compute too if there is one',
     errno.EPERM: 'this process may not do that; see the page of the '
     'enforcer resctrl on privileges',
 }

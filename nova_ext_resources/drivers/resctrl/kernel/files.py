@@ -102,11 +102,19 @@ class RealFileSystem:
         self._call('rmdir', path)
 
     def _call(self, name: str, path: str, *arguments: Any) -> None:
-        # A helper is only needed where this process may not write.
-        if os.access(self.root, os.W_OK):
+        if not self._needs_helper():
             system.CALLS[name](self._resolve(path), *arguments)
         else:
             _ask_helper(name, self.root, path, *arguments)
+
+    def _needs_helper(self) -> bool:
+        if os.access(self.root, os.W_OK):
+            return False
+        try:
+            # Nothing can write there, and a helper may be missing.
+            return not os.statvfs(self.root).f_flag & os.ST_RDONLY
+        except FileNotFoundError:
+            return True
 
     def listdir(self, path: str) -> list[str]:
         return os.listdir(self._resolve(path))
@@ -148,23 +156,12 @@ def _ask_helper(name: str, *arguments: Any) -> None:
 
     :raises OSError: as the kernel gives it; or the helper does not work
     """
-    try:
-        # oslo.privsep imports eventlet where that is installed: not where
-        # no helper is needed.
-        privsep = importlib.import_module(
-            'nova_ext_resources.drivers.resctrl.kernel.privsep'
-        )
-        privsep.call(name, *arguments)
-    except OSError:
-        raise
-    # A helper that does not start, ends, or does not answer: each version of
-    # oslo.privsep has errors of its own for it.
-    except Exception as err:
-        raise OSError(
-            errno.EPERM,
-            'the privileged helper of [ext_resources_resctrl_privsep] does '
-            f'not work ({type(err).__name__}: {err})',
-        ) from err
+    # oslo.privsep imports eventlet where that is installed: not where no
+    # helper is needed.
+    privsep = importlib.import_module(
+        'nova_ext_resources.drivers.resctrl.kernel.privsep'
+    )
+    privsep.call(name, *arguments)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ oslo.privsep reads its own options, group
 ``[ext_resources_resctrl_privsep]``, from the global configuration.
 """
 
+import errno
 from typing import Any
 
 from oslo_privsep import capabilities
@@ -29,13 +30,41 @@ context = priv_context.PrivContext(
 )
 
 
-@context.entrypoint
 def call(name: str, root: str, path: str, *arguments: Any) -> None:
-    """Do one of ``system.CALLS`` to groups of Nova and to nothing else.
+    """Have the helper do one of ``system.CALLS`` to a group of Nova.
 
     :param root: a mount of resctrl
     :param path: below it; one of ``system.PATHS``
-    :raises OSError: EPERM, it is something else; or as the kernel gives it
+    :raises OSError: EPERM, it is something else, or the helper does not
+        work; or as the kernel gives it
     """
-    with system.checked(name, root, path) as (folder, last):
-        system.CALLS[name](last, *arguments, dir_fd=folder)
+    try:
+        failure = attempt(name, root, path, *arguments)
+    # Each version of oslo.privsep has errors of its own for a helper that
+    # does not start, ends, or does not answer.
+    except Exception as err:
+        raise OSError(
+            errno.EPERM,
+            f'the privileged helper of [{context.cfg_section}] does not work '
+            f'({type(err).__name__}: {err}); allow nova-compute to start '
+            'privsep-helper, in sudoers or for nova-rootwrap',
+        ) from err
+    if failure:
+        raise OSError(*failure)
+
+
+@context.entrypoint
+def attempt(
+    name: str, root: str, path: str, *arguments: Any
+) -> tuple[int | None, str] | None:
+    """Do it, in the helper; return number and text of an OSError.
+
+    What it raises is no answer of the kernel: also "no such file" may be of
+    sudo, and not of a group.
+    """
+    try:
+        with system.checked(name, root, path) as (folder, last):
+            system.CALLS[name](last, *arguments, dir_fd=folder)
+    except OSError as err:
+        return err.errno, err.strerror or str(err)
+    return None

@@ -91,6 +91,19 @@ class RealFileSystemTest(base.TestCase):
             with self.subTest(name=name):
                 self.assertRaises(expected, self.fail_with, name)
 
+    def test_what_is_not_allowed_says_what_to_do(self) -> None:
+        for name, expected in (
+            ('EACCES', 'CAP_DAC_OVERRIDE'),
+            ('EPERM', 'page of the enforcer resctrl'),
+            ('EROFS', 'mount -o remount,rw'),
+        ):
+            with self.subTest(name=name):
+                err = self.assertRaises(
+                    errors.ResctrlFailed, self.fail_with, name
+                )
+
+                self.assertIn(expected, str(err))
+
     def fail_with(self, name: str) -> None:
         number = getattr(errno, name)
         with files.translated(self.files, 'make group x'):

@@ -64,7 +64,7 @@ class PrivsepTest(base.TestCase):
         self.be_the_helper(is_resctrl=True)
 
         self.assertRaises(
-            KeyError, privsep.call, 'unlink', self.make_folder(), 'schemata'
+            KeyError, privsep.attempt, 'unlink', self.make_folder(), 'schemata'
         )
 
     def test_the_helper_changes_our_groups(self) -> None:
@@ -209,6 +209,20 @@ class PrivsepTest(base.TestCase):
 
             self.assertIn('[ext_resources_resctrl_privsep]', str(err))
             self.assertIn('FailedToDropPrivileges', str(err))
+
+    def test_no_sudo_is_not_taken_for_an_error_of_the_kernel(self) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            helper_command='/nowhere/sudo privsep-helper',
+            group=privsep.context.cfg_section,
+        )
+        real = files.RealFileSystem('/nowhere/resctrl')
+
+        err = self.assertRaises(
+            errors.ResctrlFailed, self.try_it, real, real.rmdir, 'nova-db'
+        )
+
+        self.assertIn('/nowhere/sudo', str(err))
+        self.assertIn('sudoers', str(err))
 
     def test_the_kernels_own_error_comes_through_the_helper(self) -> None:
         privsep.context.set_client_mode(False)
