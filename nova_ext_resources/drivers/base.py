@@ -139,6 +139,17 @@ class Enforcer(abc.ABC):
         """
         return {}
 
+    def check_ready(self) -> None:
+        """Make sure that anything can be applied on this host. Does I/O.
+
+        Asked whenever the host was discovered, before it offers what this
+        enforcer applies. One that has to change the host to find out changes
+        it back, and remembers the answer.
+
+        :raises EnforcementFailed: no server could get anything
+        """
+        return
+
     @abc.abstractmethod
     def apply(
         self, entry: assignment.Entry

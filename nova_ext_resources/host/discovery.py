@@ -58,6 +58,8 @@ class Discovery:
 
     :param trackers: by name, to try what is found
     :param check: called with each definition; raises what is wrong with it
+    :param check_ready: called with the resource classes that a plugin has
+        found; raises why the host cannot apply them
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Discovery:
         *,
         trackers: Mapping[str, claims_base.Tracker],
         check: Callable[[resource.ResourceDefinition], None] = lambda _: None,
+        check_ready: Callable[[frozenset[str]], None] = lambda _: None,
     ) -> None:
         self._plugins = plugins
         self._host = host
         self._trackers = trackers
         self._check_definition = check
+        self._check_ready = check_ready
         #: What each plugin has found when it last succeeded.
         self._last: dict[str, Found] = {}
         self._failures: dict[str, str] = {}
@@ -149,10 +153,11 @@ class Discovery:
     def _check(
         self, name: str, found: tuple[provider.HostProvider, ...]
     ) -> tuple[provider.HostProvider, ...]:
-        """Refuse what does not fit together.
+        """Refuse what does not fit together, or cannot be applied.
 
         :raises DiscoveryFailed: a key is taken, a parent is unknown, or a
             tracker cannot track what was found
+        :raises EnforcementFailed: an enforcer cannot apply it
         """
         others = {
             p.key
@@ -171,6 +176,9 @@ class Discovery:
             if reason:
                 raise exception.DiscoveryFailed(plugin=name, reason=reason)
             own.add(one.key)
+        self._check_ready(
+            frozenset(name for one in found for name in one.inventories)
+        )
         return found
 
     def _find_untrackable(self, one: provider.HostProvider) -> str:

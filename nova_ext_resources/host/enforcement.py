@@ -73,6 +73,18 @@ class Enforcement:
                 'add one that does, or noop to count it only',
             )
 
+    def check_ready(self, resource_classes: Iterable[str]) -> None:
+        """Make sure that resources can be applied on this host. Does I/O.
+
+        :raises EnforcementFailed: an enforcer of one of them could apply
+            nothing
+        """
+        wanted = frozenset(resource_classes)
+        for name, enforcer in self._enforcers.items():
+            with self._translated(name):
+                if any(map(enforcer.serves, wanted)):
+                    enforcer.check_ready()
+
     def chooses_units(self, entry: assignment.Entry) -> bool:
         """Return whether units of an entry are chosen when it is applied."""
         return any(

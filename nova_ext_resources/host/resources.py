@@ -64,6 +64,7 @@ class HostResources(lifecycle.Lifecycle):
             host,
             trackers=trackers,
             check=enforcement.check_definition,
+            check_ready=enforcement.check_ready,
         )
         state = state_mod.HostState(
             host=host,

@@ -115,6 +115,10 @@ class ResctrlEnforcer(base.Enforcer):
     def constraints(self) -> Mapping[str, constraints_obj.ClassConstraints]:
         return constraints.CONSTRAINTS
 
+    def check_ready(self) -> None:
+        with self._translated(None):
+            self._writer.check_ready()
+
     def apply(self, entry: assignment.Entry) -> Held:
         is_shared = choice.is_shared(entry)
         name = groups.SHARED

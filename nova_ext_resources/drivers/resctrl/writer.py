@@ -49,7 +49,26 @@ class Writer:
         self._groups = group_files.GroupFiles(files)
         # Both are read and changed while the lock of the mount is held.
         self._tree: groups.Tree | None = None
+        self._rights: tuple[int, ...] = ()
         self.machine = machine
+
+    def check_ready(self) -> None:
+        """Make a group of no server and remove it, once for each mount.
+
+        :raises ResctrlError: nor could a group of a server be made
+        """
+        rights = self._groups.read_rights()
+        if rights == self._rights:
+            return
+        with self._groups.locked(exclusive=True):
+            # A crash may have left it.
+            self._groups.remove(groups.TRIAL)
+            # Linux looks at the right to make a group before the kernel's
+            # resctrl finds that it has no class or monitoring id for one.
+            with contextlib.suppress(errors.NoFreeClosid, errors.ResctrlBusy):
+                self._groups.make(groups.TRIAL)
+                self._groups.remove(groups.TRIAL)
+        self._rights = rights
 
     def read(self) -> groups.Tree:
         """Read everything that is there."""

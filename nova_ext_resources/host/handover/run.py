@@ -110,6 +110,8 @@ class HandOver:
         self._resume()
         if self._phase is Phase.RELEASING:
             self._check(is_checked=is_checked)
+            if is_checked:
+                self._check_target()
         self._begin(self._phase)
         if self._phase is Phase.RELEASING:
             self._release_all()
@@ -268,6 +270,23 @@ class HandOver:
                 ' has lost them, start nova-compute with it once, or add '
                 f'{SOURCE_IS_GONE}.'
             )
+
+    def _check_target(self) -> None:
+        """Make sure that the target can apply anything.
+
+        It may change the host for a moment: a dry run leaves it out.
+
+        :raises HandOverFailed: it cannot
+        """
+        wanted = {
+            a.resource_class
+            for entry in self._list_ours(_KEPT)
+            for a in entry.assignments
+        }
+        try:
+            self.target.make_enforcement(self.host).check_ready(wanted)
+        except exception.ExtResourcesError as err:
+            raise self._fail(err) from err
 
     # -- steps ---------------------------------------------------------
 

@@ -102,6 +102,9 @@ class Tree:
     def get_inode(self, path: str) -> int:
         return self._kernel.get_inode(_normalize(path))
 
+    def get_rights(self) -> tuple[int, ...]:
+        return self._kernel.get_inode(''), self._kernel.get_mode('')
+
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:
         """Hold the lock that the kernel's documentation asks for."""

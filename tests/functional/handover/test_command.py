@@ -169,7 +169,9 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
 
     def test_a_host_does_not_start_half_way(self) -> None:
         before = self.fill('rmd')
-        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        self.kernel.fail(
+            operation='mkdir', path=f'nova-{with_both.FIRST}', error='ENOSPC'
+        )
         stopped = self.run_command('rmd', 'resctrl')
         self.assertEqual(1, stopped.returncode)
         self.assertIn('To go back: --from resctrl --to rmd', stopped.stderr)

@@ -40,7 +40,8 @@ class UnprivilegedTest(mounting.MountedTestCase):
             self.skipTest('root only: it starts the helper')
         super().setUp()
         # Others may not look into a temporary folder otherwise.
-        os.chmod(os.path.dirname(self.machine.path), 0o755)
+        self.path: str = self.machine.file_system.root
+        os.chmod(os.path.dirname(self.path), 0o755)
         self.useFixture(
             fixtures.MonkeyPatch(f'{_SYSTEM}._TYPE', 'fuse.resctrl')
         )
@@ -134,7 +135,7 @@ class UnprivilegedTest(mounting.MountedTestCase):
 
     def test_no_helper_is_asked_to_write_to_a_read_only_mount(self) -> None:
         subprocess.run(
-            ['mount', '-o', 'remount,bind,ro', self.machine.path], check=True
+            ['mount', '-o', 'remount,bind,ro', self.path], check=True
         )
 
         # As root, which needs no helper and may have none.

@@ -106,6 +106,32 @@ class DiscoveryTest(base.TestCase):
                 self.assertIn('asleep', found.failures['first'])
                 self.assertTrue(found.is_complete)
 
+    def test_what_cannot_be_applied_is_not_reported(self) -> None:
+        asked = []
+
+        def check_ready(resource_classes: frozenset[str]) -> None:
+            asked.append(resource_classes)
+            raise exception.EnforcementFailed(
+                host='host1',
+                enforcer='blunt',
+                consumer_uuid='',
+                reason='it cuts nothing',
+            )
+
+        made = discovery.Discovery(
+            {'first': self.first},
+            'host1',
+            trackers=plugins_mod.load_trackers(),
+            check_ready=check_ready,
+        )
+
+        found = made.scan()
+
+        self.assertEqual([frozenset(make('A').inventories)], asked)
+        self.assertEqual((), found.providers)
+        self.assertEqual({'first'}, found.missing)
+        self.assertIn('it cuts nothing', found.failures['first'])
+
     def test_one_that_never_worked_is_missing(self) -> None:
         self.first.found = (OSError('no such device'),)
 

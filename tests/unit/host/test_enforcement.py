@@ -76,6 +76,9 @@ class Recorder(plugins_base.Enforcer):
         self.act('look', entry)
         return True
 
+    def check_ready(self) -> None:
+        self.act('ready')
+
     def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         self.act('list tunables')
         return self.tunables
@@ -219,6 +222,22 @@ class ApplyTest(EnforcementTestCase):
 
         self.assertEqual(real, chain.apply(self.entry))
         self.assertEqual(['True'], self.calls)
+
+
+class ReadyTest(EnforcementTestCase):
+    def test_only_those_that_would_apply_it_are_asked(self) -> None:
+        self.enforcement.check_ready({SEATS})
+
+        self.assertEqual(['recorder ready', 'seats ready'], self.calls)
+
+    def test_the_first_that_is_not_ready_has_its_name(self) -> None:
+        self.all.bug = KeyError('no such tool')
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.enforcement.check_ready, {WAYS}
+        )
+
+        self.assertIn('Enforcer all on host host1 failed: KeyError', str(err))
 
 
 class BugTest(EnforcementTestCase):

@@ -60,6 +60,12 @@ class FileSystem(Protocol):
     def listdir(self, path: str) -> list[str]:
         """Return the names of files and folders."""
 
+    def get_rights(self) -> tuple[int, ...]:
+        """Return what decides whether groups can be made in the mount.
+
+        Numbers to compare: others after it was mounted in another way.
+        """
+
     def lock(self, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the lock of the mount, as the kernel documents."""
 
@@ -121,6 +127,17 @@ class RealFileSystem:
 
     def get_inode(self, path: str) -> int:
         return os.stat(self._resolve(path)).st_ino
+
+    def get_rights(self) -> tuple[int, ...]:
+        found = os.stat(self.root)
+        return (
+            found.st_dev,
+            found.st_ino,
+            found.st_mode,
+            found.st_uid,
+            found.st_gid,
+            os.statvfs(self.root).f_flag,
+        )
 
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:

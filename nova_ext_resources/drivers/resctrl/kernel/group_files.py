@@ -111,7 +111,16 @@ class GroupFiles:
         self._kinds = {
             name: self._kinds[name] for name in names if name in self._kinds
         }
-        return [name for name in names if self._is_group(name)]
+        # Nothing ever runs in the group for trials, so it holds nothing.
+        return [
+            name
+            for name in names
+            if name != groups.TRIAL and self._is_group(name)
+        ]
+
+    def read_rights(self) -> tuple[int, ...]:
+        """Return what decides whether groups can be made."""
+        return self._do('read the mount', self.files.get_rights)
 
     def _is_group(self, name: str) -> bool:
         """Return whether a name in the root is that of a control group.

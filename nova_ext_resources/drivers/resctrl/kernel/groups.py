@@ -3,8 +3,8 @@
 """Control groups, as they were when they were read. Pure.
 
 A group of ours is named after its server, ``nova-<uuid>``; ``nova-shared`` has
-all servers of the shared pool. All others are of other software: they are
-read and never written.
+all servers of the shared pool, and ``nova-trial`` none. All others are of
+other software: they are read and never written.
 """
 
 from collections.abc import Mapping
@@ -22,6 +22,9 @@ PREFIX = 'nova-'
 
 #: The group of all servers that share one pool of ways.
 SHARED = 'nova-shared'
+
+#: A group that is there for a moment only, to see whether groups can be made.
+TRIAL = 'nova-trial'
 
 EXCLUSIVE = 'exclusive'
 

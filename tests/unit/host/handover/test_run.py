@@ -301,6 +301,18 @@ class CheckTest(with_both.HandOverTestCase):
         self.assertIn('--unchecked', str(err))
         self.assert_untouched(before)
 
+    def test_a_backend_that_may_not_apply_anything_is_told(self) -> None:
+        before = self.fill('rmd')
+        self.kernel.fail(operation='mkdir', error='EACCES', count=None)
+
+        err = self.assertRaises(
+            errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
+        )
+
+        self.assertIn('CAP_DAC_OVERRIDE', str(err))
+        self.assertIn('Nothing was changed', str(err))
+        self.assert_untouched(before)
+
     def test_a_dry_run_says_who_would_get_what(self) -> None:
         before = self.fill('rmd')
         made = self.make('rmd', 'resctrl')
@@ -308,6 +320,7 @@ class CheckTest(with_both.HandOverTestCase):
         made.check()
 
         made.ledger.close()
+        self.assertNotIn('mkdir', dict(self.kernel.list_operations()))
         self.assert_untouched(before)
         self.assertFalse(os.path.exists(f'{self.ledger_path}.hand-over'))
         self.assertEqual(3, len(self.said))
@@ -442,7 +455,9 @@ class StoppedTest(with_both.HandOverTestCase):
         self,
     ) -> None:
         before = self.fill('rmd')
-        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        self.kernel.fail(
+            operation='mkdir', path=f'nova-{FIRST}', error='ENOSPC'
+        )
 
         self.stop('1 of 3 servers')
         self.assertEqual(2, len(self.list_at_resctrl()))
@@ -587,7 +602,9 @@ class GoneTest(with_both.HandOverTestCase):
         self,
     ) -> None:
         self.fill('rmd')
-        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        self.kernel.fail(
+            operation='mkdir', path=f'nova-{FIRST}', error='ENOSPC'
+        )
         self.assertRaises(
             errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
         )
@@ -633,7 +650,9 @@ class GoneTest(with_both.HandOverTestCase):
 
     def test_one_that_dies_half_way_is_left_to_go_back(self) -> None:
         before = self.fill('rmd')
-        self.kernel.fail(operation='mkdir', error='ENOSPC', count=1)
+        self.kernel.fail(
+            operation='mkdir', path=f'nova-{FIRST}', error='ENOSPC'
+        )
         self.assertRaises(
             errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
         )
