@@ -47,7 +47,7 @@ def call(name: str, root: str, path: str, *arguments: Any) -> None:
             errno.EPERM,
             f'the privileged helper of [{context.cfg_section}] does not work '
             f'({type(err).__name__}: {err}); allow nova-compute to start '
-            'privsep-helper, in sudoers or for nova-rootwrap',
+            'privsep-helper, in sudoers or exec_dirs of rootwrap.conf',
         ) from err
     if failure:
         raise OSError(*failure)
