@@ -16,6 +16,7 @@ import traceback
 from typing import Any
 
 import fixtures
+from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 from oslo_utils.fixture import uuidsentinel
@@ -47,8 +48,11 @@ class UnprivilegedTest(mounting.MountedTestCase):
         )
         os.chown(os.path.dirname(self.ledger_path), USER, USER)
 
-    def run_as_user(self, work: Callable[[], Any]) -> str:
-        """Do it in another process; return what went wrong there."""
+    def run_as_user(self, work: Callable[[], Any], **options: Any) -> str:
+        """Do it in another process; return what went wrong there.
+
+        :param options: of the helper
+        """
         reading, writing = os.pipe()
         pid = os.fork()
         if not pid:
@@ -57,6 +61,10 @@ class UnprivilegedTest(mounting.MountedTestCase):
                 # Its capabilities are among the global options, which other
                 # tests reset.
                 importlib.reload(privsep)
+                for name, value in options.items():
+                    cfg.CONF.set_override(
+                        name, value, privsep.context.cfg_section
+                    )
                 privsep.context.start(priv_context.Method.FORK)
                 become(USER)
                 work()
@@ -116,6 +124,14 @@ class UnprivilegedTest(mounting.MountedTestCase):
                 made.remove(group)
 
         self.assertEqual('', self.run_as_user(work))
+
+    def test_nothing_is_offered_without_the_capability(self) -> None:
+        def work() -> None:
+            host = self.make_resctrl_host()
+            self.assertEqual((), host.found.providers)
+            self.assertIn('CAP_DAC_OVERRIDE', host.found.failures['resctrl'])
+
+        self.assertEqual('', self.run_as_user(work, capabilities=[]))
 
     def test_groups_of_others_cannot_be_changed(self) -> None:
         self.kernel.add_group('db', 'L3:0=400;1=400\n')

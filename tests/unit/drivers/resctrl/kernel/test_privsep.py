@@ -113,6 +113,7 @@ class PrivsepTest(base.TestCase):
             ('assign', 'schemata', [1]),
             ('assign', 'web/tasks', [1]),
             ('assign', 'web/mon_groups/nova-1/tasks', [1]),
+            ('assign', 'mon_groups/web/tasks', [1]),
             ('mkdir', 'web'),
             ('mkdir', 'web/mon_groups/nova-1'),
             ('mkdir', 'mon_groups/web'),
