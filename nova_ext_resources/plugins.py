@@ -126,7 +126,7 @@ def load_with_options(
     conf: cfg.ConfigOpts,
     host: str,
     entries: Callable[[], Mapping[str, Any]] = dict,
-    *others: Callable[[], Mapping[str, Any]],
+    *others: Callable[[], Mapping[str, Any] | None],
 ) -> dict[str, Any]:
     """Make plugins that have an option group of their own.
 
@@ -151,7 +151,7 @@ def load_for_host(
     inventory_providers: Sequence[str],
     enforcers: Sequence[str],
     *,
-    guests: Callable[[], Mapping[str, Any]] = dict,
+    guests: Callable[[], Mapping[str, Any] | None] = dict,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make the inventory providers and the enforcers of a host.
 

@@ -27,10 +27,10 @@ EntriesReader: TypeAlias = Callable[[], Mapping[str, assignment.Entry]]
 
 
 #: Returns the guests that have processes on this host now, by uuid of their
-#: servers. Asks the hypervisor, for a limited time; nothing where it does not
-#: answer, or runs no processes, as Nova's fake driver. Not to be called by
-#: constructors either.
-GuestsReader: TypeAlias = Callable[[], Mapping[str, guest.Guest]]
+#: servers. Asks the hypervisor, for a limited time; None where it does not
+#: answer. A driver without processes, as Nova's fake one, has no guests. Not
+#: to be called by constructors either.
+GuestsReader: TypeAlias = Callable[[], Mapping[str, guest.Guest] | None]
 
 
 class InventoryProvider(abc.ABC):

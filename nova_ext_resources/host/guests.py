@@ -3,7 +3,8 @@
 """Which guests run on a host, asked of its hypervisor.
 
 Each question has a thread of its own: a hypervisor that hangs delays a start
-or an audit by a few seconds, and no more than once at a time.
+or an audit by a few seconds. Once that is known, nobody asks it anew before it
+has answered.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,10 +44,10 @@ class GuestList:
         self._asking: threading.Thread | None = None
         self._failure = ''
 
-    def read(self) -> Guests:
-        """Return the guests that run now; nothing when that is unknown."""
+    def read(self) -> Guests | None:
+        """Return the guests that run now; None when that is unknown."""
         if self._asking is not None and self._asking.is_alive():
-            return {}
+            return None
         answers: list[Guests] = []
         thread = threading.Thread(
             target=self._ask_once,
@@ -59,7 +60,7 @@ class GuestList:
         if thread.is_alive():
             self._asking = thread
             self._note(f'no answer within {self._patience:g} s')
-        return answers[0] if answers else {}
+        return answers[0] if answers else None
 
     def _ask_once(self, answers: list[Guests]) -> None:
         try:
@@ -75,8 +76,8 @@ class GuestList:
             LOG.warning(
                 'Host %(host)s: the hypervisor does not report which guests '
                 'run. Until it does, their processes are found by "-uuid" in '
-                'the command line only, and a server of which none is found '
-                'counts as powered off: %(err)s',
+                'the command line only; a server of which none is found is '
+                'not started, and if it runs, it keeps its threads: %(err)s',
                 {'host': self._host, 'err': failure},
             )
         self._failure = failure

@@ -37,7 +37,8 @@ class Measuring:
     :param audit_path: file of what tuning has done, where the options name
         none
     :param list_uuids: returns the servers of this host, whatever they hold
-    :param list_guests: returns server -> its guest, of all that run
+    :param list_guests: returns server -> its guest, of all that run;
+        None while that is unknown
     :raises InvalidConfiguration: an option cannot be used, or it shall tune
         what is not measured, or what no enforcer can change
     """
@@ -50,7 +51,7 @@ class Measuring:
         *,
         audit_path: str,
         list_uuids: Callable[[], Iterable[str]],
-        list_guests: Callable[[], Mapping[str, guest.Guest]] = dict,
+        list_guests: Callable[[], Mapping[str, guest.Guest] | None] = dict,
     ) -> None:
         self._conf = conf
         self._host = host

@@ -34,7 +34,7 @@ def from_conf(
     *,
     list_entries: Callable[[], Mapping[str, assignment.Entry]],
     list_uuids: Callable[[], Iterable[str]],
-    list_guests: Callable[[], Mapping[str, guest.Guest]] = dict,
+    list_guests: Callable[[], Mapping[str, guest.Guest] | None] = dict,
     on_sweep: Callable[[sample.Sweep], None] = lambda _sweep: None,
 ) -> loop.SweepLoop | None:
     """Make the loop that monitors this host; None where it is disabled.
@@ -42,7 +42,8 @@ def from_conf(
     :param list_entries: returns server -> its entry in the ledger
     :param list_uuids: returns all servers of this host; called only when
         servers that hold nothing are monitored too
-    :param list_guests: returns server -> its guest, of all that run
+    :param list_guests: returns server -> its guest, of all that run;
+        None while that is unknown
     :raises InvalidConfiguration: a value is not valid for its option
     """
     options = values.load(conf, monitoring_conf.GROUP, monitoring_conf.OPTS)

@@ -193,7 +193,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 instance,
                 allocations,
                 self._ext_grammar if self._ext.is_enabled else None,
-                self._find_host_topology(),
+                self._find_host_topology() if instance.numa_topology else None,
             )
         with (
             self._reported(

@@ -104,4 +104,4 @@ def find_float_cpus(
         cpus.update((cell.cpu_pinning or {}).values())
         if cell.cpuset:
             cpus.update(shared.get(cell.id, ()))
-    return frozenset(cpus)
+    return frozenset(cpus) or None

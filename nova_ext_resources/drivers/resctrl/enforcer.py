@@ -106,7 +106,7 @@ class ResctrlEnforcer(base.Enforcer):
         self._members: Mapping[str, tasks.Membership] = {}
         # Guests that the last list_applied found no process of, and the
         # servers of which the one before found none either: why.
-        self._unseen: Mapping[str, guest.Guest] = {}
+        self._unseen: Mapping[str, guest.Guest | None] = {}
         self._absent: Mapping[str, str] = {}
 
     # -- what the host asks for ----------------------------------------
@@ -401,15 +401,15 @@ class ResctrlEnforcer(base.Enforcer):
         self,
         scan: procs.Scan,
         consumers: Set[str],
-        before: Mapping[str, guest.Guest],
+        before: Mapping[str, guest.Guest | None],
     ) -> None:
         """Note who runs unseen; a guest that starts has no process yet."""
         found = self._processes.explain_absence(scan, consumers)
-        self._unseen = {uuid: scan.guests[uuid] for uuid in found}
+        self._unseen = {uuid: scan.guests.get(uuid) for uuid in found}
         self._absent = {
             uuid: reason
             for uuid, reason in found.items()
-            if before.get(uuid) == self._unseen[uuid]
+            if uuid in before and before[uuid] == self._unseen[uuid]
         }
 
     def _find_members_fault(self, entry: assignment.Entry) -> str:

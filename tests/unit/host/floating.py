@@ -10,6 +10,7 @@ import time
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.drivers.resctrl.kernel import procfs
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -527,3 +528,70 @@ def end_after(seconds: float, pid: int) -> threading.Timer:
     timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
     timer.start()
     return timer
+
+    def make_host_that_reads_pid_files(self) -> str:
+        folder = self.make_folder()
+        self.host.close()
+        self.host = self.make_resctrl_host(pid_path=folder)
+        self.notice()
+        return f'{folder}/{NAME}.pid'
+
+    def test_a_silent_hypervisor_takes_no_thread_away(self) -> None:
+        path = self.make_host_that_reads_pid_files()
+        guest = self.useFixture(guests.Guest(path, option='-pidfile'))
+        self.start_floating()
+        self.assert_inside(guest)
+
+        self.is_silent = True
+        for _ in range(2):
+            self.heal()
+
+            self.assert_inside(guest)
+        (problem,) = self.host.problems
+        self.assertEqual(alarm.NOT_IN_FORCE, problem.alarm)
+        self.assertIn('does not report which guests run', problem.text)
+        self.is_silent = False
+        self.assertEqual((), self.heal())
+
+    def test_no_server_starts_unseen_beside_a_silent_hypervisor(self) -> None:
+        path = self.make_host_that_reads_pid_files()
+        self.useFixture(guests.Guest(path, option='-pidfile'))
+        self.is_silent = True
+
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.start_floating
+        )
+
+        self.assertIn('restore the connection', str(err))
+
+    def test_threads_stay_where_their_source_is_gone(self) -> None:
+        guest = self.useFixture(guests.Guest(SERVER, 6, user=STRANGER))
+        self.host.close()
+        self.host = self.make_resctrl_host(qemu_users=[str(STRANGER)])
+        self.notice()
+        self.start_floating()
+        self.assert_inside(guest)
+        self.host.close()
+
+        self.host = self.make_resctrl_host(qemu_users=['qemu'])
+        self.host.reconcile([SERVER])
+
+        self.assert_inside(guest)
+
+    def test_a_cgroup_with_an_odd_name_stops_no_scan(self) -> None:
+        read = procfs.Reader.read
+
+        def read_odd(reader: procfs.Reader, path: str) -> bytes:
+            if path.endswith('/cgroup'):
+                return b'0::/user.slice/a\x0bb\nnothing\n'
+            return read(reader, path)
+
+        self.run_guest()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.resctrl.kernel.procfs.Reader.read',
+                read_odd,
+            )
+        )
+
+        self.start_floating(OTHER)

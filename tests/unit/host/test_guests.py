@@ -43,7 +43,7 @@ class GuestListTest(base.TestCase):
         self.error = OSError('gone')
 
         for _ in range(2):
-            self.assertEqual({}, self.made.read())
+            self.assertIsNone(self.made.read())
 
         self.assertEqual(1, self.log.output.count('OSError: gone'))
         self.error = None
@@ -56,7 +56,7 @@ class GuestListTest(base.TestCase):
         made = guests.GuestList(self.hang, host='host1', patience=0.01)
 
         for _ in range(3):
-            self.assertEqual({}, made.read())
+            self.assertIsNone(made.read())
 
         self.assertEqual(1, self.asked)
         self.assertIn('no answer within 0.01 s', self.log.output)

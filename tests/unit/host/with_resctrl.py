@@ -36,6 +36,8 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         self.running: dict[str, guest_obj.Guest] = {}
         # What it says first.
         self.answers: list[dict[str, guest_obj.Guest]] = []
+        # Whether it does not answer at all.
+        self.is_silent = False
         self.machine = self.make_machine()
         self.kernel = self.machine.kernel
 
@@ -65,7 +67,9 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         host.refresh()
         return host
 
-    def list_running(self) -> dict[str, guest_obj.Guest]:
+    def list_running(self) -> dict[str, guest_obj.Guest] | None:
+        if self.is_silent:
+            return None
         return self.answers.pop(0) if self.answers else dict(self.running)
 
     def start_with(

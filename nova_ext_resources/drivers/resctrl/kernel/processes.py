@@ -77,7 +77,8 @@ Guests = Mapping[str, guest_obj.Guest]
 
 
 def from_options(
-    options: cfg.ConfigOpts.GroupAttr, list_guests: Callable[[], Guests]
+    options: cfg.ConfigOpts.GroupAttr,
+    list_guests: Callable[[], Guests | None],
 ) -> 'Processes':
     """Make one as ``[ext_resources_resctrl]`` says."""
     return Processes(
@@ -96,7 +97,7 @@ class Processes:
         root and the user of this process
     :param pid_path: folder of libvirt's pid files
     :param list_guests: returns server -> its guest, of all that have
-        processes on this host now; nothing while that is unknown
+        processes on this host now; None while that is unknown
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Processes:
         *,
         users: Iterable[str] = USERS,
         pid_path: str = pid_files.PATH,
-        list_guests: Callable[[], Guests] = dict,
+        list_guests: Callable[[], Guests | None] = dict,
     ) -> None:
         self._proc = proc
         self._reader = procfs.Reader(proc)
@@ -130,10 +131,12 @@ class Processes:
                 'mount it without hidepid, or with gid= of a group that the '
                 'user of nova-compute is in',
             )
+        guests = self._list_guests()
         scan = Scan(
             reader=self._reader,
             cgroups=self._cgroups,
-            guests=self._list_guests(),
+            guests=guests or {},
+            is_complete=guests is not None,
         )
         for pid in self._reader.list_numbers(''):
             line = self._reader.read(f'{pid}/cmdline')
@@ -207,13 +210,16 @@ class Processes:
         """Return server -> what was searched, of those that run unseen.
 
         A server that is off has no processes. One that has ended, or started
-        anew, since the scan began counts as off.
+        anew, since the scan began counts as off. Where it is unknown which
+        servers run, each of which none was found may be one of them.
         """
-        absent = set(scan.list_absent()) & set(consumers)
+        absent = sorted(filter(scan.is_unseen, consumers))
         now = self._list_guests() if absent else {}
+        if now is None or not scan.is_complete:
+            return dict.fromkeys(absent, _SILENT)
         return {
             uuid: self._explain(scan, uuid)
-            for uuid in sorted(absent)
+            for uuid in absent
             if now.get(uuid) == scan.guests[uuid]
         }
 
@@ -244,6 +250,11 @@ class Processes:
         return 'set [ext_resources_resctrl] pid_path to the folder of libvirt'
 
 
+_SILENT = (
+    'restore the connection of nova-compute to the hypervisor, see its log. '
+    'It does not report which guests run; no process of this server was found'
+)
+
 _make_lists: Callable[[], Any] = functools.partial(
     collections.defaultdict, list
 )
@@ -254,6 +265,7 @@ class Scan:
     """What was found.
 
     :ivar guests: server -> its guest, of all that run
+    :ivar is_complete: whether these are all; otherwise that is unknown
     :ivar servers: server -> its processes
     :ivar doubted: server -> number and user of processes that name it and
         are not believed
@@ -263,6 +275,7 @@ class Scan:
     reader: procfs.Reader
     cgroups: cgroups_mod.Cgroups
     guests: Guests
+    is_complete: bool = True
     servers: dict[str, list[procfs.Process]] = dataclasses.field(
         default_factory=_make_lists
     )
@@ -303,6 +316,11 @@ class Scan:
             uuid for uuid in self.guests if not self.servers.get(uuid)
         )
 
+    def is_unseen(self, uuid: str) -> bool:
+        """Return whether it runs, or may run, and nothing was found of it."""
+        may_run = not self.is_complete or uuid in self.guests
+        return may_run and not self.servers.get(uuid)
+
     def list_doubted(self) -> list[tuple[int, int]]:
         """Return the processes that no other source vouches for."""
         found = {one.pid for own in self.servers.values() for one in own}
@@ -333,6 +351,7 @@ class Scan:
             processes=own,
             others=others,
             helpers=self.helpers,
+            has_unseen=any(map(self.is_unseen, consumers)),
         )
 
 

@@ -106,9 +106,11 @@ class Reader:
 
     def list_cgroups(self, pid: int) -> Iterator[tuple[str, str]]:
         """Return controllers and path of each hierarchy."""
-        for line in os.fsdecode(self.read(f'{pid}/cgroup')).splitlines():
-            _number, controllers, path = line.split(':', 2)
-            yield controllers, path
+        # A cgroup's name may contain all other ends of lines.
+        for line in self.read(f'{pid}/cgroup').split(b'\n'):
+            parts = os.fsdecode(line).split(':', 2)
+            if len(parts) == 3:
+                yield parts[1], parts[2]
 
 
 def read_file(path: str) -> bytes:

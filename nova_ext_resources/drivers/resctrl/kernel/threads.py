@@ -29,6 +29,8 @@ class Server:
     :ivar processes: without those that were found since
     :ivar others: processes of other servers
     :ivar helpers: thread -> kernel threads that work for it
+    :ivar has_unseen: whether it runs, or may run, and not all of its
+        processes were found: then no thread is certainly foreign
     """
 
     reader: procfs.Reader
@@ -36,6 +38,7 @@ class Server:
     processes: tuple[procfs.Process, ...]
     others: frozenset[int]
     helpers: Mapping[int, Iterable[int]]
+    has_unseen: bool = False
 
     def list_threads(self) -> frozenset[int]:
         """Return all threads that work for it now."""
@@ -70,6 +73,8 @@ class Server:
         What its processes have started belongs to it, such as the script
         that brings up a network interface.
         """
+        if self.has_unseen:
+            return frozenset()
         pids = {one.pid for one in self._list_alive()}
         return frozenset(
             tid for tid in tids if not self._is_harmless(tid, pids)

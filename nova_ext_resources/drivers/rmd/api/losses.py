@@ -66,7 +66,8 @@ class Losses:
 
     def see(self, workloads: Iterable[values.RmdWorkload]) -> None:
         """Forget the classes that are on record: RMD gives them again."""
-        names = {one.cos_name for one in workloads}
+        # A workload without a class, and what a plugin lost, have no name.
+        names = {one.cos_name for one in workloads} - {''}
         with self._lock:
             self._losses = tuple(
                 one for one in self._losses if one.cos_name not in names
