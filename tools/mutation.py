@@ -37,7 +37,7 @@ PRODUCT = ROOT / 'nova_ext_resources'
 TIMEOUT = 900
 
 #: What can be recorded and run: its folder, its own environment, and how many
-#: tests a break is shown to at most; functional tests take long.
+#: tests of other modules a break is shown to; functional tests take long.
 SUITES = {
     'unit': ('./tests/unit', 'mutation', 120),
     'functional': ('./tests/functional', 'functional', 15),
@@ -338,15 +338,23 @@ def judge(one: Break, suites: Iterable[Suite], rng: random.Random) -> str:
     """Run the tests that pass through a line, until one notices its break."""
     verdict = 'unreached'
     for suite in suites:
-        tests = sorted(list_passing(suite.data, one) - suite.failed)
-        rng.shuffle(tests)
-        # Tests mirror the layout: those of the module itself come first.
-        tests.sort(key=lambda test: not test.startswith(find_own(one, suite)))
-        if tests and is_noticed(one, suite, tests[: suite.most]):
+        tests = choose(one, suite, rng)
+        if tests and is_noticed(one, suite, tests):
             return 'noticed'
         if tests:
             verdict = 'SURVIVED'
     return verdict
+
+
+def choose(one: Break, suite: Suite, rng: random.Random) -> list[str]:
+    """Return all tests of the module itself, then some of the others."""
+    tests = sorted(list_passing(suite.data, one) - suite.failed)
+    rng.shuffle(tests)
+    # Tests mirror the layout.
+    prefix = find_own(one, suite)
+    others = [test for test in tests if not test.startswith(prefix)]
+    own = [test for test in tests if test.startswith(prefix)]
+    return own + others[: suite.most]
 
 
 def find_own(one: Break, suite: Suite) -> str:

@@ -65,7 +65,7 @@ class Writer:
             self._groups.remove(groups.TRIAL)
             # Linux looks at the right to make a group before the kernel's
             # resctrl finds that it has no class or monitoring id for one.
-            with contextlib.suppress(errors.NoFreeClosid, errors.ResctrlBusy):
+            with contextlib.suppress(errors.NoFreeClosid, errors.NoFreeRmid):
                 self._groups.make(groups.TRIAL)
                 self._groups.remove(groups.TRIAL)
         self._rights = rights

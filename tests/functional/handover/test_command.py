@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from typing import Any
+import unittest
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
@@ -165,6 +166,18 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
 
         self.assertEqual(1, refused.returncode)
         self.assertIn('is host2', refused.stderr)
+        self.assert_untouched(before)
+
+    @unittest.skipIf(os.geteuid(), 'only root can give a file away')
+    def test_a_ledger_of_another_user_is_refused(self) -> None:
+        before = self.fill('rmd')
+        os.chown(self.ledger_path, 65534, -1)
+
+        refused = self.run_command('rmd', 'resctrl')
+
+        self.assertEqual(1, refused.returncode)
+        self.assertIn('it belongs to another user', refused.stderr)
+        os.chown(self.ledger_path, 0, -1)
         self.assert_untouched(before)
 
     def test_a_host_does_not_start_half_way(self) -> None:

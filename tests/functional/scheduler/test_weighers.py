@@ -59,6 +59,15 @@ class WeigherTestCase(scheduling.TestCase):
 
         self.assertEqual(['silent', 'half', 'empty'], order)
 
+    def test_a_malformed_request_is_weighed_as_one_that_does_not_ask(
+        self,
+    ) -> None:
+        spec = scheduling.make_spec({f'resources:{builders.WAYS}': 'abc'})
+
+        order = self.weigh([self.empty, self.half, self.silent], spec)
+
+        self.assertEqual(['silent', 'half', 'empty'], order)
+
     def test_with_nothing_scarce_the_order_stays(self) -> None:
         self.configure(scarce_classes=[])
 

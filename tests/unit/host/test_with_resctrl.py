@@ -9,6 +9,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl import enforcer as enforcer_mod
+from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
@@ -802,3 +803,22 @@ class ResctrlHostTest(with_resctrl.ResctrlHostTestCase):
         self.assertRaises(
             exception.ConstraintsViolated, self.start_limited, {PERCENT: 15}
         )
+
+
+class HiddenProcessesTest(with_resctrl.ResctrlHostTestCase):
+    def test_a_pinned_server_starts_where_processes_are_hidden(self) -> None:
+        def refuse(_processes: object) -> None:
+            raise errors.ResctrlFailed(action='scan', reason='hidepid')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.resctrl.kernel.processes.'
+                'Processes.scan',
+                refuse,
+            )
+        )
+
+        self.host = self.make_resctrl_host()
+        self.start(self.host, SERVER)
+
+        self.assertIn(SERVER, self.list_ours())
