@@ -129,23 +129,18 @@ class ResctrlEnforcer(base.Enforcer):
             scan = None
             if not is_shared and not entry.cpus:
                 scan = self._processes.scan()
-            held = RETRYING(self._change, entry, name, scan)
+            for attempt in RETRYING:
+                with attempt, self._writer.changing(name=name) as tree:
+                    held, desired = self._plan(tree, entry)
+                    self._writer.run(
+                        transition.transition(tree, desired),
+                        find_server=scan.get if scan else self._find_server,
+                        undo=lambda now: self._plan_without(now, name),
+                    )
+                    self._forget_amounts(pools.list_keys([entry]))
         if not entry.cpus:
             self._check_found(entry, scan)
         return held
-
-    def _change(
-        self, entry: assignment.Entry, name: str, scan: procs.Scan | None
-    ) -> Held:
-        with self._writer.changing(name=name) as tree:
-            held, desired = self._plan(tree, entry)
-            self._writer.run(
-                transition.transition(tree, desired),
-                find_server=scan.get if scan else self._find_server,
-                undo=lambda now: self._plan_without(now, name),
-            )
-            self._forget_amounts(pools.list_keys([entry]))
-            return held
 
     def _check_found(
         self, entry: assignment.Entry, scan: procs.Scan | None
