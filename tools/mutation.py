@@ -226,6 +226,7 @@ def record(suite: str, workers: int) -> int:
                 *(str(number), str(workers), '--suite', suite),
             ],
             cwd=ROOT,
+            env={**os.environ, **ENVIRONMENT},
         )
         for number in range(workers)
     ]
