@@ -56,9 +56,8 @@ class FloatingSite(sites.Site):
         return {'resources:CUSTOM_LLC_WAYS': str(sites.WAYS)}
 
     def find_pid(self, uuid: str) -> int | None:
-        """Return the process of a guest, by what libvirt gave to it."""
-        domain = self.find_domain(uuid)
-        words = f'domain-{domain.ID()}-'.encode() if domain else b'?'
+        """Return the process of a guest, by the disk that it has open."""
+        words = f'/{uuid}/disk'.encode()
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 if words in path.read_bytes():
