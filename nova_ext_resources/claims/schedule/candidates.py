@@ -325,5 +325,6 @@ class Judge:
 def _describe_units(
     record: Mapping[str, Any], amount: int
 ) -> tuple[object, ...]:
-    get = record.get
-    return record['t'], amount, get('c'), get('f'), *record['s'].items()
+    get, state = record.get, record['s']
+    # Keys and values one by one: no tuple is made for each pair.
+    return (record['t'], amount, get('c'), get('f'), *state, *state.values())

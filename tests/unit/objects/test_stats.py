@@ -259,6 +259,12 @@ class TestDecode(base.TestCase):
                 text = json.dumps({'v': version, 'p': {}})
                 self.assertIsNone(stats.decode(text))
 
+    def test_more_than_a_document_is_none(self) -> None:
+        for more in ('{}', 'x', ' '):
+            with self.subTest(more=more):
+                self.assertIsNotNone(stats.decode('{"v":1,"p":{}}'))
+                self.assertIsNone(stats.decode('{"v":1,"p":{}}' + more))
+
     def test_providers_of_another_form_are_none(self) -> None:
         self.assertIsNone(stats.decode('{"v":1,"p":[]}'))
 
