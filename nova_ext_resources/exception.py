@@ -229,6 +229,8 @@ class Shortfall:
     :ivar available: the most that one server could get there now
     :ivar reason: a sentence; says what would help
     :ivar is_permanent: it would remain if all other servers left the host
+    :ivar rp_key: the provider's key on its host, for the message; '' when
+        it is not known
     """
 
     rp_uuid: str
@@ -237,24 +239,32 @@ class Shortfall:
     available: int
     reason: str
     is_permanent: bool = False
+    rp_key: str = dataclasses.field(default='', compare=False)
 
     def __str__(self) -> str:
-        where = f' of provider {self.rp_uuid}' if self.rp_uuid else ''
+        name = self.rp_key or (self.rp_uuid and f'provider {self.rp_uuid}')
+        where = f' of {name}' if name else ''
+        # What is free now says nothing of what can never be had.
+        left = '' if self.is_permanent else f', {self.available} available'
         return (
-            f'{self.resource_class}{where}: {self.requested} requested, '
-            f'{self.available} available: {self.reason}'
+            f'{self.resource_class}{where}: {self.requested} requested{left}: '
+            f'{self.reason}'
         )
 
 
 class ClaimError(ExtResourcesError):
     """A host cannot take a server; carries every shortfall, sorted.
 
+    The reasons come first, because Nova shows the first 255 characters.
+
     :ivar host: the compute host
     :ivar consumer_uuid: the server
-    :ivar shortfalls: tuple of :class:`Shortfall`
+    :ivar shortfalls: tuple of :class:`Shortfall`, the permanent ones first
     """
 
-    message = 'Host %(host)s cannot take server %(consumer_uuid)s: %(reasons)s'
+    message = (
+        'Host %(host)s cannot serve %(reasons)s (server %(consumer_uuid)s)'
+    )
 
     shortfalls: tuple[Shortfall, ...]
 
@@ -265,21 +275,33 @@ class ClaimError(ExtResourcesError):
         consumer_uuid: str,
         shortfalls: Iterable[Shortfall],
     ) -> None:
-        ordered = tuple(sorted(set(shortfalls)))
+        ordered = tuple(
+            sorted(
+                set(shortfalls), key=lambda one: (not one.is_permanent, one)
+            )
+        )
         super().__init__(
             host=host,
             consumer_uuid=consumer_uuid,
             shortfalls=ordered,
-            reasons='; '.join(map(str, ordered)),
+            reasons='; '.join(str(one).rstrip('.') for one in ordered),
         )
 
 
 class CapacityExceeded(ClaimError):
     """The host is busy: a smaller request, or a later one, may fit."""
 
+    message = (
+        'Host %(host)s cannot now serve %(reasons)s (server %(consumer_uuid)s)'
+    )
+
 
 class ConstraintsViolated(ClaimError):
     """The host could never serve this request."""
+
+    message = (
+        'Host %(host)s can never serve %(reasons)s (server %(consumer_uuid)s)'
+    )
 
 
 class EnforcementFailed(ExtResourcesError):
@@ -292,13 +314,14 @@ class EnforcementFailed(ExtResourcesError):
     """
 
     message = (
-        'Enforcer %(enforcer)s on host %(host)s failed%(whom)s: %(reason)s'
+        'Enforcer %(enforcer)s on host %(host)s failed: %(reason)s%(whom)s'
     )
 
     def _fill(self, data: Mapping[str, Any]) -> str:
         uuid = data['consumer_uuid']
-        whom = f' for server {uuid}' if uuid else ''
-        return super()._fill({**data, 'whom': whom})
+        reason = data['reason'].rstrip('.') if uuid else data['reason']
+        whom = f' (server {uuid})' if uuid else ''
+        return super()._fill({**data, 'reason': reason, 'whom': whom})
 
 
 class LedgerError(ExtResourcesError):

@@ -105,7 +105,7 @@ def decide(
     if found and may_move:
         moves, found = _find_nearest(view, request, found, tests)
     request = siblings.move(request, moves) if moves else request
-    found = tuple(sorted({*found, *gone}))
+    found = _name_providers(view, {*found, *gone})
     refusal = Decision(
         request=request, moves=moves, view=view, shortfalls=found
     )
@@ -145,11 +145,26 @@ def _find_nearest(
         if not siblings.is_near(view, moved):
             continue
         short = find_shortfalls(view, moved, tests)
-        if best is None or len(short) < len(least):
+        if best is None or _weigh(short) < _weigh(least):
             best, least = moves, short
         if not short:
             break
     return best or (), least
+
+
+def _weigh(short: Sequence[exception.Shortfall]) -> tuple[int, int]:
+    """Return how far a request is from fitting; what can never be, first."""
+    return sum(one.is_permanent for one in short), len(short)
+
+
+def _name_providers(
+    view: view_obj.HostView, found: Iterable[exception.Shortfall]
+) -> tuple[exception.Shortfall, ...]:
+    """Return shortfalls with the names that providers have on the host."""
+    return tuple(
+        dataclasses.replace(one, rp_key=view.keys.get(one.rp_uuid, ''))
+        for one in sorted(found)
+    )
 
 
 def list_implied(

@@ -87,12 +87,21 @@ class Inventory:
         """Explain why ``amount`` breaks the granularity, or None.
 
         Placement's rule: ``min_unit <= amount <= max_unit`` and a multiple
-        of ``step_size``.
+        of ``step_size``. And whoever leaves, there are never more than the
+        total.
         """
         if amount < self.min_unit:
             return f'at least {self.min_unit} must be requested'
         if amount > self.max_unit:
-            return f'one server can request at most {self.max_unit}'
+            return (
+                f'one server can request at most {self.max_unit}; this '
+                f'provider has {self.total} in total'
+            )
+        if amount > self.total * self.allocation_ratio:
+            return (
+                f'this provider has {self.total} in total; request fewer, or '
+                'another host'
+            )
         if amount % self.step_size:
             return f'the amount must be a multiple of {self.step_size}'
         return None

@@ -4,11 +4,15 @@
 
 from collections.abc import Iterator
 import contextlib
+from typing import Any
 
 from nova import exception as nova_exc
+from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import operation as operation_obj
+
+LOG = logging.getLogger(__name__)
 
 
 class HostRefused(nova_exc.GroupAffinityViolation):
@@ -23,26 +27,44 @@ class HostRefused(nova_exc.GroupAffinityViolation):
 
 
 @contextlib.contextmanager
-def translated(instance_uuid: str) -> Iterator[None]:
-    """Turn errors of this package into Nova's.
+def translated(instance: Any) -> Iterator[None]:
+    """Turn errors of this package into Nova's, and log them in full.
 
     Nova tries another host after a refused claim, and where placement cannot
     move an allocation to the domain of the server's CPUs. It also tries
     another host after a failure of this host, and counts a failed build
     here. A malformed flavor fails on every host, so none is tried.
+
+    Of an error's message Nova keeps 255 characters in events and faults, and
+    several of its log lines are at DEBUG.
+
+    :param instance: the ``nova.objects.Instance`` that is the subject
     """
     try:
         yield
-    except (exception.ClaimError, exception.AllocationRejected) as err:
-        raise HostRefused(reason=str(err)) from err
-    except exception.InvalidExtraSpec as err:
-        raise nova_exc.BuildAbortException(
-            instance_uuid=instance_uuid, reason=str(err)
-        ) from err
     except exception.ExtResourcesError as err:
-        # Nova ends the sentence.
-        reason = str(err).removesuffix('.')
-        raise nova_exc.ComputeResourcesUnavailable(reason=reason) from err
+        reason = _name_server(str(err), instance)
+        LOG.warning('%s', reason, instance=instance)
+        raise _translate(err, reason, instance) from err
+
+
+def _name_server(text: str, instance: Any) -> str:
+    """Write the server's name where only its uuid was known."""
+    return text.replace(instance.uuid, instance.display_name or instance.uuid)
+
+
+def _translate(
+    err: exception.ExtResourcesError, reason: str, instance: Any
+) -> nova_exc.NovaException:
+    if isinstance(err, exception.ClaimError | exception.AllocationRejected):
+        return HostRefused(reason=reason)
+    if isinstance(err, exception.InvalidExtraSpec):
+        return nova_exc.BuildAbortException(
+            instance_uuid=instance.uuid, reason=reason
+        )
+    # Nova ends the sentence.
+    reason = reason.removesuffix('.')
+    return nova_exc.ComputeResourcesUnavailable(reason=reason)
 
 
 @contextlib.contextmanager

@@ -188,7 +188,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
     ) -> None:
         if operation.keeps_claim and self._is_claim_valid(instance):
             return
-        with errors.translated(instance.uuid):
+        with errors.translated(instance):
             asked = request.make_request(
                 instance,
                 allocations,
@@ -199,7 +199,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._reported(
                 context, events.CLAIM, request.find_keys(instance), instance
             ),
-            errors.translated(instance.uuid),
+            errors.translated(instance),
         ):
             self._ext.claim(asked)
         self._update_stats()
@@ -226,7 +226,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         entry = self._ext.host.find_entry(instance.uuid)
         with (
             self._reported(context, events.APPLY, entry, instance),
-            errors.translated(instance.uuid),
+            errors.translated(instance),
         ):
             self._ext.host.apply(instance.uuid, must_hold=must_hold)
         self._update_stats()
@@ -317,9 +317,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
 
 def _explain(instance: Any) -> str:
+    name = instance.display_name or instance.uuid
     return (
-        f'server {instance.uuid} holds or requests extended resources, and '
-        'this version moves such servers by shelving and unshelving only'
+        f'shelve and unshelve server {name} instead, because it holds or '
+        'requests extended resources, which this version moves in no other '
+        'way'
     )
 
 

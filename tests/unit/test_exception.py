@@ -2,6 +2,7 @@
 
 """Tests of the error tree and of what errors say."""
 
+import dataclasses
 import inspect
 import re
 
@@ -99,7 +100,7 @@ class TestMessage(base.TestCase):
 
         self.assertEqual('Enforcer rmd on host h failed: why', say(''))
         self.assertEqual(
-            'Enforcer rmd on host h failed for server s: why', say('s')
+            'Enforcer rmd on host h failed: why (server s)', say('s')
         )
 
     def test_a_reason_that_is_a_sentence_has_one_full_stop(self) -> None:
@@ -117,7 +118,9 @@ class TestMessage(base.TestCase):
         self,
     ) -> None:
         for name, cls in list_classes().items():
-            if {'__init__', '_fill'} & set(cls.__dict__):
+            if {'__init__', '_fill'} & set(cls.__dict__) or issubclass(
+                cls, exception.ClaimError
+            ):
                 # It fills its own template.
                 continue
             message = cls.__dict__.get('message', '')
@@ -136,6 +139,17 @@ class TestShortfall(base.TestCase):
             str(make_shortfall()),
         )
 
+    def test_the_key_of_a_provider_is_better_than_its_uuid(self) -> None:
+        named = dataclasses.replace(make_shortfall(), rp_key='L3_0')
+
+        self.assertEqual(make_shortfall(), named)
+        self.assertIn('CUSTOM_LLC_WAYS of L3_0: 4 requested', str(named))
+
+    def test_what_can_never_be_had_says_nothing_of_what_is_free(self) -> None:
+        never = dataclasses.replace(make_shortfall(), is_permanent=True)
+
+        self.assertNotIn('available', str(never))
+
     def test_one_of_the_whole_host_names_no_provider(self) -> None:
         self.assertNotIn('provider', str(make_shortfall(rp_uuid='')))
 
@@ -151,6 +165,21 @@ class TestClaimError(base.TestCase):
 
         self.assertEqual((other, one), error.shortfalls)
         self.assertEqual(
-            f'Host host-1 cannot take server server: {other}; {one}',
+            f'Host host-1 cannot now serve {other}; {one} (server server)',
             str(error),
+        )
+
+    def test_what_can_never_be_had_comes_first(self) -> None:
+        busy = make_shortfall(builders.CLOS, 'a')
+        never = dataclasses.replace(
+            make_shortfall(builders.WAYS, 'b'), is_permanent=True
+        )
+
+        error = exception.ConstraintsViolated(
+            host='host-1', consumer_uuid='server', shortfalls=[busy, never]
+        )
+
+        self.assertEqual((never, busy), error.shortfalls)
+        self.assertIn(
+            'Host host-1 can never serve CUSTOM_LLC_WAYS', str(error)
         )

@@ -50,6 +50,7 @@ def _make_shortfalls(
             available=0,
             reason=reason,
             is_permanent=is_permanent,
+            rp_key=one.rp_key,
         )
         for one in held
     ]

@@ -2,7 +2,11 @@
 
 """Which of Nova's errors stands for which of ours."""
 
+import logging
+
+import fixtures
 from nova import exception as nova_exc
+from nova import objects
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import operation
@@ -12,16 +16,55 @@ from tests import base
 Operation = operation.Operation
 
 SERVER = '11111111-1111-4111-8111-111111111111'
+PROVIDER = '22222222-2222-4222-8222-222222222222'
+
+#: What Nova keeps of a message in the events and faults of a server.
+_KEPT = 255
+
+
+def make_instance() -> objects.Instance:
+    return objects.Instance(uuid=SERVER, display_name='web-1')
+
+
+def make_refusal() -> exception.ConstraintsViolated:
+    return exception.ConstraintsViolated(
+        host='compute-12.example.org',
+        consumer_uuid=SERVER,
+        shortfalls=[
+            exception.Shortfall(
+                rp_uuid=PROVIDER,
+                rp_key='L3_0',
+                resource_class='CUSTOM_LLC_WAYS',
+                requested=4,
+                available=0,
+                reason='its CPUs float over the host; set '
+                'hw:cpu_policy=dedicated on the flavor',
+                is_permanent=True,
+            ),
+            exception.Shortfall(
+                rp_uuid=PROVIDER,
+                resource_class='CUSTOM_RDT_CLOS',
+                requested=1,
+                available=0,
+                reason='servers of this host hold 6; the rest is used by the '
+                'host itself or by other software',
+            ),
+        ],
+    )
 
 
 def make_placement_error(cls: type[exception.PlacementError]) -> Exception:
     return cls(action='move allocations', status=409, detail='taken')
 
 
+def named(err: Exception) -> str:
+    return str(err).replace(SERVER, 'web-1')
+
+
 class TranslatedTest(base.TestCase):
     def translate(self, err: Exception) -> Exception:
         def fail() -> None:
-            with errors.translated(SERVER):
+            with errors.translated(make_instance()):
                 raise err
 
         translated: Exception = self.assertRaises(nova_exc.NovaException, fail)
@@ -38,7 +81,43 @@ class TranslatedTest(base.TestCase):
                 translated = self.translate(err)
 
                 self.assertIsInstance(translated, errors.HostRefused)
-                self.assertIn(str(err), str(translated))
+                self.assertIn(named(err), str(translated))
+
+    def test_nova_keeps_reason_and_remedy_of_a_refusal(self) -> None:
+        kept = str(self.translate(make_refusal()))[:_KEPT]
+
+        self.assertIn('compute-12.example.org can never serve', kept)
+        self.assertIn('CUSTOM_LLC_WAYS of L3_0: 4 requested', kept)
+        self.assertIn('set hw:cpu_policy=dedicated on the flavor', kept)
+        self.assertNotIn('4 requested, 0 available', kept)
+
+    def test_nova_keeps_reason_and_remedy_of_a_failure(self) -> None:
+        err = exception.EnforcementFailed(
+            host='compute-12.example.org',
+            enforcer='resctrl',
+            consumer_uuid=SERVER,
+            reason='/sys/fs/resctrl is not mounted on this host any more, or '
+            'was mounted anew without the options that it had; mount it, as '
+            'in "mount -t resctrl resctrl /sys/fs/resctrl"',
+        )
+
+        kept = str(self.translate(err))[:_KEPT]
+
+        self.assertIn('mount -t resctrl resctrl /sys/fs/resctrl', kept)
+
+    def test_the_server_has_its_name(self) -> None:
+        translated = str(self.translate(make_refusal()))
+
+        self.assertIn('(server web-1)', translated)
+        self.assertNotIn(SERVER, translated)
+
+    def test_all_of_it_is_logged(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+
+        translated = self.translate(make_refusal())
+
+        self.assertLess(_KEPT, len(str(translated)))
+        self.assertIn(str(translated), log.output)
 
     def test_one_that_cannot_write_or_ask_has(self) -> None:
         for err in (
@@ -51,7 +130,7 @@ class TranslatedTest(base.TestCase):
                 self.assertIsInstance(
                     translated, nova_exc.ComputeResourcesUnavailable
                 )
-                self.assertIn(str(err), str(translated))
+                self.assertIn(named(err), str(translated))
 
     def test_a_sentence_ends_once(self) -> None:
         err = exception.LedgerError(path='x', reason='it is full. Mend it.')

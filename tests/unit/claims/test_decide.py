@@ -284,6 +284,45 @@ class TestTake(base.TestCase):
         )
 
 
+class TestNearest(base.TestCase):
+    """The smaller of two caches can never serve it; the other one is full."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        host = builders.make_view([0xF, 0], follows_tasks=True)
+        small = dataclasses.replace(
+            host.tracked[builders.L3_0, builders.WAYS],
+            inventory=builders.make_inventory(4),
+        )
+        self.host = dataclasses.replace(
+            host,
+            tracked={**host.tracked, (builders.L3_0, builders.WAYS): small},
+        )
+
+    def test_a_host_that_is_full_is_not_one_that_never_could(self) -> None:
+        request = builders.make_request(
+            {builders.L3_0: {builders.WAYS: 6}}, cpus=None
+        )
+
+        decision = ask(self.host, request)
+
+        self.assertEqual(
+            [builders.L3_1], [one.rp_uuid for one in decision.shortfalls]
+        )
+        self.assertIsInstance(
+            decision.make_error('host1'), exception.CapacityExceeded
+        )
+
+    def test_providers_have_their_names(self) -> None:
+        request = builders.make_request(
+            {builders.L3_0: {builders.WAYS: 6}}, cpus=None
+        )
+
+        decision = ask(self.host, request, may_move=False)
+
+        self.assertEqual({'L3_0'}, {s.rp_key for s in decision.shortfalls})
+
+
 class TestAttributes(base.TestCase):
     def test_bad_ones_are_refused_without_granularity_too(self) -> None:
         attributes = {builders.WAYS: {'code': '99'}}

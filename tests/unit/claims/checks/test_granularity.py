@@ -34,6 +34,20 @@ class TestGranularity(base.TestCase):
                 self.assertEqual(12, shortfall.available)
                 self.assertIn(word, shortfall.reason)
 
+    def test_more_than_there_is_can_never_be_had(self) -> None:
+        for fields in ({}, {'max_unit': 20}):
+            tracked = builders.make_count(12, 9, **fields)
+            with self.subTest(fields=fields):
+                [shortfall] = self.find(tracked, 13)
+
+                self.assertTrue(shortfall.is_permanent)
+                self.assertIn('12 in total', shortfall.reason)
+
+    def test_what_may_be_allocated_twice_has_room_for_more(self) -> None:
+        tracked = builders.make_count(12, max_unit=20, allocation_ratio=2.0)
+
+        self.assertEqual([], self.find(tracked, 13))
+
     def test_a_published_view_leaves_it_to_placement(self) -> None:
         tracked = view.Tracked(
             tracker='count', state=builders.make_count(12).state

@@ -169,6 +169,5 @@ class MakePlanTest(base.TestCase):
         self.assertNotEqual((), made.obstacles)
         for one in made.obstacles:
             self.assertIn(
-                'server server-0: CUSTOM_LLC_WAYS of provider L3_0', one
+                'server server-0: CUSTOM_LLC_WAYS of L3_0: 4 requested', one
             )
-            self.assertIn('4 requested, 2 available', one)

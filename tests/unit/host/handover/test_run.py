@@ -477,9 +477,7 @@ class StoppedTest(with_both.HandOverTestCase):
             text = ';'.join(f'{n}={mask:x}' for n, mask in masks.items())
             self.kernel.add_group(f'COS{number + 1}', f'L3:{text}\n')
 
-        self.stop(
-            'CUSTOM_RDT_CLOS of provider RDT', 'stop it and remove its groups'
-        )
+        self.stop('CUSTOM_RDT_CLOS of RDT', 'stop it and remove its groups')
 
         self.simulator.refuse_connections()
         for number in range(7):
