@@ -58,11 +58,12 @@ class InventoryProvider(abc.ABC):
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Names of what discovery could not report the last time.
+        """Names of what discovery could not read the last time.
 
         They are resource classes as far as those are known, or any other
-        words. While not empty, nothing is deleted from placement, and claims
-        of those classes are refused.
+        words. While not empty, nothing is deleted from placement. Claims of
+        those classes are refused, unless ``discover`` reports them all the
+        same, as they were before.
         """
         return frozenset()
 

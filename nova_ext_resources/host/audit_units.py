@@ -13,6 +13,7 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import view as view_obj
 
 #: A consumer and what it holds.
@@ -51,6 +52,8 @@ def list_overallocated(
     """Report of what servers hold more than the host can allocate.
 
     A total became smaller, or more of it is reserved, while servers hold it.
+    Where all of it is reserved, servers may hold up to the total: it is
+    closed to others on purpose.
 
     :param entries: those that the view's own figures contain
     """
@@ -63,8 +66,13 @@ def list_overallocated(
         _explain_overallocated(view.keys[place[0]], place[1], amounts, most)
         for place, amounts in sorted(holders.items())
         if (tracked := view.tracked.get(place)) and tracked.inventory
-        if (most := tracked.inventory.capacity) < sum(amounts.values())
+        if (most := _find_most(tracked.inventory)) < sum(amounts.values())
     ]
+
+
+def _find_most(inventory: inventory_obj.Inventory) -> int:
+    is_closed = inventory.reserved == inventory.total
+    return inventory.total if is_closed else inventory.capacity
 
 
 def _explain_overallocated(

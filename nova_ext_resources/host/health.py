@@ -304,8 +304,9 @@ def _explain_left_out(resource: str) -> alarm_mod.Problem:
     return alarm_mod.Problem(
         alarm=alarm_mod.RESOURCES_LEFT_OUT,
         subject=resource,
-        text=f'{resource} could not be reported; nothing is deleted from '
-        'placement until it can, and the log of discovery has the reason',
+        text=f'{resource} could not be read as it is now. What is known of '
+        'it from before is still used, and nothing is deleted from '
+        'placement. The log of nova-compute has the reason; correct it',
     )
 
 

@@ -78,6 +78,15 @@ def make_assignment(**fields: Any) -> assignment.Assignment:
     return assignment.Assignment(**{**given, **fields})
 
 
+def make_entry(consumer_uuid: str, **fields: Any) -> assignment.Entry:
+    """Make the entry of a server that holds one thing, which is applied."""
+    return assignment.Entry(
+        consumer_uuid=consumer_uuid,
+        state=assignment.State.APPLIED,
+        assignments=(make_assignment(**fields),),
+    )
+
+
 def make_requirement(**groups: Mapping[str, int]) -> requirement.Requirement:
     """Make one of groups named by suffix; ``_`` is the one without."""
     return requirement.Requirement(

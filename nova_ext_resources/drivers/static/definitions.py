@@ -107,15 +107,39 @@ class BadDefinition:
 
     :ivar origin: file and number of the entry
     :ivar place: provider key and name, '' if it has none
+    :ivar type: its tracker, as far as that can be read
     """
 
     origin: str
     place: tuple[str, str]
     reason: str
+    type: str = 'count'
 
     def __str__(self) -> str:
         name = self.place[1] or 'without a name'
         return f'{self.origin} ({name}): {self.reason}'
+
+    def make_closed(self, held: int) -> StaticResource | None:
+        """Make the resource as servers hold it, of which nothing is left.
+
+        :param held: how much they hold, 1 or more
+        :return: None if it has no provider or name that could be meant
+        """
+        rp_key, name = self.place
+        if not rp_key or not resource.is_resource_class(name):
+            return None
+        return StaticResource(
+            origin=self.origin,
+            rp_key=rp_key,
+            definition=resource.ResourceDefinition(
+                name=name,
+                type=self.type,
+                units='units',
+                description='Its definition cannot be read.',
+            ),
+            inventory=inventory_obj.Inventory(total=held, reserved=held),
+            traits=frozenset(),
+        )
 
 
 Parsed: TypeAlias = tuple[list[StaticResource], list[BadDefinition]]
@@ -154,7 +178,12 @@ def parse(text: str, path: str, types: Container[str]) -> Parsed:
         except (ValueError, exception.InvalidResource) as err:
             reason = str(err)
             bad.append(
-                BadDefinition(origin=origin, place=place, reason=reason)
+                BadDefinition(
+                    origin=origin,
+                    place=place,
+                    reason=reason,
+                    type=_find_type(data, types),
+                )
             )
     return good, bad
 
@@ -186,6 +215,11 @@ def _find_place(data: Any) -> tuple[str, str]:
         key if isinstance(key, str) else '',
         name if isinstance(name, str) else '',
     )
+
+
+def _find_type(data: Any, types: Container[str]) -> str:
+    kind = data.get('type') if isinstance(data, dict) else None
+    return kind if isinstance(kind, str) and kind in types else 'count'
 
 
 def _make_resource(

@@ -2,6 +2,7 @@
 
 """Resources that cannot be discovered, so an operator defines them."""
 
+import collections
 from collections.abc import Iterable
 import pathlib
 import re
@@ -34,8 +35,9 @@ class StaticInventory(base.InventoryProvider):
 
     The files are read again when they have changed. For a definition with
     an error, the last good one is used. A process that has just started has
-    none and leaves the resource out, but placement may have it: nothing is
-    deleted from placement meanwhile.
+    none. What servers hold of the resource is then known from the ledger, and
+    nothing else is offered. Placement may have more: nothing is deleted from
+    it meanwhile.
     """
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = (
@@ -69,6 +71,8 @@ Possible values:
         self._types = {name for name, one in trackers if not one.NEEDS_FACTS}
         self._signature: Signature = ()
         self._resources: Resources = {}
+        #: Of which there is no good definition, by provider key and name.
+        self._lost: dict[tuple[str, str], definitions_mod.BadDefinition] = {}
         self._left_out: frozenset[str] = frozenset()
         try:
             self._read()
@@ -84,8 +88,11 @@ Possible values:
         return self._left_out
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
-        found = [one.definition for one in self._resources.values()]
-        return tuple({one.name: one for one in found}.values())
+        lost = [one.make_closed(1) for one in self._lost.values()]
+        found = [*filter(None, lost), *self._resources.values()]
+        return tuple(
+            {d.name: d for d in (r.definition for r in found)}.values()
+        )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
         try:
@@ -95,7 +102,7 @@ Possible values:
                 plugin='static', reason=str(err)
             ) from err
         by_key: dict[str, list[definitions_mod.StaticResource]] = {}
-        for one in self._resources.values():
+        for one in (*self._resources.values(), *self._list_closed()):
             by_key.setdefault(one.rp_key, []).append(one)
         return tuple(
             provider.HostProvider(
@@ -106,6 +113,19 @@ Possible values:
             )
             for key, some in by_key.items()
         )
+
+    def _list_closed(self) -> list[definitions_mod.StaticResource]:
+        """Return what servers hold of resources without a good definition."""
+        held: collections.Counter[tuple[str, str]] = collections.Counter()
+        for entry in self.list_entries().values():
+            for one in entry.assignments:
+                held[one.rp_key, one.resource_class] += one.amount
+        closed = [
+            bad.make_closed(held[place])
+            for place, bad in self._lost.items()
+            if held[place]
+        ]
+        return [one for one in closed if one]
 
     def _read(self) -> None:
         """Read the files if they have changed.
@@ -149,25 +169,29 @@ Possible values:
         self, resources: Resources, bad: list[definitions_mod.BadDefinition]
     ) -> None:
         """Take over the resources, and log each error."""
-        left_out: set[str] = set()
+        lost: dict[tuple[str, str], definitions_mod.BadDefinition] = {}
         for error in bad:
             if error.place in resources:
                 effect = 'the first one is used'
             elif error.place in self._resources:
                 resources[error.place] = self._resources[error.place]
-                effect = 'the last good one is used'
-            else:
-                left_out.add(error.place[1] or error.origin)
                 effect = (
-                    'it is left out, and nothing is deleted from placement '
-                    'until it is corrected'
+                    'the last good one is used until nova-compute is '
+                    'restarted; correct it'
+                )
+            else:
+                lost[error.place] = error
+                effect = (
+                    'nothing of it is offered, and nothing is deleted from '
+                    'placement until it is corrected'
                 )
             LOG.error(
                 'Host %(host)s: bad resource definition; %(effect)s: '
                 '%(error)s',
                 {'host': self.host, 'effect': effect, 'error': error},
             )
-        self._resources, self._left_out = resources, frozenset(left_out)
+        self._resources, self._lost = resources, lost
+        self._left_out = frozenset(one.place[1] or one.origin for one in bad)
 
 
 def _sign(path: str) -> Signature:

@@ -54,6 +54,10 @@ class OverallocatedTest(base.TestCase):
     def test_as_much_as_there_is_may_be_held(self) -> None:
         self.assertEqual([], self.list_found(total=6))
 
+    def test_what_is_closed_to_others_may_be_held(self) -> None:
+        self.assertEqual([], self.list_found(total=6, reserved=6))
+        self.assertNotEqual([], self.list_found(total=5, reserved=5))
+
     def test_all_holders_of_too_much_are_named(self) -> None:
         for inventory in ({'total': 5}, {'total': 8, 'reserved': 3}):
             with self.subTest(inventory=inventory):

@@ -9,6 +9,7 @@ import fixtures
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.static import inventory
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from tests.unit import builders
 from tests.unit.drivers import contract
 
@@ -45,6 +46,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.path = os.path.join(self.folder, 'definitions.yaml')
         self.log = self.useFixture(fixtures.FakeLogger())
         self.written = 0
+        self.entries: dict[str, assignment.Entry] = {}
 
     def write(self, *entries: str, path: str | None = None) -> None:
         self.write_text(''.join(('resources:\n', *entries)), path)
@@ -63,7 +65,9 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
     def load(self, path: str | None = None) -> inventory.StaticInventory:
         options = self.make_options(definitions_file=path or self.path)
-        return inventory.StaticInventory(options, 'host-1')
+        return inventory.StaticInventory(
+            options, 'host-1', lambda: self.entries
+        )
 
     def break_host(self, plugin: plugin_base.InventoryProvider) -> None:
         self.write_text('resources: [')
@@ -142,7 +146,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         )
         self.assertIn("'description' is a required", self.log.output)
         self.assertIn("'one' is not of type 'integer'", self.log.output)
-        self.assertIn('left out', self.log.output)
+        self.assertIn('nothing of it is offered', self.log.output)
 
     def test_a_bad_entry_is_told_once(self) -> None:
         plugin = self.make_plugin(SEATS, BAD)
@@ -161,7 +165,7 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertEqual(before, plugin.discover())
         self.assertIn('the last good one is used', self.log.output)
 
-    def test_a_bad_entry_is_left_out_until_it_is_good(self) -> None:
+    def test_a_bad_entry_is_named_until_it_is_good(self) -> None:
         plugin = self.make_plugin(SEATS, BAD)
         self.assertEqual({'CUSTOM_MASTER_SLOT'}, plugin.left_out)
 
@@ -171,17 +175,52 @@ class TestStaticInventory(contract.InventoryProviderContract):
 
         self.write(SEATS, BAD)
         plugin.discover()
-        self.assertEqual(frozenset(), plugin.left_out)
+        self.assertEqual({'CUSTOM_MASTER_SLOT'}, plugin.left_out)
+
+    def test_what_servers_hold_of_a_bad_entry_is_known_and_closed(
+        self,
+    ) -> None:
+        plugin = self.make_plugin(SEATS, BAD)
+        self.entries = {
+            uuid: builders.make_entry(
+                uuid,
+                rp_key='STATIC',
+                resource_class='CUSTOM_MASTER_SLOT',
+                amount=amount,
+                units={},
+            )
+            for uuid, amount in (('a', 1), ('b', 2))
+        }
+
+        [found] = plugin.discover()
+
+        self.assertEqual(
+            builders.make_inventory(3, reserved=3),
+            found.inventories['CUSTOM_MASTER_SLOT'],
+        )
+        self.assertEqual('count', found.trackers['CUSTOM_MASTER_SLOT'])
+        self.assertIn(
+            'CUSTOM_MASTER_SLOT', {d.name for d in plugin.definitions()}
+        )
+
+    def test_a_name_that_no_resource_can_have_is_never_offered(self) -> None:
+        for name in ('slot', ''):
+            with self.subTest(name=name):
+                plugin = self.make_plugin(
+                    SEATS, BAD.replace('CUSTOM_MASTER_SLOT', name)
+                )
+
+                self.assertEqual(1, len(plugin.definitions()))
 
     def test_one_without_a_name_is_left_out_all_the_same(self) -> None:
         plugin = self.make_plugin(SEATS, '  - 7\n')
 
         self.assertEqual({f'{self.path}, entry 2'}, plugin.left_out)
 
-    def test_one_that_is_there_twice_is_not_left_out(self) -> None:
+    def test_one_that_is_there_twice_is_named(self) -> None:
         plugin = self.make_plugin(SEATS, SEATS)
 
-        self.assertEqual(frozenset(), plugin.left_out)
+        self.assertEqual({'CUSTOM_LICENCE_SEAT'}, plugin.left_out)
 
     def test_an_entry_that_is_there_twice_is_refused(self) -> None:
         other = SEATS.replace('10', '99')

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What becomes of a resource whose definition in YAML breaks."""
+
+import os
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+from nova_ext_resources import plugins
+from tests.unit import builders
+from tests.unit.host import with_host
+
+SEATS = builders.SEATS
+
+STATIC = provider.make_rp_uuid(with_host.NODE.uuid, 'STATIC')
+
+GOOD = f"""
+resources:
+  - name: {SEATS}
+    units: seats
+    description: Seats of a licence.
+    inventory: {{total: 5}}
+"""
+BAD = GOOD.replace('5', 'many')
+
+
+class BrokenDefinitionTest(with_host.HostTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = os.path.join(
+            os.path.dirname(self.ledger_path), 'definitions.yaml'
+        )
+        self.written = 0
+        self.write(GOOD)
+        self.host = self.start()
+        self.claim(self.host, 'server', 2)
+
+    def write(self, text: str) -> None:
+        with open(self.path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        self.written += 1
+        os.utime(self.path, (self.written, self.written))
+
+    def start(self) -> host_mod.HostResources:
+        static: dict[str, Any] = self.load(
+            plugins.INVENTORY_PROVIDERS,
+            'static',
+            definitions_file=self.path,
+            entries=lambda: host.entries,
+        )
+        host: host_mod.HostResources = with_host.make_host(
+            static, self.load_noop(), self.open_ledger()
+        )
+        host.refresh()
+        return host
+
+    def restart(self) -> host_mod.HostResources:
+        self.host.close()
+        self.host = self.start()
+        return self.host
+
+    def claim(
+        self, host: host_mod.HostResources, uuid: str, amount: int
+    ) -> None:
+        host.claim(
+            assignment.ClaimRequest(
+                consumer_uuid=uuid,
+                allocations={STATIC: {SEATS: amount}},
+                requirement=builders.make_requirement(_={SEATS: amount}),
+            )
+        )
+        host.apply(uuid)
+
+    def find_offered(self, host: host_mod.HostResources) -> tuple[int, int]:
+        """Return what placement shall see: the total, and what is left."""
+        (one,) = host.providers()
+        inventory = one.inventories[SEATS]
+        return inventory.total, inventory.capacity
+
+    def test_while_it_runs_the_former_one_stays_and_it_is_reported(
+        self,
+    ) -> None:
+        self.write(BAD)
+
+        self.host.refresh()
+        self.claim(self.host, 'other', 3)
+
+        self.assertEqual({SEATS}, self.host.found.left_out)
+        self.assertEqual((5, 5), self.find_offered(self.host))
+
+    def test_after_a_restart_what_is_held_stays_and_nothing_is_sold(
+        self,
+    ) -> None:
+        self.write(BAD)
+        host = self.restart()
+
+        self.assertEqual({SEATS}, host.found.left_out)
+        self.assertEqual((2, 0), self.find_offered(host))
+        self.assertEqual(2, host.view.tracked[STATIC, SEATS].state.used)
+        host.heal()
+        self.assertEqual((), host.problems)
+        self.assertRaises(exception.ClaimError, self.claim, host, 'other', 1)
+
+    def test_what_a_server_leaves_is_not_sold_either(self) -> None:
+        self.write(BAD)
+        host = self.restart()
+
+        host.release('server')
+
+        self.assertRaises(exception.ClaimError, self.claim, host, 'other', 1)
+        host.refresh()
+        self.assertRaises(exception.ClaimError, self.claim, host, 'other', 1)
+
+    def test_once_it_is_corrected_all_of_it_is_offered(self) -> None:
+        self.write(BAD)
+        host = self.restart()
+        self.write(GOOD)
+
+        host.refresh()
+
+        self.assertEqual((5, 5), self.find_offered(host))
+        self.claim(host, 'other', 3)
+        self.assertEqual(frozenset(), host.found.left_out)
