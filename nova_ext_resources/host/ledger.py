@@ -9,7 +9,7 @@ opens the same ledger to write is refused; others read it beside the first
 one, see :func:`read_entries`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import datetime
@@ -150,24 +150,37 @@ class Ledger:
         with self._transaction() as db:
             tables.delete(db, consumer_uuids)
 
-    def list_published(self) -> frozenset[str]:
-        """Return the uuids of all providers that were ever published.
+    def list_published(self) -> dict[str, frozenset[str]]:
+        """Return all providers that were ever published, by uuid.
 
+        :return: the traits with which each was ever published
         :raises LedgerError: they cannot be read
         """
         with self._lock, _translated(self.path, 'cannot be read'):
-            rows = self._db.execute('SELECT rp_uuid FROM published').fetchall()
-        return frozenset(row['rp_uuid'] for row in rows)
+            rows = self._db.execute(
+                'SELECT rp_uuid, trait FROM published '
+                'LEFT JOIN published_trait USING (rp_uuid)'
+            ).fetchall()
+        traits: dict[str, set[str]] = {}
+        for row in rows:
+            own = traits.setdefault(row['rp_uuid'], set())
+            own.update(filter(None, [row['trait']]))
+        return {rp_uuid: frozenset(own) for rp_uuid, own in traits.items()}
 
-    def add_published(self, rp_uuids: Iterable[str]) -> None:
+    def add_published(self, traits: Mapping[str, Iterable[str]]) -> None:
         """Record providers before they are published, synced.
 
+        :param traits: by the uuid of the provider that has them
         :raises LedgerError: nothing was changed
         """
         with self._transaction() as db:
             db.executemany(
                 'INSERT OR IGNORE INTO published VALUES (?)',
-                [(one,) for one in rp_uuids],
+                [(one,) for one in traits],
+            )
+            db.executemany(
+                'INSERT OR IGNORE INTO published_trait VALUES (?, ?)',
+                [(uuid, one) for uuid, own in traits.items() for one in own],
             )
 
     def close(self) -> None:

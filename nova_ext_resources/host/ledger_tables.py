@@ -43,12 +43,20 @@ UPDATE entry SET server_uuid = consumer_uuid;
 """,
 }
 
+#: Added to version 2. Releases that write version 2 without it ignore it.
+_TRAITS = """
+CREATE TABLE published_trait (
+    rp_uuid TEXT NOT NULL, trait TEXT NOT NULL, PRIMARY KEY (rp_uuid, trait)
+) WITHOUT ROWID;
+"""
+
 #: A copy, because SQLite drops columns only since 3.35.
 _DOWNGRADE = f"""
 CREATE TABLE entry_1 {_ENTRY_1}
 INSERT INTO entry_1 SELECT consumer_uuid, state, cpus, enforcers FROM entry;
 DROP TABLE entry;
 ALTER TABLE entry_1 RENAME TO entry;
+DROP TABLE IF EXISTS published_trait;
 """  # noqa: S608
 
 
@@ -68,8 +76,15 @@ def upgrade(db: sqlite3.Connection) -> None:
     """
     found = check_version(db)
     steps = ''.join(_UPGRADES[one] for one in range(found + 1, VERSION + 1))
+    if not _has_table(db, 'published_trait'):
+        steps += _TRAITS
     if steps:
         _run(db, steps, VERSION)
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return db.execute(query, [name]).fetchone() is not None
 
 
 def downgrade(db: sqlite3.Connection) -> None:

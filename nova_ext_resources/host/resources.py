@@ -9,6 +9,7 @@ enforcers do I/O; everything that Nova calls while it holds its semaphore
 """
 
 from collections.abc import Iterable, Mapping
+import dataclasses
 import threading
 
 from oslo_log import log as logging
@@ -147,11 +148,23 @@ class HostResources(lifecycle.Lifecycle):
             published
         """
         made = self.state.make_providers()
-        new = {one.rp_uuid for one in made} - self._published
+        nothing = frozenset[str]()
+        known = {
+            one.rp_uuid: self._published.get(one.rp_uuid, nothing) | one.traits
+            for one in made
+        }
+        new = {
+            rp_uuid: traits
+            for rp_uuid, traits in known.items()
+            if self._published.get(rp_uuid) != traits
+        }
         if new:
             self._ledger.add_published(new)
-            self._published |= new
-        return made
+            self._published = {**self._published, **new}
+        return tuple(
+            dataclasses.replace(one, published_traits=known[one.rp_uuid])
+            for one in made
+        )
 
     # -- what the host's loop does ---------------------------------------
 

@@ -70,6 +70,8 @@ class Provider:
     """One provider as placement shall see it, or sees it.
 
     :ivar inventories: resource class -> inventory
+    :ivar published_traits: in a wanted tree, the traits with which this host
+        has ever published it; all others are an operator's
     :ivar generation: placement's optimistic lock; None where it is not
         known, that is, in a wanted tree
     """
@@ -82,4 +84,7 @@ class Provider:
     )
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
+    published_traits: frozenset[str] = dataclasses.field(
+        default=frozenset(), compare=False
+    )
     generation: int | None = None

@@ -4,7 +4,8 @@
 
 Only providers of ours are changed: those that carry the owner trait, and
 those whose uuid is wanted. Everything else in the tree belongs to Nova or to
-other software, and appears in no change.
+other software, and appears in no change. So do traits and aggregates that an
+operator has given to providers of ours.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -155,16 +156,20 @@ def _make_target(
     seen: provider_obj.Provider | None,
     held: Mapping[str, tuple[str, ...]],
 ) -> provider_obj.Provider:
-    """Add the owner trait, and what is still held, closed."""
+    """Add the owner trait, what operators added, and what is held, closed."""
     closed = {}
+    added, aggregates = frozenset[str](), frozenset[str]()
     if seen is not None:
+        added = seen.traits - wanted.published_traits
+        aggregates = seen.aggregates
         for name in _list_vanished(wanted, seen):
             if held.get(name):
                 left = seen.inventories[name]
                 closed[name] = dataclasses.replace(left, reserved=left.total)
     return dataclasses.replace(
         wanted,
-        traits=wanted.traits | {provider_obj.OWNER_TRAIT},
+        traits=wanted.traits | added | {provider_obj.OWNER_TRAIT},
+        aggregates=wanted.aggregates | aggregates,
         inventories={**wanted.inventories, **closed},
         generation=None,
     )

@@ -67,15 +67,13 @@ class FirstPublicationTest(TreeTestCase):
             [r for r in self.app.requests if r.startswith('PUT /resource_c')],
         )
 
-    def test_aggregates_are_set_and_taken_away(self) -> None:
+    def test_aggregates_are_set(self) -> None:
         (rdt, *_) = hosts.make_host()
         shared = dataclasses.replace(rdt, aggregates=frozenset({uuids.agg}))
 
         self.publish(shared)
-        self.assert_published(shared)
 
-        self.publish(rdt)
-        self.assert_published(rdt)
+        self.assert_published(shared)
 
     def test_without_the_compute_node_it_waits_and_says_so(self) -> None:
         node = provider.Node(uuid=uuids.other, hypervisor_hostname='host2')
@@ -107,6 +105,66 @@ class FirstPublicationTest(TreeTestCase):
         self.assertEqual(
             {bad.rp_uuid, *(p.rp_uuid for p in good)}, set(self.read_ours())
         )
+
+
+class OperatorTest(TreeTestCase):
+    """An operator has marked a provider of ours, and put it together."""
+
+    GOLD = 'CUSTOM_GOLD'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.wanted = hosts.make_host()
+        self.publish(*self.wanted)
+        seen = self.read_tree()[hosts.L3_0]
+        self.client.ensure_trait(self.GOLD)
+        generation = self.client.set_traits(
+            hosts.L3_0, seen.traits | {self.GOLD}, seen.generation or 0
+        )
+        self.client.set_aggregates(hosts.L3_0, [uuids.agg], generation)
+
+    def assert_kept(self, *wanted: provider.Provider) -> None:
+        self.assert_published(
+            *(
+                dataclasses.replace(
+                    one,
+                    traits=one.traits | {self.GOLD},
+                    aggregates=frozenset({uuids.agg}),
+                )
+                if one.rp_uuid == hosts.L3_0
+                else one
+                for one in wanted
+            )
+        )
+
+    def test_it_stays_whatever_else_changes(self) -> None:
+        self.publish(*self.wanted)
+        self.assert_kept(*self.wanted)
+
+        changed = hosts.make_host(ways=7)
+        self.publish(*changed)
+        self.assert_kept(*changed)
+
+    def test_it_stays_over_a_restart(self) -> None:
+        self.writer = self.make_writer()
+
+        published = self.publish(*self.wanted)
+
+        self.assertEqual(0, published.written)
+        self.assert_kept(*self.wanted)
+
+    def test_a_trait_of_ours_goes_all_the_same(self) -> None:
+        changed = tuple(
+            dataclasses.replace(
+                one, traits=frozenset(), published_traits=one.traits
+            )
+            for one in self.wanted
+        )
+        self.writer = self.make_writer()
+
+        self.publish(*changed)
+
+        self.assert_kept(*changed)
 
 
 class NothingNewTest(TreeTestCase):

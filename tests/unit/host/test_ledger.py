@@ -88,12 +88,15 @@ class LedgerTestCase(base.TestCase):
 class LedgerTest(LedgerTestCase):
     def test_published_providers_are_remembered(self) -> None:
         ledger = self.open()
-        ledger.add_published(['a', 'b'])
-        ledger.add_published(['b', 'c'])
+        ledger.add_published({'a': (), 'b': ['CUSTOM_X']})
+        ledger.add_published({'b': ['CUSTOM_X', 'CUSTOM_Y'], 'c': ()})
 
         again = self.reopen(ledger)
 
-        self.assertEqual({'a', 'b', 'c'}, again.list_published())
+        self.assertEqual(
+            {'a': set(), 'b': {'CUSTOM_X', 'CUSTOM_Y'}, 'c': set()},
+            again.list_published(),
+        )
 
     def test_every_kind_of_entry_comes_back_as_it_was_written(self) -> None:
         entries = {

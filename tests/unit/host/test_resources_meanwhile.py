@@ -343,7 +343,8 @@ class UnwritableTest(ActingHostTestCase):
         made = self.host.providers()
 
         self.assertEqual(
-            {one.rp_uuid for one in made}, self.host._ledger.list_published()
+            {one.rp_uuid for one in made},
+            set(self.host._ledger.list_published()),
         )
 
 

@@ -80,6 +80,19 @@ class BrokenDefinitionTest(with_host.HostTestCase):
         inventory = one.inventories[SEATS]
         return inventory.total, inventory.capacity
 
+    def test_a_trait_that_was_its_own_once_stays_its_own(self) -> None:
+        self.write(f'{GOOD}    traits: [CUSTOM_FAST]\n')
+        self.host.refresh()
+        self.host.providers()
+        self.write(GOOD)
+
+        (one,) = self.restart().providers()
+
+        self.assertEqual({provider.OWNER_TRAIT}, one.traits)
+        self.assertEqual(
+            {provider.OWNER_TRAIT, 'CUSTOM_FAST'}, one.published_traits
+        )
+
     def test_while_it_runs_the_former_one_stays_and_it_is_reported(
         self,
     ) -> None:

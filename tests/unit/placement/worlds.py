@@ -92,7 +92,8 @@ def trees(
     for rp_uuid in draw(st.lists(st.sampled_from(OURS), unique=True)):
         parent_uuid = draw(st.sampled_from([ROOT, *placed]))
         placed.append(rp_uuid)
-        traits = draw(st.frozensets(st.sampled_from(('CUSTOM_X', 'HW_Y'))))
+        some_traits = st.frozensets(st.sampled_from(('CUSTOM_X', 'HW_Y')))
+        traits = draw(some_traits)
         providers.append(
             provider.Provider(
                 rp_uuid=rp_uuid,
@@ -105,6 +106,7 @@ def trees(
                 ),
                 traits=traits | {provider.OWNER_TRAIT} if is_owned else traits,
                 aggregates=draw(st.frozensets(st.sampled_from(OURS))),
+                published_traits=draw(some_traits),
             )
         )
     return tuple(providers)
