@@ -74,7 +74,7 @@ class Publisher(worker.Worker):
     :param wanted: returns the tree as it shall be
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
-    :param on_deleted: called after providers were deleted
+    :param on_deleted: see :class:`.tree.TreeWriter`
     :param interval: seconds from one round to the next
     """
 
@@ -94,11 +94,12 @@ class Publisher(worker.Worker):
         self._node = node
         self._wanted = wanted
         self._is_complete = is_complete
-        self._on_deleted = on_deleted
         self._interval = interval
         self._status = Status()
         self._logged = ''
-        self._writer = tree.TreeWriter(client, sleep=self._sleep)
+        self._writer = tree.TreeWriter(
+            client, sleep=self._sleep, on_deleted=on_deleted
+        )
 
     @property
     def status(self) -> Status:
@@ -129,8 +130,6 @@ class Publisher(worker.Worker):
             published = self.publish_once(
                 self._node, self._wanted(), may_delete=may_delete
             )
-            if published.deleted:
-                self._on_deleted()
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
             self._note_failure(str(err), logging.INFO)

@@ -31,15 +31,13 @@ WORKERS = 4
 class Published:
     """The result of one publication.
 
-    :ivar written: providers that were written
-    :ivar deleted: providers among them that were deleted
+    :ivar written: providers that were written, or deleted
     :ivar held: what could not be deleted, see :class:`changes.Held`
     :ivar errors: one for each provider that could not be written; the
         others were
     """
 
     written: int = 0
-    deleted: int = 0
     held: tuple[changes.Held, ...] = ()
     errors: tuple[exception.PlacementError, ...] = ()
 
@@ -53,6 +51,8 @@ class TreeWriter:
     changes it: then that provider is read again.
 
     :param sleep: waits between attempts; may be cut short
+    :param on_deleted: called after a publication, also after one that broke
+        off, that has deleted a provider, or perhaps has
     """
 
     def __init__(
@@ -60,8 +60,11 @@ class TreeWriter:
         client: placement_client.Client,
         *,
         sleep: Callable[[float], None] = time.sleep,
+        on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
+        self._on_deleted = on_deleted
+        self._may_have_deleted = False
         self._setters: dict[str, Callable[[str, Any, int], int]] = {
             'traits': client.set_traits,
             'aggregates': client.set_aggregates,
@@ -90,14 +93,18 @@ class TreeWriter:
         seen = self._read(node, {p.rp_uuid for p in wanted})
         shrinking = sync.find_shrinking(wanted, seen) if may_delete else ()
         holders = self._map(self._list_holders, shrinking)
-        return self._apply(
-            sync.plan(
-                wanted,
-                seen,
-                holders=dict(zip(shrinking, holders, strict=True)),
-                may_delete=may_delete,
-            )
+        plan = sync.plan(
+            wanted,
+            seen,
+            holders=dict(zip(shrinking, holders, strict=True)),
+            may_delete=may_delete,
         )
+        try:
+            return self._apply(plan)
+        finally:
+            if self._may_have_deleted:
+                self._may_have_deleted = False
+                self._on_deleted()
 
     # Reading
 
@@ -178,7 +185,6 @@ class TreeWriter:
 
     def _apply(self, plan: sync.Plan) -> Published:
         written = 0
-        deleted = 0
         failed: set[str] = set()
         failures: list[exception.PlacementError] = []
         for wave in plan.waves:
@@ -196,16 +202,13 @@ class TreeWriter:
                     self._names.clear()
                     continue
                 written += 1
-                if result is None:
-                    deleted += 1
-                else:
+                if result is not None:
                     self._seen[step.rp_uuid] = result
             for error in failures:
                 if isinstance(error, exception.PlacementUnavailable):
                     raise error
         return Published(
             written=written,
-            deleted=deleted,
             held=plan.held,
             errors=tuple(failures),
         )
@@ -255,6 +258,8 @@ class TreeWriter:
                 change.rp_uuid, change.name, change.parent_uuid
             )
         if isinstance(change, changes.DeleteProvider):
+            # The answer may be lost.
+            self._may_have_deleted = True
             self._client.delete_provider(change.rp_uuid)
             return None
         assert seen is not None

@@ -21,6 +21,7 @@ class PublisherTest(hosts.HostTestCase):
             fixtures.FakeLogger(publisher.LOG.logger.name, level=logging.INFO)
         )
         self.wanted = hosts.make_host()
+        self.cleared: list[None] = []
         self.publisher = self.make_publisher(hosts.NODE)
 
     def make_publisher(self, node: provider.Node) -> publisher.Publisher:
@@ -28,6 +29,7 @@ class PublisherTest(hosts.HostTestCase):
             self.client,
             node,
             wanted=lambda: self.wanted,
+            on_deleted=lambda: self.cleared.append(None),
             interval=0.05,
         )
         self.addCleanup(made.stop)
@@ -81,6 +83,27 @@ class PublisherTest(hosts.HostTestCase):
         self.allocate({})
         self.publisher.run_round()
         self.assertEqual((), self.publisher.status.held)
+
+    def test_novas_cache_is_cleared_when_anything_was_deleted(self) -> None:
+        self.publisher.run_round()
+        self.wanted = self.wanted[:2]
+        self.assertEqual([], self.cleared)
+
+        self.publisher.run_round()
+        self.publisher.run_round()
+
+        self.assertEqual(1, len(self.cleared))
+
+    def test_it_is_cleared_when_placement_goes_away_in_between(self) -> None:
+        self.publisher.run_round()
+        self.app.fail('DELETE', f'/resource_providers/{hosts.RDT}', 100)
+        self.wanted = ()
+
+        self.publisher.run_round()
+
+        self.assertIn('503', self.publisher.status.failure)
+        self.assertEqual({hosts.RDT}, set(self.read_ours()))
+        self.assertEqual(1, len(self.cleared))
 
     def test_a_provider_that_is_refused_is_a_failure_until_mended(
         self,
