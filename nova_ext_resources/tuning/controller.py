@@ -11,7 +11,9 @@ of ways is a trial, which is judged after the cool-down. It stays if the giver
 lost nothing, or less than the taker gained; otherwise it is undone, and not
 tried again for a while. A giver is compared with what it had with the even
 division, so that many small losses cannot add up. A server that varies so
-much that a trial could not show its loss gives nothing.
+much that a trial could not show its loss gives nothing. One that has not been
+measured for twenty cool-downs loses what it has above the even division, step
+by step.
 
 An example: servers a and b have 4 ways each, the even division of 8, and may
 have 2 to 6. A round is 10 s, the cool-down is 30 s.
@@ -48,6 +50,10 @@ NO_USE = 'gets units that did not help the other server'
 WORSE_OFF = 'waits more for memory than the other server'
 UNTRIED = 'may lose less without the units than this server gains'
 RESTORED = 'goes back towards the even division'
+UNMEASURED = (
+    'goes back towards the even division, because a server is no longer '
+    'measured'
+)
 
 #: Loss against the even division from which on a server gets units back.
 _MOST_LOSS = 0.1
@@ -111,15 +117,23 @@ class _Round:
         state = self.state
         own = {history.make_key(one) for one in self.tunables}
         for trial in self.state.trials:
-            if trial.taker not in own or not self._is_ripe(trial):
+            if trial.taker not in own:
                 continue
-            verdict = trials.judge(trial, state, self.limits)
+            verdict = self._find_verdict(trial)
             if verdict is None:
                 continue
             if verdict.undo and self._can_undo(trial):
                 return trials.undo(trial, verdict.undo, state), state
             state = trials.learn(trial, verdict, state, self.limits, self.now)
         return None, state
+
+    def _find_verdict(self, trial: history.Trial) -> trials.Verdict | None:
+        tracks = [self.state.tracks[key] for key in trial.keys]
+        if any(one.is_lapsed(self.now, self.limits) for one in tracks):
+            return trials.Verdict(undo=trials.LAPSED)
+        if not self._is_ripe(trial):
+            return None
+        return trials.judge(trial, self.state, self.limits)
 
     def _is_ripe(self, trial: history.Trial) -> bool:
         return all(
@@ -152,7 +166,7 @@ class _Round:
             if (one.consumer_uuid, one.rp_key) not in excluded
             and self._track(one).is_ready(self.now, self.limits)
         ]
-        restored = self._restore(ready)
+        restored = self._restore(ready) or self._take_back(excluded)
         if restored is not None:
             return restored
         calm = [one for one in ready if not self._track(one).is_held(self.now)]
@@ -180,11 +194,10 @@ class _Round:
 
     def _find_units(self, taker: tunable.Tunable, available: int) -> int:
         """Return how many may go to a server; only steps that have effect."""
-        units = min(
-            max(self.pool.max_step, self.pool.step),
-            taker.maximum - taker.amount,
-            available,
-        )
+        return self._bound(min(taker.maximum - taker.amount, available))
+
+    def _bound(self, units: int) -> int:
+        units = min(max(self.pool.max_step, self.pool.step), units)
         return max(units - units % self.pool.step, 0)
 
     # -- back to the even division ---------------------------------------
@@ -206,10 +219,32 @@ class _Round:
                     )
                     units = self._find_units(taker, surplus)
                     if units:
-                        return dataclasses.replace(
-                            self._make_move(taker, giver, units, RESTORED),
-                            kind=steps.Kind.UNDONE,
+                        return self._make_move(
+                            taker, giver, units, RESTORED, steps.Kind.UNDONE
                         )
+        return None
+
+    def _take_back(self, excluded: Set[tuple[str, str]]) -> steps.Move | None:
+        """Return a step from a server that is no longer measured.
+
+        Nothing shows what it does with more than it has with even division.
+        The units go to the server that lacks most, or become free.
+        """
+        for giver in self.tunables:
+            surplus = self._find_surplus(giver)
+            if (
+                surplus > 0
+                and (giver.consumer_uuid, giver.rp_key) not in excluded
+                and self._track(giver).is_lapsed(self.now, self.limits)
+            ):
+                poorest = min(self.tunables, key=self._find_surplus)
+                lack = -self._find_surplus(poorest)
+                taker = poorest if lack > 0 else None
+                units = self._bound(min(surplus, lack) if taker else surplus)
+                if units:
+                    return self._make_move(
+                        taker, giver, units, UNMEASURED, steps.Kind.UNDONE
+                    )
         return None
 
     def _is_worse_off(self, one: tunable.Tunable) -> bool:
@@ -300,19 +335,20 @@ class _Round:
 
     def _make_move(
         self,
-        taker: tunable.Tunable,
+        taker: tunable.Tunable | None,
         giver: tunable.Tunable | None,
         units: int,
         reason: str,
+        kind: steps.Kind = steps.Kind.WANTED,
     ) -> steps.Move:
-        concerned = [taker] if giver is None else [taker, giver]
+        concerned = [one for one in (taker, giver) if one is not None]
         return steps.Move(
-            rp_key=taker.rp_key,
-            resource_class=taker.resource_class,
+            rp_key=concerned[0].rp_key,
+            resource_class=concerned[0].resource_class,
             units=units,
-            taker=taker.consumer_uuid,
+            taker=taker.consumer_uuid if taker else None,
             giver=giver.consumer_uuid if giver else None,
-            kind=steps.Kind.WANTED,
+            kind=kind,
             reason=reason,
             pressures={
                 one.consumer_uuid: self._track(one).pressure

@@ -55,6 +55,10 @@ MOST_RISK = 0.08
 #: failure doubles the time.
 _BLOCK = 20
 
+#: Cool-downs without a measurement after which a server gives back what it
+#: has above the even division.
+_LAPSE = 20
+
 #: Cool-downs for which a server whose load changes often is left alone.
 _HOLD = 5
 _MAX_DOUBLINGS = 5
@@ -101,6 +105,7 @@ class Track:
 
     :ivar amount: what the server has, or should have after our last change
     :ivar changed_at: time of our last change
+    :ivar measured_at: time of the last measurement, or when it became known
     :ivar pressure: mean since then
     :ivar waiting: the same of :attr:`.Pressure.waiting`
     :ivar spare: units that the server does not use; it falls at once and
@@ -122,6 +127,7 @@ class Track:
 
     amount: int
     changed_at: float
+    measured_at: float = -math.inf
     pressure: float = 0.0
     waiting: float = 0.0
     spare: float = 0.0
@@ -172,6 +178,13 @@ class Track:
         return (
             self.is_fresh
             and self.count >= _ENOUGH
+            and now - self.changed_at >= limits.cool_down
+        )
+
+    def is_lapsed(self, now: float, limits: Limits) -> bool:
+        """Whether it has not been measured, nor changed, for long."""
+        return (
+            now - self.measured_at >= limits.cool_down * _LAPSE
             and now - self.changed_at >= limits.cool_down
         )
 
@@ -302,7 +315,7 @@ def observe(
         track = state.tracks.get(key)
         if track is None or track.amount != one.amount:
             changed.add(key)
-            track = Track(amount=one.amount, changed_at=now)
+            track = Track(amount=one.amount, changed_at=now, measured_at=now)
         tracks[key] = _measure(track, measured.get(key), limits, now)
     trials = tuple(
         trial
@@ -325,6 +338,7 @@ def _measure(
 ) -> Track:
     if new is None:
         return dataclasses.replace(track, is_fresh=False)
+    track = dataclasses.replace(track, measured_at=now)
     if now - track.changed_at < limits.cool_down / 2:
         # The cache still fills, or empties.
         return dataclasses.replace(track, is_fresh=True)

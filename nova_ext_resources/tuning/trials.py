@@ -13,6 +13,7 @@ from nova_ext_resources.tuning import steps
 #: Why a step is undone.
 HARMFUL = 'goes back, because the step did more harm than good'
 CHANGED = 'goes back, because the load changed during the trial'
+LAPSED = 'goes back, because a server is no longer measured'
 
 #: The most that a server may lose by a step, see :mod:`.level`.
 _MOST_LOSS = 0.07
@@ -162,7 +163,9 @@ def _protect(
 
     Otherwise units would go to and fro between servers that are busy in turn.
     """
-    key = move.taker or '', *move.pool
+    if move.taker is None:
+        return state
+    key = move.taker, *move.pool
     track = state.tracks[key]
     block = track.make_block(track.needed, track.waiting, limits, now)
     return state.replace_tracks(

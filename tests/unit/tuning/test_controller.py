@@ -405,6 +405,98 @@ class RestoreTest(base.TestCase):
         self.assertEqual(1, len(self.restore(0.5, 0.9, None, hold=hold)))
 
 
+class UnmeasuredTest(base.TestCase):
+    """A server that has more than its share, and is no longer measured."""
+
+    LONG = 20 * LIMITS.cool_down
+
+    def decide(
+        self,
+        now: float,
+        *,
+        lack: int = 2,
+        on_trial: tuple[history.Trial, ...] = (),
+    ) -> tuple[tuple[steps.Move, ...], history.State]:
+        """Decide when a has 4 + 2 of 12 ways, and b lacks some."""
+        amounts = {'a': 6, 'b': 4 - lack, 'c': 4}
+        state = builders.make_state(
+            {
+                uuid: builders.make_track(0.25, amount=amount, measured_at=0.0)
+                for uuid, amount in amounts.items()
+            },
+            *on_trial,
+        )
+        return controller.decide(
+            [
+                builders.make_tunable(uuid, amount=amount)
+                for uuid, amount in amounts.items()
+            ],
+            [builders.make_pressure(uuid, 0.25) for uuid in ('b', 'c')],
+            state,
+            {
+                builders.WAYS: steps.Pool(
+                    capacity=12, even=dict.fromkeys(amounts, 4)
+                )
+            },
+            LIMITS,
+            now,
+        )
+
+    def test_it_keeps_them_for_a_while(self) -> None:
+        self.assertEqual((), self.decide(self.LONG - 1)[0])
+
+    def test_after_long_it_gives_them_back_step_by_step(self) -> None:
+        [move], _state = self.decide(self.LONG)
+
+        self.assertEqual(('b', 'a', controller.UNMEASURED), read(move))
+        self.assertEqual((1, steps.Kind.UNDONE), (move.units, move.kind))
+
+    def test_where_no_server_lacks_any_they_become_free(self) -> None:
+        [move], state = self.decide(self.LONG, lack=0)
+
+        self.assertEqual((None, 'a', controller.UNMEASURED), read(move))
+        pools = {builders.WAYS: steps.Pool(capacity=12)}
+        state = trials.note(state, [move], pools, LIMITS, self.LONG)
+        self.assertEqual(5, state.tracks['a', *builders.WAYS].amount)
+
+    def test_the_next_step_waits_for_the_cool_down(self) -> None:
+        tunables = [
+            builders.make_tunable('a', amount=6),
+            builders.make_tunable('b', amount=2),
+        ]
+        pools = {builders.WAYS: steps.Pool(capacity=8, even={'a': 4, 'b': 4})}
+        state = history.State()
+        amounts = []
+        for tick in range(80):
+            now = tick * 10.0
+            moves, state = controller.decide(
+                tunables, [], state, pools, LIMITS, now
+            )
+            state = trials.note(state, moves, pools, LIMITS, now)
+            for move in moves:
+                tunables = list(steps.apply_move(tunables, move))
+                amounts.append((now, tunables[0].amount))
+
+        self.assertEqual([(600.0, 5), (630.0, 4)], amounts)
+
+    def test_a_trial_that_can_no_longer_be_judged_is_undone(self) -> None:
+        for taker, giver in (('a', 'c'), ('c', 'a')):
+            trial = history.Trial(
+                taker=(taker, *builders.WAYS),
+                giver=(giver, *builders.WAYS),
+                units=1,
+                started_at=0.0,
+                before=(level.Level(waiting=0.3), level.Level(waiting=0.3)),
+            )
+            with self.subTest(taker=taker):
+                [move], state = self.decide(self.LONG, on_trial=(trial,))
+
+                self.assertEqual((giver, taker, trials.LAPSED), read(move))
+                pools = {builders.WAYS: steps.Pool(capacity=12)}
+                state = trials.note(state, [move], pools, LIMITS, self.LONG)
+                self.assertEqual((), state.trials)
+
+
 class PoolsTest(base.TestCase):
     """Several pools in one round."""
 
