@@ -33,7 +33,8 @@ The clients of host daemons add families of their own below
 ``ExtResourcesError`` (``nova_ext_resources.drivers.rmd.api.errors``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
 import dataclasses
 from typing import Any
 
@@ -63,6 +64,26 @@ class ExtResourcesError(Exception):
             if isinstance(value, str) and f'%({key})s.' in self.message
         }
         return self.message % {**data, **stopped}
+
+    def name_host(self, host: str) -> None:
+        """Begin the message with the host, unless it names one already."""
+        if not getattr(self, 'host', ''):
+            self.__dict__['host'] = host
+            self.args = (f'Host {host}: {self}',)
+
+
+@contextlib.contextmanager
+def naming_host(host: str) -> Iterator[None]:
+    """Let errors of this package name the host on which they were raised.
+
+    An option or a file is wrong on one host of many, and the parts that read
+    them do not know its name.
+    """
+    try:
+        yield
+    except ExtResourcesError as err:
+        err.name_host(host)
+        raise
 
 
 class InvalidConfiguration(ExtResourcesError):

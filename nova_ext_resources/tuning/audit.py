@@ -65,6 +65,13 @@ class AuditTrail:
         self._file = _File(path, maxBytes=max_bytes, backupCount=1, delay=True)
         self._now = now
 
+    def check(self) -> None:
+        """Create the file, if there is none.
+
+        :raises OSError: it cannot be written
+        """
+        self._file.check()
+
     def write(
         self,
         move: steps.Move,
@@ -128,6 +135,9 @@ class _File(handlers.RotatingFileHandler):
         if not _ends_with_line(self.baseFilename):
             file.write('\n')
         return file
+
+    def check(self) -> None:
+        self._open().close()
 
     def handleError(self, record: logging.LogRecord) -> None:
         raise

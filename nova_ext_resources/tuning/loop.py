@@ -7,6 +7,7 @@ It has no thread of its own: monitoring calls it after each sweep.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
+import errno
 import time
 from typing import Protocol
 
@@ -125,6 +126,17 @@ def from_conf(
         return None
     settings = Settings.from_conf(conf)
     trail = audit_mod.AuditTrail(options.audit_path or audit_path, host=host)
+    try:
+        trail.check()
+    except OSError as err:
+        # A disk that is full now does not keep nova-compute from starting.
+        if err.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise exception.InvalidConfiguration(
+                option=f'[{tuning_conf.GROUP.name}] audit_path',
+                value=trail.path,
+                reason=f'{err.strerror or err}; it must be a file that the '
+                'user of nova-compute can write',
+            ) from err
     return Tuner(target, settings=settings, audit=trail, host=host)
 
 

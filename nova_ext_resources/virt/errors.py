@@ -27,7 +27,7 @@ class HostRefused(nova_exc.GroupAffinityViolation):
 
 
 @contextlib.contextmanager
-def translated(instance: Any) -> Iterator[None]:
+def translated(instance: Any, host: str) -> Iterator[None]:
     """Turn errors of this package into Nova's, and log them in full.
 
     Nova tries another host after a refused claim, and where placement cannot
@@ -39,9 +39,11 @@ def translated(instance: Any) -> Iterator[None]:
     several of its log lines are at DEBUG.
 
     :param instance: the ``nova.objects.Instance`` that is the subject
+    :param host: the name of this host
     """
     try:
-        yield
+        with exception.naming_host(host):
+            yield
     except exception.ExtResourcesError as err:
         reason = _name_server(str(err), instance)
         LOG.warning('%s', reason, instance=instance)

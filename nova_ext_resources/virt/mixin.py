@@ -47,13 +47,13 @@ class ExtResourcesMixin(driver.ComputeDriver):
     _ext_grammar: extra_specs.Grammar
 
     def init_host(self, host: str) -> None:
-        gate.check_nova()
-        super().init_host(host)
-        self._ext = self._make_service(host)
-        self._ext_grammar = self._ext.grammar
-        servers = _describe_servers(host)
-        self._ext.describe(servers)
-        self._ext.start()
+        with exception.naming_host(host):
+            gate.check_nova()
+            super().init_host(host)
+            self._ext = self._make_service(host)
+            self._ext_grammar = self._ext.grammar
+            self._ext.describe(_describe_servers(host))
+            self._ext.start()
 
     def cleanup_host(self, host: str) -> None:
         # Nova also cleans up a host that failed to start.
@@ -188,7 +188,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
     ) -> None:
         if operation.keeps_claim and self._is_claim_valid(instance):
             return
-        with errors.translated(instance):
+        with errors.translated(instance, self._ext.host.host):
             asked = request.make_request(
                 instance,
                 allocations,
@@ -199,7 +199,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._reported(
                 context, events.CLAIM, request.find_keys(instance), instance
             ),
-            errors.translated(instance),
+            errors.translated(instance, self._ext.host.host),
         ):
             self._ext.claim(asked)
         self._update_stats()
@@ -226,7 +226,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         entry = self._ext.host.find_entry(instance.uuid)
         with (
             self._reported(context, events.APPLY, entry, instance),
-            errors.translated(instance),
+            errors.translated(instance, self._ext.host.host),
         ):
             self._ext.host.apply(instance.uuid, must_hold=must_hold)
         self._update_stats()

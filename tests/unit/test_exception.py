@@ -131,6 +131,34 @@ class TestMessage(base.TestCase):
                 self.assertLessEqual(wanted, documented)
 
 
+class TestHost(base.TestCase):
+    def name(self, err: exception.ExtResourcesError) -> str:
+        def fail() -> None:
+            with exception.naming_host('compute-1'):
+                raise err
+
+        return str(self.assertRaises(type(err), fail))
+
+    def test_an_error_of_an_option_names_the_host_once(self) -> None:
+        error = exception.InvalidConfiguration(
+            option='[a] b', value='c', reason='set it'
+        )
+        for _time in range(2):
+            self.assertEqual(
+                'Host compute-1: [a] b = c cannot be used: set it',
+                self.name(error),
+            )
+
+    def test_one_that_names_its_host_stays_as_it_is(self) -> None:
+        error = exception.EnforcementFailed(
+            host='h', enforcer='rmd', consumer_uuid='', reason='why'
+        )
+
+        self.assertEqual(
+            'Enforcer rmd on host h failed: why', self.name(error)
+        )
+
+
 class TestShortfall(base.TestCase):
     def test_it_names_provider_class_and_amounts(self) -> None:
         self.assertEqual(

@@ -64,7 +64,7 @@ def named(err: Exception) -> str:
 class TranslatedTest(base.TestCase):
     def translate(self, err: Exception) -> Exception:
         def fail() -> None:
-            with errors.translated(make_instance()):
+            with errors.translated(make_instance(), 'compute-12'):
                 raise err
 
         translated: Exception = self.assertRaises(nova_exc.NovaException, fail)
@@ -138,6 +138,18 @@ class TranslatedTest(base.TestCase):
         translated = self.translate(err)
 
         self.assertTrue(str(translated).endswith('full. Mend it.'))
+
+    def test_the_host_is_named_once(self) -> None:
+        for err in (
+            exception.LedgerError(path='x', reason='it is full'),
+            exception.CapacityExceeded(
+                host='compute-12', consumer_uuid=SERVER, shortfalls=()
+            ),
+        ):
+            with self.subTest(type(err).__name__):
+                text = str(self.translate(err))
+
+                self.assertEqual(1, text.count('ost compute-12'), text)
 
     def test_what_is_not_ours_is_left_as_it_is(self) -> None:
         err = nova_exc.InstanceNotFound(instance_id=SERVER)

@@ -140,6 +140,7 @@ class StartTest(base.NovaTestCase):
         )
 
         self.assertIn('this is 30.0', str(err))
+        self.assertIn('Host host1: ', str(err))
 
     def test_a_host_that_did_not_start_is_cleaned_up_in_peace(self) -> None:
         made = fake.FakeDriver(nova_fake.FakeVirtAPI())

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 import dataclasses
+import errno
 import json
+import os
 import pathlib
 from typing import Any
+
+import fixtures
 
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.drivers.rdt import classes
@@ -289,6 +293,7 @@ class FromConfTest(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         tuning_conf.register_opts(self.conf)
+        self.folder = self.useFixture(fixtures.TempDir()).path
 
     def override(self, **values: object) -> None:
         for name, value in values.items():
@@ -296,7 +301,10 @@ class FromConfTest(base.TestCase):
 
     def load(self) -> loop.Tuner | None:
         return loop.from_conf(
-            self.conf, Host(), host='cn1', audit_path='/nonexistent/trail'
+            self.conf,
+            Host(),
+            host='cn1',
+            audit_path=os.path.join(self.folder, 'new', 'trail'),
         )
 
     def test_it_is_off_by_default(self) -> None:
@@ -326,6 +334,37 @@ class FromConfTest(base.TestCase):
         error = self.assertRaises(exception.InvalidConfiguration, self.load)
 
         self.assertIn('want_above', str(error))
+
+    def test_an_audit_trail_that_cannot_be_written_stops_the_start(
+        self,
+    ) -> None:
+        for path, reason in (
+            (self.folder, 'Is a directory'),
+            (os.path.join('/dev/null', 'trail'), 'File exists'),
+        ):
+            self.override(enabled=True, audit_path=path)
+            with self.subTest(path=path):
+                error = self.assertRaises(
+                    exception.InvalidConfiguration, self.load
+                )
+
+                for word in ('audit_path', path, reason):
+                    self.assertIn(word, str(error))
+
+    def test_a_disk_that_is_full_does_not(self) -> None:
+        self.override(enabled=True)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.tuning.audit.AuditTrail.check',
+                self.fail_to_write,
+            )
+        )
+
+        self.assertIsNotNone(self.load())
+
+    @staticmethod
+    def fail_to_write(_trail: object) -> None:
+        raise OSError(errno.ENOSPC, 'No space left on device')
 
     def test_every_value_is_used(self) -> None:
         self.override(
