@@ -20,6 +20,11 @@ from nova_ext_resources.objects import view as view_obj
 _Held: TypeAlias = tuple[str, assignment.Assignment]
 
 
+def name_place(rp_key: str, resource_class: str) -> str:
+    """Return the subject of an alarm about a resource of a provider."""
+    return f'{rp_key} {resource_class}'
+
+
 def list_uncounted(
     view: view_obj.HostView,
     entries: Iterable[assignment.Entry],
@@ -83,7 +88,7 @@ def _explain_overallocated(
     )
     return alarm.Problem(
         alarm=alarm.OVERALLOCATED,
-        subject=f'{rp_key} {resource_class}',
+        subject=name_place(rp_key, resource_class),
         text=f'servers hold {sum(amounts.values())} {resource_class} of '
         f'{rp_key}, and the host can allocate {most} ({holders}). No other '
         'server gets any, and nothing is taken from these. Correct the amount '

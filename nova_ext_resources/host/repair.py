@@ -109,7 +109,31 @@ class Repair:
         return [
             *units.list_uncounted(state.view, entries, self._trackers),
             *units.list_overlaps(state.empty, chosen, self._trackers),
-            *units.list_overallocated(state.view, settled),
+            *self._list_overallocated(settled),
+        ]
+
+    def _list_overallocated(
+        self, settled: list[assignment.Entry]
+    ) -> list[alarm_mod.Problem]:
+        """Report of what more is held than there is.
+
+        What servers hold that have changed meanwhile is not counted. So an
+        alarm about it is not cleared before they count again.
+        """
+        host = self._host
+        found = units.list_overallocated(host.state.view, settled)
+        known = {one.subject for one in found}
+        changing = {
+            units.name_place(one.rp_key, one.resource_class)
+            for entry in host.entries.values()
+            if entry not in settled
+            for one in entry.assignments
+        }
+        return found + [
+            one
+            for one in self.problems
+            if one.alarm == alarm_mod.OVERALLOCATED
+            and one.subject in changing - known
         ]
 
     def _repair_all(

@@ -2,6 +2,9 @@
 
 import dataclasses
 
+import hypothesis
+from hypothesis import strategies as st
+
 from nova_ext_resources.host import audit_units
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -57,6 +60,23 @@ class OverallocatedTest(base.TestCase):
     def test_what_is_closed_to_others_may_be_held(self) -> None:
         self.assertEqual([], self.list_found(total=6, reserved=6))
         self.assertNotEqual([], self.list_found(total=5, reserved=5))
+
+    @hypothesis.given(
+        free=st.integers(0, 10),
+        amounts=st.lists(st.integers(1, 5), max_size=4),
+    )
+    def test_what_others_use_meanwhile_is_never_taken_for_it(
+        self, free: int, amounts: list[int]
+    ) -> None:
+        """A server may come while the host is read: it counts as others."""
+        hypothesis.assume(sum(amounts) <= 10)
+        inventory = test_view.TRACKERS['count'].observe(
+            builders.make_inventory(10),
+            {'free': free},
+            [builders.make_assignment(amount=one) for one in amounts],
+        )
+
+        self.assertLessEqual(sum(amounts), inventory.capacity)
 
     def test_all_holders_of_too_much_are_named(self) -> None:
         for inventory in ({'total': 5}, {'total': 8, 'reserved': 3}):

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What becomes of a resource whose definition in YAML breaks."""
+"""What becomes of a resource whose definition in YAML changes, or breaks."""
 
+import dataclasses
 import os
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins
@@ -27,7 +31,9 @@ resources:
 BAD = GOOD.replace('5', 'many')
 
 
-class BrokenDefinitionTest(with_host.HostTestCase):
+class StaticHostTestCase(with_host.HostTestCase):
+    """A host with five seats, two of which a server holds."""
+
     def setUp(self) -> None:
         super().setUp()
         self.path = os.path.join(
@@ -74,6 +80,8 @@ class BrokenDefinitionTest(with_host.HostTestCase):
         )
         host.apply(uuid)
 
+
+class BrokenDefinitionTest(StaticHostTestCase):
     def find_offered(self, host: host_mod.HostResources) -> tuple[int, int]:
         """Return what placement shall see: the total, and what is left."""
         (one,) = host.providers()
@@ -137,3 +145,54 @@ class BrokenDefinitionTest(with_host.HostTestCase):
         self.assertEqual((5, 5), self.find_offered(host))
         self.claim(host, 'other', 3)
         self.assertEqual(frozenset(), host.found.left_out)
+
+
+class ShrinkingTest(StaticHostTestCase):
+    """Servers come and go while it is found that they hold too much."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.claim(self.host, 'other', 3)
+        self.write(GOOD.replace('5', '3'))
+        self.run_round()
+
+    def run_round(self) -> list[str]:
+        self.host.refresh()
+        self.host.heal()
+        return [one.alarm for one in self.host.problems]
+
+    def change_during_scans(self, uuid: str) -> None:
+        """Let an entry change in each scan, so that the last one is forced."""
+        discovery = self.host._discovery
+        scan = discovery.scan
+
+        def change_and_scan() -> Any:
+            entry = self.host.find_entry(uuid)
+            assert entry is not None
+            self.host.state.put(
+                dataclasses.replace(entry, flavor=f'{entry.flavor}+')
+            )
+            return scan()
+
+        self.useFixture(
+            fixtures.MockPatchObject(discovery, 'scan', change_and_scan)
+        )
+
+    def test_the_alarm_stays_over_a_scan_that_is_forced(self) -> None:
+        self.change_during_scans('other')
+
+        self.assertEqual([alarm.OVERALLOCATED], self.run_round())
+        self.assertEqual([alarm.OVERALLOCATED], self.run_round())
+
+    def test_it_is_cleared_when_the_amounts_agree(self) -> None:
+        self.host.release('other')
+
+        self.assertEqual([], self.run_round())
+
+    def test_what_comes_during_a_forced_scan_raises_none(self) -> None:
+        self.host.release('other')
+        self.assertEqual([], self.run_round())
+        self.claim(self.host, 'third', 1)
+        self.change_during_scans('third')
+
+        self.assertEqual([], self.run_round())
