@@ -151,6 +151,14 @@ class Enforcer(abc.ABC):
         """
         return
 
+    def find_obstacle(self) -> str:
+        """Return what keeps it from applying anything, and what to do, or ''.
+
+        As far as reading shows. Does I/O and changes nothing, so that it may
+        be asked while nova-compute runs.
+        """
+        return ''
+
     @abc.abstractmethod
     def apply(
         self, entry: assignment.Entry

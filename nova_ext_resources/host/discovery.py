@@ -98,10 +98,10 @@ class Discovery:
 
     def scan(self) -> Found:
         """Run all plugins. Never raises for what one of them does."""
-        for name, plugin in self._plugins.items():
+        for name in self._plugins:
             # NOTE: oslo.log adds the error that is being handled to a line,
             # so that nothing is logged where one is.
-            failure = self._scan_by(name, plugin)
+            failure = self.scan_by(name)
             if failure is None:
                 self._succeed(name)
             else:
@@ -115,9 +115,13 @@ class Discovery:
             constraints=constraints_obj.unite(one.constraints for one in last),
         )
 
-    def _scan_by(
-        self, name: str, plugin: drivers_base.InventoryProvider
-    ) -> exception.DiscoveryFailed | None:
+    def scan_by(self, name: str) -> exception.DiscoveryFailed | None:
+        """Run one plugin; return why it failed. Never raises.
+
+        Those before it in the order have been run: it may have found
+        children of their providers.
+        """
+        plugin = self._plugins[name]
         try:
             self._last[name] = Found(
                 providers=self._check(name, plugin.discover()),

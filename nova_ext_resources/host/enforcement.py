@@ -85,6 +85,22 @@ class Enforcement:
                 if any(map(enforcer.serves, wanted)):
                     enforcer.check_ready()
 
+    def check_unchanged(self, name: str) -> None:
+        """Make sure of an enforcer, as far as reading the host shows.
+
+        :raises EnforcementFailed: it could apply nothing
+        """
+        with self._translated(name):
+            self._enforcers[name].list_applied()
+            reason = self._enforcers[name].find_obstacle()
+        if reason:
+            raise exception.EnforcementFailed(
+                host=self._host,
+                enforcer=name,
+                consumer_uuid='',
+                reason=reason,
+            )
+
     def chooses_units(self, entry: assignment.Entry) -> bool:
         """Return whether units of an entry are chosen when it is applied."""
         return any(

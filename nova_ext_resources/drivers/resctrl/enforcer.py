@@ -119,6 +119,10 @@ class ResctrlEnforcer(base.Enforcer):
         with self._translated(None):
             self._writer.check_ready()
 
+    def find_obstacle(self) -> str:
+        with self._translated(None):
+            return self._writer.find_obstacle()
+
     def apply(self, entry: assignment.Entry) -> Held:
         is_shared = choice.is_shared(entry)
         name = groups.SHARED

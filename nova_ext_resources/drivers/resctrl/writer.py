@@ -70,6 +70,10 @@ class Writer:
                 self._groups.remove(groups.TRIAL)
         self._rights = rights
 
+    def find_obstacle(self) -> str:
+        """Return why no group could be made, as far as reading shows."""
+        return self._groups.find_obstacle()
+
     def read(self) -> groups.Tree:
         """Read everything that is there."""
         with self._groups.locked(exclusive=False):

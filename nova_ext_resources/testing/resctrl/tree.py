@@ -105,6 +105,9 @@ class Tree:
     def get_rights(self) -> tuple[int, ...]:
         return self._kernel.get_inode(''), self._kernel.get_mode('')
 
+    def find_obstacle(self) -> str:
+        return ''
+
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:
         """Hold the lock that the kernel's documentation asks for."""

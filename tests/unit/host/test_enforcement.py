@@ -40,6 +40,7 @@ class Recorder(plugins_base.Enforcer):
         self.failing: set[str] = set()
         self.bug: Exception | None = None
         self.answer: Any = 'as asked'
+        self.obstacle = ''
         self.applied: frozenset[str] | None = frozenset()
         self.tunables: tuple[tunable.Tunable, ...] = ()
         self.was_set: list[tunable.Tunable] = []
@@ -78,6 +79,10 @@ class Recorder(plugins_base.Enforcer):
 
     def check_ready(self) -> None:
         self.act('ready')
+
+    def find_obstacle(self) -> str:
+        self.act('find')
+        return self.obstacle
 
     def list_tunables(self) -> tuple[tunable.Tunable, ...]:
         self.act('list tunables')
@@ -238,6 +243,37 @@ class ReadyTest(EnforcementTestCase):
         )
 
         self.assertIn('Enforcer all on host host1 failed: KeyError', str(err))
+
+
+class UnchangedTest(EnforcementTestCase):
+    """What is found without changing the host."""
+
+    def test_one_that_can_apply_is_only_read(self) -> None:
+        self.enforcement.check_unchanged('seats')
+
+        self.assertEqual(['seats list', 'seats find'], self.calls)
+
+    def test_an_obstacle_is_a_failure_with_its_reason(self) -> None:
+        self.seats.obstacle = 'the seats are locked; unlock them'
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.enforcement.check_unchanged,
+            'seats',
+        )
+
+        self.assertIn('seats on host host1 failed: the seats are', str(err))
+
+    def test_whatever_it_raises_is_a_failure(self) -> None:
+        self.seats.bug = KeyError('no such tool')
+
+        err = self.assertRaises(
+            exception.EnforcementFailed,
+            self.enforcement.check_unchanged,
+            'seats',
+        )
+
+        self.assertIn('KeyError', str(err))
 
 
 class BugTest(EnforcementTestCase):

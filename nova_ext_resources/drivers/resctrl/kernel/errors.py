@@ -91,7 +91,8 @@ _CLASSES: dict[int, type[ResctrlError]] = {
     errno.ENOTDIR: NoFolder,
 }
 
-_ADVICE = {
+#: Error number of the kernel -> what to do.
+ADVICE = {
     errno.EACCES: 'the privileged helper needs CAP_DAC_OVERRIDE: leave it in '
     '[ext_resources_resctrl_privsep] capabilities, and to the container of '
     'nova-compute if there is one',
@@ -135,7 +136,7 @@ def from_os_error(action: str, err: OSError, status: str) -> ResctrlError:
     parts = [
         err.strerror or str(err),
         f'the kernel says: {said}' if said and said != _OK else '',
-        _ADVICE.get(err.errno or 0, ''),
+        ADVICE.get(err.errno or 0, ''),
     ]
     error = _CLASSES.get(err.errno or 0, ResctrlFailed)
     return error(action=action, reason='; '.join(filter(None, parts)))

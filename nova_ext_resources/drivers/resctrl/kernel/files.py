@@ -66,6 +66,12 @@ class FileSystem(Protocol):
         Numbers to compare: others after it was mounted in another way.
         """
 
+    def find_obstacle(self) -> str:
+        """Return why groups cannot be made, and what to do, or ''.
+
+        As far as reading shows. Changes nothing.
+        """
+
     def lock(self, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the lock of the mount, as the kernel documents."""
 
@@ -139,6 +145,11 @@ class RealFileSystem:
             os.statvfs(self.root).f_flag,
         )
 
+    def find_obstacle(self) -> str:
+        if os.statvfs(self.root).f_flag & os.ST_RDONLY:
+            return errors.ADVICE[errno.EROFS]
+        return _load_privsep().find_obstacle() if self._needs_helper() else ''
+
     @contextlib.contextmanager
     def lock(self, exclusive: bool) -> Iterator[None]:
         handle = os.open(
@@ -173,12 +184,17 @@ def _ask_helper(name: str, *arguments: Any) -> None:
 
     :raises OSError: as the kernel gives it; or the helper does not work
     """
-    # oslo.privsep imports eventlet where that is installed: not where no
-    # helper is needed.
-    privsep = importlib.import_module(
+    _load_privsep().call(name, *arguments)
+
+
+def _load_privsep() -> Any:
+    """Import the helper where one is needed: oslo.privsep imports eventlet.
+
+    It does so where eventlet is installed.
+    """
+    return importlib.import_module(
         'nova_ext_resources.drivers.resctrl.kernel.privsep'
     )
-    privsep.call(name, *arguments)
 
 
 @contextlib.contextmanager

@@ -122,6 +122,10 @@ class GroupFiles:
         """Return what decides whether groups can be made."""
         return self._do('read the mount', self.files.get_rights)
 
+    def find_obstacle(self) -> str:
+        """Return why no group could be made, as far as reading shows."""
+        return self._do('read the mount', self.files.find_obstacle)
+
     def _is_group(self, name: str) -> bool:
         """Return whether a name in the root is that of a control group.
 

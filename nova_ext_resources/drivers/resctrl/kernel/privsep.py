@@ -11,12 +11,27 @@ oslo.privsep reads its own options, group
 """
 
 import errno
+import os
+import re
+import shlex
+import shutil
+import sys
 from typing import Any
 
 from oslo_privsep import capabilities
 from oslo_privsep import priv_context
 
+from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import system
+
+STATUS = '/proc/self/status'
+
+#: What starts the helper where no option says how. nova-rootwrap, where Nova
+#: uses it, is named in Nova's options.
+_PROGRAMS = ('sudo', 'privsep-helper')
+
+#: The capabilities that any program started from here can get (proc(5)).
+_BOUNDING_SET = re.compile(r'^CapBnd:\s*([0-9a-f]+)$', re.MULTILINE)
 
 context = priv_context.PrivContext(
     'nova_ext_resources.drivers.resctrl',
@@ -51,6 +66,39 @@ def call(name: str, root: str, path: str, *arguments: Any) -> None:
         ) from err
     if failure:
         raise OSError(*failure)
+
+
+def find_obstacle(status: str = STATUS) -> str:
+    """Return why the helper would not start or would be of no use, or ''.
+
+    As far as can be found without starting it.
+
+    :param status: of this process, see proc(5)
+    """
+    with open(status, encoding='utf-8') as file:
+        found = _BOUNDING_SET.search(file.read())
+    if found and not int(found[1], 16) >> capabilities.CAP_DAC_OVERRIDE & 1:
+        return errors.ADVICE[errno.EACCES]
+    missing = [one for one in _list_programs() if not _find_program(one)]
+    if not missing:
+        return ''
+    return (
+        f'the privileged helper cannot be started, because {missing[0]} is '
+        'not on the PATH; install it, or set '
+        f'[{context.cfg_section}] helper_command'
+    )
+
+
+def _list_programs() -> tuple[str, ...]:
+    command = context.conf.helper_command
+    return (shlex.split(command)[0],) if command else _PROGRAMS
+
+
+def _find_program(name: str) -> str | None:
+    # Of Nova's environment, which may not be on the PATH.
+    own = os.path.dirname(sys.executable)
+    path = os.pathsep.join([os.environ.get('PATH', os.defpath), own])
+    return shutil.which(name, path=path)
 
 
 @context.entrypoint

@@ -5,6 +5,8 @@ import os
 import stat
 import threading
 
+import fixtures
+
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import files
 from nova_ext_resources.drivers.resctrl.kernel import group_files
@@ -25,6 +27,30 @@ class RealFileSystemTest(base.TestCase):
     def put(self, path: str, text: str) -> None:
         with open(os.path.join(self.root, path), 'w') as file:
             file.write(text)
+
+    def test_nothing_keeps_who_may_write_from_writing(self) -> None:
+        self.assertEqual('', self.files.find_obstacle())
+
+    def test_a_read_only_mount_is_seen_without_a_write(self) -> None:
+        found = os.statvfs(self.root)
+        read_only = os.statvfs_result(
+            (*found[:8], found.f_flag | os.ST_RDONLY, found.f_namemax)
+        )
+        self.patch(os, 'statvfs', lambda _path: read_only)
+
+        self.assertIn('mount -o remount,rw', self.files.find_obstacle())
+
+    def test_who_may_not_write_needs_a_helper_that_can_start(self) -> None:
+        self.patch(os, 'access', lambda *_arguments: False)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.drivers.resctrl.kernel.privsep.'
+                'find_obstacle',
+                lambda: 'there is none',
+            )
+        )
+
+        self.assertEqual('there is none', self.files.find_obstacle())
 
     def test_a_file_is_read_whole(self) -> None:
         self.put('tasks', '12345\n' * 50_000)

@@ -257,3 +257,62 @@ def read_tree(folder: str) -> dict[str, str | None]:
             with open(one.path) as file:
                 found[one.name] = file.read()
     return found
+
+
+class ObstacleTest(base.TestCase):
+    """What keeps the helper from starting is found without starting it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.make_folder()
+        self.useFixture(fixtures.EnvironmentVariable('PATH', self.folder))
+        self.useFixture(
+            fixtures.MonkeyPatch('sys.executable', '/nowhere/python3')
+        )
+        for name in ('sudo', 'privsep-helper'):
+            self.put(name, '')
+        self.put('status', 'Name:\tx\nCapBnd:\t000001ffffffffff\n')
+
+    def put(self, name: str, text: str) -> None:
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def find(self) -> str:
+        return privsep.find_obstacle(os.path.join(self.folder, 'status'))
+
+    def test_there_is_none(self) -> None:
+        self.assertEqual('', self.find())
+
+    def test_a_program_that_is_missing_has_its_name(self) -> None:
+        for name in ('privsep-helper', 'sudo'):
+            os.remove(os.path.join(self.folder, name))
+
+            self.assertIn(f'because {name} is not on the PATH', self.find())
+
+    def test_one_beside_python_is_found(self) -> None:
+        self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
+        self.useFixture(
+            fixtures.MonkeyPatch('sys.executable', f'{self.folder}/python3')
+        )
+
+        self.assertEqual('', self.find())
+
+    def test_the_command_of_the_options_is_looked_for(self) -> None:
+        self.useFixture(config_fixture.Config(cfg.CONF)).config(
+            helper_command='/nowhere/doas privsep-helper',
+            group=privsep.context.cfg_section,
+        )
+
+        self.assertIn('/nowhere/doas', self.find())
+
+    def test_a_container_without_the_capability(self) -> None:
+        # All that Docker leaves, without CAP_DAC_OVERRIDE, which is bit 1.
+        self.put('status', 'CapBnd:\t00000000a80425f9\n')
+
+        self.assertIn('CAP_DAC_OVERRIDE', self.find())
+
+    def test_this_process_has_a_bounding_set(self) -> None:
+        with open(privsep.STATUS) as file:
+            self.assertRegex(file.read(), privsep._BOUNDING_SET)
