@@ -2,8 +2,11 @@
 
 """The programs that an installation brings.
 
+* ``checks``: what ``status`` checks
 * ``compute``: ``nova-compute-ext``: nova-compute from a develop install
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
+* ``status``: ``nova-ext-resources-status``: would nova-compute start, and what
+  would it offer
 """

@@ -2,9 +2,11 @@
 
 """Reads Nova's configuration files for one host."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+import contextlib
 import os
 import re
+import socket
 
 from oslo_config import cfg
 
@@ -43,6 +45,31 @@ def read_conf(
     return _parse(files, folders, extra)
 
 
+def read_host(files: Sequence[str], folders: Sequence[str]) -> str:
+    """Return the name that Nova gives to this host.
+
+    :raises InvalidConfiguration: a file cannot be read
+    """
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.StrOpt('host', default=socket.gethostname()))
+    with _readable(*files, *folders):
+        parse(conf, files, folders)
+    host: str = conf.host
+    return host
+
+
+@contextlib.contextmanager
+def _readable(*paths: str) -> Iterator[None]:
+    """Explain why files cannot be read.
+
+    :raises InvalidConfiguration: they cannot be read
+    """
+    try:
+        yield
+    except cfg.Error as err:
+        raise values.make_unreadable_error(err, paths) from None
+
+
 def _parse(
     files: Sequence[str], folders: Sequence[str], *last: str
 ) -> cfg.ConfigOpts:
@@ -50,12 +77,8 @@ def _parse(
     host_conf.register_opts(conf)
     fake_conf.register_opts(conf)
     metrics_conf.register_opts(conf)
-    try:
+    with _readable(*files, *folders, *last):
         parse(conf, files, folders, *last)
-    except cfg.Error as err:
-        raise values.make_unreadable_error(
-            err, (*files, *folders, *last)
-        ) from None
     for part in (host_conf, metrics_conf):
         values.check(conf, part.GROUP.name, part.OPTS)
     return conf

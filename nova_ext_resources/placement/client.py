@@ -7,8 +7,10 @@ Nothing here repeats a call, remembers an answer or decides anything; see
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import contextlib
 import dataclasses
 from typing import Any
+import uuid
 
 from keystoneauth1 import adapter as ks_adapter
 from keystoneauth1 import exceptions as ks_exc
@@ -216,6 +218,32 @@ class Client:
             responses.parse_generation,
             json={'resource_provider_generation': generation, noun: content},
         )
+
+    def check_access(self) -> None:
+        """Make sure that placement answers, and accepts what we write.
+
+        Nothing is changed: placement looks at the role of the user, and then
+        finds no such provider.
+
+        :raises PlacementRefused: the user lacks the role
+        :raises NotFound: the endpoint has another path than placement
+        """
+        action = 'let this user read and change inventories'
+        rp_uuid = str(uuid.uuid4())
+        self._endpoint.ask(
+            'GET',
+            '/resource_providers',
+            action,
+            lambda body: body['resource_providers'],
+            params={'in_tree': rp_uuid},
+        )
+        with contextlib.suppress(exception.NotFound):
+            self._endpoint.request(
+                'PUT',
+                endpoint.path('resource_providers', rp_uuid, 'inventories'),
+                action,
+                json={'resource_provider_generation': 0, 'inventories': {}},
+            )
 
     # Names
 

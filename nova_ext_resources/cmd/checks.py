@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What ``nova-ext-resources-status`` checks: a method each.
+
+A check does what a start of nova-compute does, as far as that only reads.
+What it raises is a failure; what it or a plugin logs is a warning; what it
+returns is the detail of a success.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import functools
+import logging
+import os
+from typing import Any, TypeAlias
+
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources.conf import monitoring as monitoring_conf
+from nova_ext_resources.conf import tuning as tuning_conf
+from nova_ext_resources.conf import values
+from nova_ext_resources.drivers import base as drivers_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import discovery as discovery_mod
+from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host import service
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources import plugins
+
+LOG = logging.getLogger(__name__)
+
+#: Returns the detail of a success.
+Check: TypeAlias = Callable[[], str]
+
+#: Name of a check, and the check as the library calls it.
+Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
+
+#: Options of Nova's own.
+_NOVA = (
+    cfg.StrOpt('compute_driver', default=''),
+    cfg.StrOpt('state_path', default='/var/lib/nova'),
+)
+_NOVA_CPUS = (cfg.StrOpt('cpu_dedicated_set'), cfg.StrOpt('cpu_shared_set'))
+
+#: nova-compute ignores our options with another driver.
+_DRIVERS = 'ext_resources.'
+
+
+class Checks:
+    """The checks of one host, for one run in their order.
+
+    :param conf: as :func:`.reader.read_conf` has read it
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
+        self.host = host
+        conf.register_opts(_NOVA)
+        conf.register_opts(_NOVA_CPUS, group='compute')
+        self._conf = conf
+        self._options = conf.ext_resources
+        # Filled by the checks: one plugin that cannot be loaded hides
+        # nothing that is wrong with the others.
+        self._trackers: dict[str, claims_base.Tracker] = {}
+        self._inventories: dict[str, drivers_base.InventoryProvider] = {}
+        self._enforcers: dict[str, drivers_base.Enforcer] = {}
+        # Without check_ready, which makes a group and removes it.
+        self._discovery = discovery_mod.Discovery(
+            self._inventories,
+            host,
+            trackers=self._trackers,
+            check=lambda one: self._enforcement.check_definition(one),
+        )
+
+    @property
+    def _enforcement(self) -> enforcement_mod.Enforcement:
+        return enforcement_mod.Enforcement(
+            self.host, self._enforcers, self._trackers
+        )
+
+    def list_rows(self) -> tuple[Row, ...]:
+        """Return all checks, in the order in which they are to run."""
+        return tuple(
+            (name, functools.partial(_run, check))
+            for name, check in self._list_checks()
+        )
+
+    def _list_checks(self) -> Iterator[tuple[str, Check]]:
+        yield 'Configuration', self._check_configuration
+        yield 'Nova', _check_nova
+        yield 'Plugins', self._check_plugins
+        for name in self._options.enforcers:
+            check = functools.partial(self._check_enforcer, name)
+            yield f'Enforcer {name}', check
+        for name in self._options.inventory_providers:
+            check = functools.partial(self._check_inventory, name)
+            yield f'Inventory provider {name}', check
+        yield 'Ledger', self._check_ledger
+        yield 'Placement', self._check_placement
+        yield 'CPUs of servers that are not pinned', self._check_cpus
+
+    def _check_configuration(self) -> str:
+        for part in (monitoring_conf, tuning_conf):
+            values.load(self._conf, part.GROUP, part.OPTS)
+        driver = self._conf.compute_driver
+        if not self._options.inventory_providers:
+            LOG.warning(
+                '[ext_resources] inventory_providers is empty, so this host '
+                'offers nothing. Name a plugin there, such as resctrl, or '
+                'name all files of nova-compute with --config-file.'
+            )
+        elif not driver.startswith(_DRIVERS):
+            raise exception.InvalidConfiguration(
+                option='[DEFAULT] compute_driver',
+                value=driver,
+                reason='with this driver, nova-compute ignores '
+                f'[ext_resources]; set it to {_DRIVERS}LibvirtDriver, or '
+                'name all files of nova-compute with --config-file',
+            )
+        return ''
+
+    def _check_plugins(self) -> str:
+        # Logs what is broken among those that are not enabled.
+        plugins.load_grammar()
+        self._trackers |= plugins.load_trackers()
+        plugins.load_claim_tests(self._trackers, self._options.claim_tests)
+        plugins.check_compatible(
+            plugins.load_classes(
+                plugins.INVENTORY_PROVIDERS, self._options.inventory_providers
+            ),
+            plugins.load_classes(plugins.ENFORCERS, self._options.enforcers),
+        )
+        return ''
+
+    def _check_enforcer(self, name: str) -> str:
+        self._enforcers |= self._load(plugins.ENFORCERS, name)
+        self._enforcement.check_unchanged(name)
+        return ''
+
+    def _check_inventory(self, name: str) -> str:
+        self._inventories |= self._load(plugins.INVENTORY_PROVIDERS, name)
+        found = self._discovery.list_definitions(name)
+        failure = self._discovery.scan_by(name)
+        if failure:
+            raise failure
+        left_out = self._inventories[name].left_out
+        if left_out:
+            LOG.warning(
+                '%(names)s cannot be reported. Nothing is deleted from '
+                'placement until this is corrected.',
+                {'names': ', '.join(sorted(left_out))},
+            )
+        return f'It defines {", ".join(one.name for one in found) or "none"}.'
+
+    def _load(self, namespace: str, name: str) -> dict[str, Any]:
+        return plugins.load_with_options(
+            namespace, [name], self._conf, self.host
+        )
+
+    def _check_ledger(self) -> str:
+        folder = os.path.join(self._conf.state_path, 'ext_resources')
+        path = service.find_ledger_path(self._options, folder, self.host)
+        options = self._options
+        journal.check_none(
+            path, {*options.inventory_providers, *options.enforcers}
+        )
+        found = path
+        while not os.path.lexists(found):
+            found = os.path.dirname(found)
+        if not os.access(found, os.R_OK | os.W_OK):
+            raise exception.LedgerError(
+                path=path,
+                reason=f'this user cannot read and write {found}. Run this as '
+                'the user that nova-compute runs as; if this is that user, '
+                'change the owner.',
+            )
+        return path if found == path else f'nova-compute will make {path}.'
+
+    def _check_placement(self) -> str:
+        placement_client.from_conf(self._conf).check_access()
+        return ''
+
+    def _check_cpus(self) -> str:
+        cpus = self._conf.compute
+        if cpus.cpu_dedicated_set and not cpus.cpu_shared_set:
+            LOG.warning(
+                '[compute] cpu_dedicated_set = %(cpus)s is set and '
+                'cpu_shared_set is not, so this host has no VCPU and takes '
+                'no server that is not pinned. If it is to take such servers, '
+                'set cpu_shared_set to other CPUs.',
+                {'cpus': cpus.cpu_dedicated_set},
+            )
+        return ''
+
+
+def _check_nova() -> str:
+    try:
+        from nova_ext_resources.virt import gate
+    except ImportError as err:
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] compute_driver',
+            value=f'{_DRIVERS}*',
+            reason=f'Nova cannot be imported ({err}); install this package '
+            'into the Python environment of Nova, and run this command there',
+        ) from err
+    gate.check_nova()
+    return ''
+
+
+def _run(check: Check, _commands: object = None) -> upgradecheck.Result:
+    """Run a check as the library wants it."""
+    with _collected() as lines:
+        try:
+            detail = check()
+        except exception.ExtResourcesError as err:
+            lines.append(str(err))
+            return _make_result(upgradecheck.Code.FAILURE, *lines)
+    if lines:
+        return _make_result(upgradecheck.Code.WARNING, *lines)
+    return _make_result(upgradecheck.Code.SUCCESS, detail)
+
+
+def _make_result(code: upgradecheck.Code, *lines: str) -> upgradecheck.Result:
+    return upgradecheck.Result(code, ' '.join(dict.fromkeys(lines)) or None)
+
+
+class _Collector(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextlib.contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Return the warnings and errors that are logged meanwhile."""
+    handler, root = _Collector(), logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield handler.lines
+    finally:
+        root.removeHandler(handler)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova-ext-resources-status``: would nova-compute start here, and with what.
+
+Run as the user that nova-compute runs as. It changes nothing, so that it may
+run before nova-compute is started or while it runs. Output and exit status
+are those of ``nova-status upgrade check``.
+"""
+
+import argparse
+from collections.abc import Sequence
+import sys
+from typing import Any
+
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from nova_ext_resources.cmd import checks
+from nova_ext_resources.conf import reader
+from nova_ext_resources import exception
+
+_PROGRAM = 'nova-ext-resources-status'
+
+_DESCRIPTION = """\
+Check whether nova-compute of this host can start with its configuration, and
+what it would offer. Run it as the user that nova-compute runs as. It changes
+nothing."""
+
+_EXIT_STATUS = """\
+Exit status: 0, all is well; 1, a warning; 2, a failure: correct it before you
+restart nova-compute; 255, an unexpected error."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Declare the arguments."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
+    commands = parser.add_subparsers(dest='name', required=True)
+    add = commands.add_parser(
+        'check', description=_DESCRIPTION, epilog=_EXIT_STATUS
+    ).add_argument
+    for option, what in (('file', 'a file'), ('dir', 'a folder of files')):
+        add(
+            f'--config-{option}',
+            action='append',
+            help=f'{what} with options of nova-compute; may be repeated. '
+            'Without it, where nova-compute looks for them',
+        )
+    add('--host', help='[DEFAULT] host of nova-compute, if no file names it')
+    add('--json', action='store_true', help='print JSON, not a table')
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the host; return the exit status."""
+    options = make_parser().parse_args(arguments)
+    options.action_fn = lambda: check(options)
+    # Where the library looks for the format of its output.
+    conf: Any = argparse.Namespace(command=options)
+    upgradecheck.CONF = conf
+    return int(upgradecheck.run(conf))
+
+
+def check(options: argparse.Namespace) -> upgradecheck.Code:
+    """Run all checks that the configuration allows, and print them."""
+    commands = upgradecheck.UpgradeCommands()
+    try:
+        made = _make(options)
+    except exception.ExtResourcesError as err:
+        failed = upgradecheck.Result(upgradecheck.Code.FAILURE, str(err))
+        commands.display_title = 'Extended resources'
+        commands._upgrade_checks = (('Configuration', lambda _: failed),)
+    else:
+        commands.display_title = f'Extended resources of host {made.host}'
+        commands._upgrade_checks = made.list_rows()
+    return commands.check()
+
+
+def _make(options: argparse.Namespace) -> checks.Checks:
+    """Read the configuration.
+
+    :raises InvalidConfiguration: it cannot be read
+    """
+    files, folders = options.config_file, options.config_dir
+    if files is None and folders is None:
+        files, folders = _find_files()
+    files, folders = files or [], folders or []
+    host = options.host or reader.read_host(files, folders)
+    conf = reader.read_conf(files, folders, host)
+    # oslo.privsep, which writes to resctrl, reads the global options.
+    reader.parse(cfg.CONF, files, folders)
+    return checks.Checks(conf, host)
+
+
+def _find_files() -> tuple[list[str], list[str]]:
+    """Return files and folders that nova-compute reads if none are named.
+
+    :raises InvalidConfiguration: there are none
+    """
+    names = 'nova', 'nova-compute'
+    files = cfg.find_config_files(*names)
+    folders = cfg.find_config_dirs(*names)
+    if not files and not folders:
+        raise exception.InvalidConfiguration(
+            option='--config-file',
+            value=None,
+            reason='there is no nova.conf in /etc/nova or another place where '
+            'nova-compute looks; name the files that nova-compute is started '
+            'with',
+        )
+    return files, folders
+
+
+if __name__ == '__main__':
+    sys.exit(main())

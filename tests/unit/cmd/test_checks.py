@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Each check of the status command: what it notices, and what it says."""
+
+import logging
+import os
+from typing import Any
+
+from oslo_upgradecheck import upgradecheck
+import requests_mock
+
+from nova_ext_resources.cmd import checks
+from nova_ext_resources.conf import reader
+from nova_ext_resources import exception
+from nova_ext_resources.host.handover import journal
+from nova_ext_resources import plugins
+from nova_ext_resources.testing import rmd_simulator
+from tests import base
+
+SUCCESS = upgradecheck.Code.SUCCESS
+WARNING = upgradecheck.Code.WARNING
+FAILURE = upgradecheck.Code.FAILURE
+
+PLACEMENT = 'http://placement.test'
+
+SEATS = """
+resources:
+  - name: CUSTOM_SEAT
+    units: seats
+    description: Seats.
+    inventory: {total: 4}
+"""
+
+BAD_SEATS = f"""{SEATS}
+  - name: CUSTOM_DESK
+    units: desks
+    description: Desks.
+    inventory: {{total: none}}
+"""
+
+
+class ChecksTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.make_folder()
+        self.definitions = self.write('definitions.yaml', SEATS)
+
+    def write(self, name: str, text: str) -> str:
+        path = os.path.join(self.folder, name)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(text)
+        return path
+
+    def make(self, **groups: dict[str, Any]) -> checks.Checks:
+        """Make the checks of a host that needs no backend."""
+        made: dict[str, dict[str, Any]] = {
+            'DEFAULT': {
+                'compute_driver': 'ext_resources.FakeDriver',
+                'state_path': self.folder,
+            },
+            'ext_resources': {'inventory_providers': 'static'},
+            'ext_resources_static': {'definitions_file': self.definitions},
+            'ext_resources_placement': {
+                'auth_type': 'none',
+                'endpoint_override': PLACEMENT,
+            },
+        }
+        for group, options in groups.items():
+            made.setdefault(group, {}).update(options)
+        lines = []
+        for group, options in made.items():
+            lines.append(f'[{group}]')
+            lines += [f'{name} = {value}' for name, value in options.items()]
+        path = self.write('nova.conf', '\n'.join(lines))
+        return checks.Checks(reader.read_conf([path], [], 'cpu1'), 'cpu1')
+
+    def run_all(self, made: checks.Checks) -> dict[str, upgradecheck.Result]:
+        """Run all but those of placement and Nova, which are not here."""
+        return {
+            name: run(None)
+            for name, run in made.list_rows()
+            if name not in ('Placement', 'Nova')
+        }
+
+    def assert_result(
+        self,
+        code: upgradecheck.Code,
+        words: str,
+        name: str,
+        **groups: dict[str, Any],
+    ) -> None:
+        """Make sure of one check, and that all others succeed."""
+        found = self.run_all(self.make(**groups))
+        checked = found.pop(name)
+
+        self.assertEqual((code, code.name), (checked.code, checked.code.name))
+        self.assertIn(words, checked.details or '')
+        self.assertEqual(
+            {SUCCESS}, {one.code for one in found.values()}, str(found)
+        )
+
+
+class HostTest(ChecksTestCase):
+    def test_all_is_well(self) -> None:
+        self.assert_result(SUCCESS, 'CUSTOM_SEAT', 'Inventory provider static')
+
+    def test_a_host_without_plugins_offers_nothing(self) -> None:
+        self.assert_result(
+            WARNING,
+            'inventory_providers is empty, so this host offers nothing',
+            'Configuration',
+            ext_resources={'inventory_providers': ''},
+        )
+
+    def test_another_driver_ignores_all_of_it(self) -> None:
+        self.assert_result(
+            FAILURE,
+            'set it to ext_resources.LibvirtDriver',
+            'Configuration',
+            DEFAULT={'compute_driver': 'libvirt.LibvirtDriver'},
+        )
+
+    def test_options_of_monitoring_are_read(self) -> None:
+        self.assert_result(
+            FAILURE,
+            '[ext_resources_monitoring] interval = often',
+            'Configuration',
+            ext_resources_monitoring={'interval': 'often'},
+        )
+
+    def test_vcpus_need_cpus_that_are_shared(self) -> None:
+        name = 'CPUs of servers that are not pinned'
+
+        self.assert_result(
+            WARNING,
+            'takes no server that is not pinned',
+            name,
+            compute={'cpu_dedicated_set': '2-7'},
+        )
+        self.assert_result(
+            SUCCESS,
+            '',
+            name,
+            compute={'cpu_dedicated_set': '2-7', 'cpu_shared_set': '0-1'},
+        )
+
+    def test_what_is_broken_is_found_though_nothing_enables_it(self) -> None:
+        self.patch(
+            plugins,
+            'load_grammar',
+            lambda: checks.LOG.warning('Plugin acme is broken.'),
+        )
+
+        self.assert_result(WARNING, 'Plugin acme is broken.', 'Plugins')
+
+
+class PluginsTest(ChecksTestCase):
+    def test_one_that_is_not_installed(self) -> None:
+        made = self.make(ext_resources={'inventory_providers': 'static,acme'})
+
+        found = self.run_all(made)
+
+        for name in ('Plugins', 'Inventory provider acme'):
+            self.assertEqual(FAILURE, found[name].code)
+            self.assertIn("no plugin 'acme'", found[name].details or '')
+        self.assertEqual(SUCCESS, found['Inventory provider static'].code)
+
+    def test_two_that_manage_the_same(self) -> None:
+        found = self.run_all(
+            self.make(ext_resources={'inventory_providers': 'resctrl,rmd'})
+        )
+
+        self.assertEqual(FAILURE, found['Plugins'].code)
+        self.assertIn('enable only one', found['Plugins'].details or '')
+
+    def test_a_claim_test_that_is_not_installed(self) -> None:
+        found = self.run_all(self.make(ext_resources={'claim_tests': 'luck'}))
+
+        self.assertEqual(FAILURE, found['Plugins'].code)
+
+
+class DefinitionsTest(ChecksTestCase):
+    NAME = 'Inventory provider static'
+
+    def test_a_file_that_is_missing(self) -> None:
+        os.remove(self.definitions)
+
+        self.assert_result(FAILURE, 'No such file', self.NAME)
+
+    def test_a_file_that_is_no_yaml(self) -> None:
+        self.write('definitions.yaml', 'resources: [')
+
+        self.assert_result(FAILURE, 'line 1', self.NAME)
+
+    def test_an_entry_with_a_mistake(self) -> None:
+        self.write('definitions.yaml', BAD_SEATS)
+
+        self.assert_result(WARNING, "'none' is not of type", self.NAME)
+        self.assert_result(
+            WARNING, 'CUSTOM_DESK cannot be reported', self.NAME
+        )
+
+    def test_a_resource_that_nothing_applies(self) -> None:
+        simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+
+        self.assert_result(
+            FAILURE,
+            'none of them applies CUSTOM_LLC_WAYS',
+            'Inventory provider rmd',
+            ext_resources={'inventory_providers': 'rmd'},
+            ext_resources_rmd={'url': simulator.url},
+        )
+
+
+class RmdTest(ChecksTestCase):
+    def run_rmd(self, url: str, **options: Any) -> set[tuple[Any, str]]:
+        found = self.run_all(
+            self.make(
+                ext_resources={
+                    'inventory_providers': 'static,rmd',
+                    'enforcers': 'rmd',
+                },
+                ext_resources_rmd={'url': url, 'retries': 0, **options},
+            )
+        )
+        self.assertEqual(SUCCESS, found['Inventory provider static'].code)
+        return {
+            (found[name].code, found[name].details or '')
+            for name in ('Enforcer rmd', 'Inventory provider rmd')
+        }
+
+    def test_one_that_is_well_is_not_changed(self) -> None:
+        fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+
+        found = self.run_rmd(fixture.url)
+
+        self.assertEqual({SUCCESS}, {code for code, _details in found})
+        self.assertEqual(
+            {'GET'}, {method for method, *_ in fixture.simulator.requests}
+        )
+
+    def test_one_that_is_off(self) -> None:
+        for code, details in self.run_rmd('http://127.0.0.1:1'):
+            self.assertEqual(FAILURE, code)
+            self.assertIn('Start it, or correct', details)
+
+    def test_a_wrong_password(self) -> None:
+        fixture = self.useFixture(
+            rmd_simulator.RmdSimulatorFixture(users={'nova': 'right'})
+        )
+
+        found = self.run_rmd(fixture.url, username='nova', password='wrong')
+
+        for code, details in found:
+            self.assertEqual(FAILURE, code)
+            self.assertIn('Correct username and password', details)
+            self.assertNotIn('wrong', details)
+
+    def test_caches_that_it_does_not_show(self) -> None:
+        fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        fixture.simulator.faults.add(
+            rmd_simulator.faults.Fault(
+                kind='status', status=500, path='/v1/cache/l3'
+            )
+        )
+
+        for code, details in self.run_rmd(fixture.url):
+            self.assertEqual(FAILURE, code)
+            self.assertIn('cannot report its caches', details)
+
+
+class ResctrlTest(ChecksTestCase):
+    def run_resctrl(self, path: str) -> upgradecheck.Result:
+        found = self.run_all(
+            self.make(
+                ext_resources={
+                    'inventory_providers': 'static,resctrl',
+                    'enforcers': 'resctrl',
+                },
+                ext_resources_resctrl={'path': path},
+            )
+        )
+        self.assertEqual(SUCCESS, found['Inventory provider static'].code)
+        self.assertEqual(FAILURE, found['Inventory provider resctrl'].code)
+        return found['Enforcer resctrl']
+
+    def test_a_folder_that_is_not_there(self) -> None:
+        found = self.run_resctrl(f'{self.folder}/resctrl')
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn('mount -t resctrl', found.details or '')
+
+    def test_a_folder_that_is_no_mount(self) -> None:
+        found = self.run_resctrl(self.folder)
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn('no file "schemata"', found.details or '')
+
+
+class LedgerTest(ChecksTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = os.path.join(self.folder, 'ext_resources', 'cpu1.sqlite')
+        os.mkdir(os.path.dirname(self.path))
+
+    def test_one_that_is_still_to_be_made(self) -> None:
+        self.assert_result(
+            SUCCESS, f'nova-compute will make {self.path}', 'Ledger'
+        )
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_one_that_is_there(self) -> None:
+        self.write('ext_resources/cpu1.sqlite', '')
+
+        self.assert_result(SUCCESS, self.path, 'Ledger')
+
+    def test_one_of_another_user(self) -> None:
+        self.write('ext_resources/cpu1.sqlite', '')
+        # Whoever runs the tests, root too.
+        self.patch(os, 'access', lambda path, _mode: path != self.path)
+
+        self.assert_result(FAILURE, 'change the owner', 'Ledger')
+
+    def test_a_hand_over_that_has_not_ended(self) -> None:
+        journal.Journal(self.path).write(
+            journal.Progress(
+                source='rmd', target='resctrl', phase=journal.Phase.RELEASED
+            )
+        )
+
+        self.assert_result(FAILURE, 'has not ended', 'Ledger')
+
+
+class PlacementTest(ChecksTestCase):
+    def run_placement(self, **response: Any) -> upgradecheck.Result:
+        run = dict(self.make().list_rows())['Placement']
+        with requests_mock.Mocker() as mocker:
+            mocker.get(requests_mock.ANY, json={'resource_providers': []})
+            mocker.put(requests_mock.ANY, **response)
+            return run(None)
+
+    def refuse(self, status: int, code: str) -> dict[str, Any]:
+        error = {'status': status, 'code': code, 'detail': 'No.'}
+        return {'status_code': status, 'json': {'errors': [error]}}
+
+    def test_the_role_is_enough_when_the_provider_is_looked_for(self) -> None:
+        found = self.run_placement(
+            **self.refuse(404, 'placement.undefined_code')
+        )
+
+        self.assertEqual((SUCCESS, None), (found.code, found.details))
+
+    def test_a_role_that_is_not_enough(self) -> None:
+        found = self.run_placement(
+            **self.refuse(403, 'placement.undefined_code')
+        )
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn(
+            'let this user read and change inventories', str(found.details)
+        )
+        self.assertIn('"service" or the "admin" role', str(found.details))
+
+    def test_a_service_that_is_not_placement(self) -> None:
+        found = self.run_placement(status_code=404, text='no')
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn('endpoint_override', str(found.details))
+
+    def test_no_credentials(self) -> None:
+        made = self.make(ext_resources_placement={'auth_type': ''})
+
+        found = dict(made.list_rows())['Placement'](None)
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn('there are no credentials', str(found.details))
+
+
+class RunTest(base.TestCase):
+    """What becomes of what a check raises, logs and returns."""
+
+    def run_check(self, check: checks.Check) -> tuple[Any, str | None]:
+        result = checks._run(check)
+        return result.code, result.details
+
+    def test_a_line_of_a_plugin_is_a_warning_told_once(self) -> None:
+        def check() -> str:
+            for _ in range(2):
+                logging.getLogger('acme').warning('Seats are %s.', 'few')
+            logging.getLogger('acme').info('Fine.')
+            return 'All is well.'
+
+        self.assertEqual((WARNING, 'Seats are few.'), self.run_check(check))
+
+    def test_a_failure_comes_with_what_was_logged_before(self) -> None:
+        def check() -> str:
+            logging.getLogger('acme').error('First.')
+            raise exception.InvalidResource(name='Then', reason='this')
+
+        self.assertEqual((FAILURE, 'First. Then: this'), self.run_check(check))
+
+    def test_nothing_more_is_collected_afterwards(self) -> None:
+        before = list(logging.getLogger().handlers)
+
+        self.run_check(str)
+
+        self.assertEqual(before, logging.getLogger().handlers)
+
+    def test_a_bug_is_not_taken_for_a_result(self) -> None:
+        self.assertRaises(KeyError, checks._run, {}.popitem)
