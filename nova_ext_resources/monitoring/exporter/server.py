@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: Connections at a time; another one takes the place of the oldest.
-MAX_CONNECTIONS = 8
+#: Connections at a time; another one takes the place of the oldest. Each has a
+#: thread, which costs next to nothing while a slow client keeps it waiting. So
+#: many that those who are slow for an honest reason, such as a poor network,
+#: are not cut off for a scrape.
+MAX_CONNECTIONS = 64
 
 #: Seconds for a request and its answer in all.
 MAX_DURATION = 15.0

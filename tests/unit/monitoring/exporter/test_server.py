@@ -32,6 +32,9 @@ from tests.unit.monitoring.exporter import shown
 #: Seconds; far more than anything here takes.
 TIMEOUT = 10.0
 
+#: Clients beside which a scrape is answered, while all of them are there.
+SLOW = 50
+
 
 class ServerTestCase(base.TestCase):
     def setUp(self) -> None:
@@ -385,6 +388,22 @@ class SlowClientsTest(ServerTestCase):
                 sockets.append(one)
             yield sockets
 
+    def assert_open(self, sockets: list[socket.socket]) -> None:
+        """Make sure that the server has closed none, and answered to none."""
+        for one in sockets:
+            one.setblocking(False)
+            self.assertRaises(BlockingIOError, one.recv, 100)
+
+    def test_more_than_have_a_place_keep_no_scrape_waiting(self) -> None:
+        self.patch(server, 'MAX_DURATION', float('inf'))
+        url = self.start()
+        with self.crowd(url, server.MAX_CONNECTIONS) as sockets:
+            response, _body = self.ask(url, '/metrics')
+
+            self.assertEqual(200, response.status)
+            self.assert_cut(sockets[0])
+            self.assert_open(sockets[1:])
+
     def assert_cut(self, one: socket.socket) -> None:
         with contextlib.suppress(ConnectionResetError):
             self.assertEqual(b'', one.recv(100))
@@ -400,16 +419,35 @@ class SlowClientsTest(ServerTestCase):
         # So that nothing ends because it took too long.
         self.patch(server, 'MAX_DURATION', float('inf'))
         url = self.start()
-        with self.crowd(url, 50) as sockets:
+        with self.crowd(url, SLOW) as sockets:
             response, _body = self.ask(url, '/metrics')
 
             self.assertEqual(200, response.status)
-            self.assert_cut(sockets[0])
+            self.assert_open(sockets)
+
+    def test_many_that_never_end_their_headers_keep_no_scrape_waiting(
+        self,
+    ) -> None:
+        self.patch(server, 'MAX_DURATION', float('inf'))
+        url = self.start()
+        begun = b'GET /metrics HTTP/1.0\r\nX-Slow: '
+        with self.crowd(url, SLOW, begun) as sockets:
+            for _ in range(3):
+                for one in sockets:
+                    one.sendall(b'y')
+                response, _body = self.ask(url, '/metrics')
+
+                self.assertEqual(200, response.status)
+            self.assert_open(sockets)
 
     def test_many_that_read_nothing_keep_no_scrape_waiting(self) -> None:
         self.patch(server, 'MAX_DURATION', float('inf'))
         url = self.start_other()
-        with self.crowd(url, 50, b'GET /endless HTTP/1.0\r\n\r\n'):
+        endless = b'GET /endless HTTP/1.0\r\n\r\n'
+        with self.crowd(url, SLOW, endless) as sockets:
+            # Each has been answered to until its buffers were full.
+            for one in sockets:
+                one.recv(1, socket.MSG_PEEK)
             response, _body = self.ask(url, '/')
 
             self.assertEqual(200, response.status)
