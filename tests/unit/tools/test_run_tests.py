@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether a run of tests ends with what it skipped."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+from tests import base
+
+TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'run_tests.py'
+
+#: Seconds for stestr to start two times on a busy machine.
+PATIENCE = 120
+
+
+class RunTestsTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = self.make_folder()
+        self.write('.stestr.conf', '[DEFAULT]\ntest_path=./checks\n')
+        self.write('checks/__init__.py', '')
+
+    def write(self, name: str, text: str) -> None:
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write(textwrap.dedent(text))
+
+    def run_tool(self, body: str) -> tuple[int, str]:
+        """Run tests; return the exit status and the output."""
+        self.write('checks/test_it.py', f'import unittest\n\n\n{body}')
+        environ = {**os.environ, 'TOX_ENV_DIR': self.folder}
+        # The coverage of this run is not that of the one around it.
+        environ.pop('PYTHON', None)
+        done = subprocess.run(
+            [sys.executable, str(TOOL), 'run', '--concurrency', '1'],
+            cwd=self.folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+        return done.returncode, done.stdout
+
+    def read_kept(self) -> str:
+        path = pathlib.Path(self.folder, 'skipped.txt')
+        return path.read_text(encoding='utf-8')
+
+    def test_the_last_lines_count_what_was_skipped_by_reason(self) -> None:
+        status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        self.skipTest('needs to be root')
+
+    def test_b(self):
+        pass
+
+
+@unittest.skip('FUSE cannot mount here')
+class SecondTest(unittest.TestCase):
+    def test_c(self):
+        pass
+
+    def test_d(self):
+        pass
+""")
+
+        self.assertEqual(0, status, output)
+        last = output.splitlines()[-3:]
+        self.assertIn('NOT ALL WAS TESTED: 3 tests were skipped', last[0])
+        self.assertEqual('    2  FUSE cannot mount here', last[1])
+        self.assertEqual('    1  needs to be root', last[2])
+        self.assertEqual(last, self.read_kept().splitlines())
+
+    def test_a_failed_run_says_so_too_and_stays_failed(self) -> None:
+        status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        self.skipTest('needs to be root')
+
+    def test_b(self):
+        self.fail('it is broken')
+""")
+
+        self.assertEqual(1, status, output)
+        self.assertEqual('    1  needs to be root', output.splitlines()[-1])
+
+    def test_a_whole_run_ends_as_ever(self) -> None:
+        self.write('skipped.txt', 'of the run before')
+
+        status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        pass
+
+    def test_b(self):
+        self.skipTest('Nova is not installed here; others load it')
+""")
+
+        self.assertEqual(0, status, output)
+        self.assertNotIn('NOT ALL', output)
+        self.assertEqual('', self.read_kept())

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs stestr, and ends with what was skipped and why.
+
+    python tools/run_tests.py [arguments of stestr]
+
+A machine that lacks something, such as FUSE or root, skips the tests that
+need it, and the run succeeds. So that it is not taken for a whole one, its
+last lines count those tests by reason. In an environment of tox they are also
+kept in its folder, where ``.ci/run`` finds them. The exit status is stestr's.
+"""
+
+import collections
+from collections.abc import Mapping
+import io
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import subunit
+import testtools
+
+#: How reasons begin that hold on every machine, because another environment
+#: of tox tests the same.
+KNOWN = ('Nova is not installed here',)
+
+#: Below the folder of the environment.
+FILE = 'skipped.txt'
+
+
+def main(arguments: list[str]) -> int:
+    """Run stestr; return its exit status."""
+    stestr = [sys.executable, '-m', 'stestr']
+    status = subprocess.run([*stestr, *arguments], check=False).returncode
+    options = arguments[: arguments.index('run')] if 'run' in arguments else []
+    last = subprocess.run(
+        [*stestr, *options, 'last', '--subunit'],
+        check=False,
+        stdout=subprocess.PIPE,
+    )
+    lines = report(count_reasons(last.stdout))
+    keep(lines)
+    for line in lines:
+        print(line)
+    return status
+
+
+def count_reasons(stream: bytes) -> dict[str, int]:
+    """Return reason -> tests that were skipped for it.
+
+    :param stream: of subunit, version 2
+    """
+    found: collections.Counter[str] = collections.Counter()
+
+    def see(test: Mapping[str, Any]) -> None:
+        if test['status'] == 'skip':
+            reason = test['details'].get('reason')
+            found[reason.as_text().strip() if reason else 'no reason'] += 1
+
+    result = testtools.StreamToDict(see)
+    result.startTestRun()
+    subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(result)
+    result.stopTestRun()
+    return found
+
+
+def report(reasons: Mapping[str, int]) -> list[str]:
+    """Return the last lines of a run; none if no more than the known."""
+    others = {
+        reason: count
+        for reason, count in reasons.items()
+        if not reason.startswith(KNOWN)
+    }
+    if not others:
+        return []
+    total = sum(others.values())
+    were = 'test was' if total == 1 else 'tests were'
+    ranked = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        f'NOT ALL WAS TESTED: {total} {were} skipped, because this machine '
+        'lacks something:',
+        *(f'{count:5}  {reason}' for reason, count in ranked),
+    ]
+
+
+def keep(lines: list[str]) -> None:
+    """Write the lines where ``.ci/run`` finds them."""
+    folder = os.environ.get('TOX_ENV_DIR')
+    if folder:
+        text = ''.join(f'{line}\n' for line in lines)
+        pathlib.Path(folder, FILE).write_text(text, encoding='utf-8')
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
