@@ -6,7 +6,7 @@ from nova_ext_resources import worker
 from tests import base
 
 #: Seconds for what takes no time unless something is wrong.
-WAIT = 30
+WAIT = 60
 
 #: Seconds that no test waits for.
 LONG = 3600.0

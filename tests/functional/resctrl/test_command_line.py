@@ -16,7 +16,7 @@ from tests import base
 from tests.functional.resctrl import mounting
 
 #: Seconds for a process to end.
-PATIENCE = 30
+PATIENCE = 60
 
 # Has what the command line has around its mount, and dies in it.
 _KILLED = """

@@ -14,7 +14,7 @@ from nova_ext_resources.host import service as host_service
 from nova_ext_resources.virt import fake
 from tests.functional.virt import base
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 
 _DEFINITIONS = """
 resources:

@@ -20,7 +20,7 @@ from nova_ext_resources.objects import stats
 
 from tests.functional.virt import base
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 
 _DEFINITIONS = """
 resources:

@@ -30,7 +30,7 @@ NAME = 'instance-00000001'
 STRANGER = 54321
 
 #: Seconds for a thread to end.
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 _CHANGES = ('write', 'mkdir', 'rmdir')
 

@@ -55,7 +55,7 @@ class KilledCases(with_host.BackendTestCase):
         self.addCleanup(self.end)
 
     def end(self) -> None:
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=120)
 
     def run_until(self, scenario: str, step: int) -> bool:
         """Run it in another process; tell whether that was killed."""

@@ -23,7 +23,7 @@ from tests.unit.host import test_ledger
 WAYS = builders.WAYS
 SEATS = builders.SEATS
 
-WAIT = 10.0
+WAIT = 60.0
 
 
 class Recorder(plugins_base.Enforcer):

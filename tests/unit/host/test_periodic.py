@@ -23,7 +23,7 @@ from tests.unit.host import with_host
 SERVER = test_resources_meanwhile.SERVER
 
 #: Seconds for what takes no time unless something is wrong.
-WAIT = 30
+WAIT = 60
 
 
 class HungPlacement:

@@ -34,7 +34,7 @@ OTHER = uuidsentinel.other
 PAUSE = 0.2
 
 #: Seconds after which a thread hangs.
-WAIT = 20.0
+WAIT = 60.0
 
 LICENCES = provider.make_rp_uuid(with_host.NODE.uuid, 'LICENCES')
 

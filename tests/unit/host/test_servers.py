@@ -30,7 +30,7 @@ class ServerListTest(base.TestCase):
         return answer
 
     def wait(self) -> bool:
-        return self.asked.acquire(timeout=10)
+        return self.asked.acquire(timeout=60)
 
     def test_not_known_yet_is_not_none_at_all(self) -> None:
         made = self.make()
@@ -81,7 +81,7 @@ class ServerListTest(base.TestCase):
         made.start()
         self.assertTrue(self.wait())
 
-        made.stop(timeout=10.0)
+        made.stop(timeout=60.0)
 
         assert made._thread
         self.assertFalse(made._thread.is_alive())

@@ -37,7 +37,7 @@ SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 
 #: Seconds for what takes no time unless something is wrong.
-WAIT = 30
+WAIT = 60
 
 #: Nobody listens there.
 NO_PLACEMENT = """
@@ -602,7 +602,7 @@ class MetricsTest(HostServiceTestCase):
 
     def ask(self, path: str) -> str:
         url = f'http://127.0.0.1:{self.port}{path}'
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             text: str = response.read().decode()
             return text
 

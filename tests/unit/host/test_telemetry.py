@@ -25,7 +25,7 @@ from tests.unit.host import test_service
 from tests.unit.host import with_host
 from tests.unit.monitoring.exporter import shown
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 SERVER: str = uuidsentinel.server
 

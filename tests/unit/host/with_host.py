@@ -269,7 +269,7 @@ class RmdHostTestCase(BackendTestCase):
         )
 
     def load_rmd(self, namespace: str, **options: Any) -> dict[str, Any]:
-        given = {'url': self.fixture.url, 'timeout': 5.0, 'retries': 0}
+        given = {'url': self.fixture.url, 'timeout': 60.0, 'retries': 0}
         plugins = self.load(namespace, 'rmd', **{**given, **options})
         for plugin in plugins.values():
             self.addCleanup(plugin._client.close)

@@ -67,7 +67,7 @@ class LoopTest(base.TestCase):
 
         one.start()
         for _ in range(3):
-            self.assertTrue(self.swept.acquire(timeout=10))
+            self.assertTrue(self.swept.acquire(timeout=60))
         one.stop()
 
         self.assertFalse(one._thread and one._thread.is_alive())

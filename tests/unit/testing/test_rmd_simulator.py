@@ -84,7 +84,7 @@ class FramingTest(with_rmd.SimulatorTestCase):
                         self.url + path,
                         data=b'{}',
                         headers=headers,
-                        timeout=5,
+                        timeout=60,
                     )
 
                     self.assert_text(

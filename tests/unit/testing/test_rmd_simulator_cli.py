@@ -105,7 +105,7 @@ class ProcessTest(base.TestCase):
         for number in (signal.SIGTERM, signal.SIGINT):
             with self.subTest(number=number):
                 process, url = self.start('--exit-with-parent')
-                answer = requests.get(f'{url}/v1/cache/l3', timeout=5)
+                answer = requests.get(f'{url}/v1/cache/l3', timeout=60)
 
                 process.send_signal(number)
 
@@ -120,7 +120,7 @@ class ProcessTest(base.TestCase):
             [sys.executable, '-m', MODULE, f'--port={port}'],
             stderr=subprocess.PIPE,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
         )

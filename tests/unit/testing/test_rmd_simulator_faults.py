@@ -149,7 +149,7 @@ class ControlTest(with_rmd.SimulatorTestCase):
 
         self.send('POST', '/-/restart', {'keep_database': False})
 
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         listed = 'nothing'
         while listed != '[]' and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -261,7 +261,7 @@ class LifeTest(with_rmd.SimulatorTestCase):
                     'core_ids': [str(core)],
                     'rdt': {'cache': {'max': 1, 'min': 1}},
                 },
-                timeout=5,
+                timeout=60,
             )
             return str(json.loads(answer.text)['cos_name'])
 

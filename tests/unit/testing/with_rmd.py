@@ -46,7 +46,7 @@ class SimulatorTestCase(base.TestCase):
             if isinstance(body, str) or body is None
             else json.dumps(body),
             headers=headers,
-            timeout=5,
+            timeout=60,
             allow_redirects=False,
         )
 

@@ -13,7 +13,7 @@ from demo.cloud import errors
 from demo.cloud import folder as folders
 from tests import base
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 #: A parent that starts a child, says its process id, and waits.
 _PARENT = """
@@ -23,7 +23,7 @@ made = child.Child('it', 'timeit', ['-n1', sys.argv[2]],
 made.start()
 made.wait_until(lambda: 'up' in made.tail(), seconds=20)
 print(made.pid, flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -59,7 +59,7 @@ class ChildTest(base.TestCase):
         ignore = 'signal.signal(signal.SIGTERM, signal.SIG_IGN);'
         made = self.make_child(
             f'import signal, time;{ignore if deaf else ""}'
-            f'print("up", flush=True); time.sleep(60)'
+            f'print("up", flush=True); time.sleep(600)'
         )
         made.start()
         made.wait_until(lambda: 'up' in made.tail(), seconds=_SECONDS)
@@ -146,14 +146,14 @@ class ChildTest(base.TestCase):
 
     def test_it_ends_with_its_parent_and_takes_the_folder_along(self) -> None:
         self.kill_parent_of(
-            'import time; print("up", flush=True); time.sleep(60)'
+            'import time; print("up", flush=True); time.sleep(600)'
         )
 
     def test_it_ends_with_its_parent_even_if_it_hangs(self) -> None:
         # No other thread of the child can run while this one sleeps.
         self.kill_parent_of(
             'import ctypes; print("up", flush=True);'
-            'ctypes.PyDLL(None).sleep(60)'
+            'ctypes.PyDLL(None).sleep(600)'
         )
 
     def test_one_that_is_killed_leaves_the_folder(self) -> None:

@@ -66,7 +66,7 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
                 )
                 self.assertEqual([], self.simulator.requests)
 
-            self.assertEqual(3, len(look.result(timeout=10)))
+            self.assertEqual(3, len(look.result(timeout=60)))
 
     def test_two_classes_of_service_are_kept(self) -> None:
         for num_closids, free in ((8, 6), (4, 2), (3, 1)):

@@ -28,7 +28,7 @@ class RmdInventoryContract(contract.InventoryProviderContract):
     def make_plugin(self, **options: Any) -> inventory.RmdInventory:
         given = {
             'url': self.fixture.url,
-            'timeout': 5.0,
+            'timeout': 60.0,
             'retries': 0,
             **self.POOLS,
         }

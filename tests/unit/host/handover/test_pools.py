@@ -100,8 +100,10 @@ class PoolsTest(PoolsTestCase):
 
 
 class KilledPoolsTest(PoolsTestCase, test_run.KilledTestCase):
-    def test_going_on_or_back_ends_where_it_should(self) -> None:
+    def test_going_on_or_back_from_rmd_ends_where_it_should(self) -> None:
         self.check_all('rmd', 'resctrl', then=('rmd', 'resctrl'))
+
+    def test_going_on_or_back_from_resctrl_ends_where_it_should(self) -> None:
         self.check_all('resctrl', 'rmd', then=('rmd', 'resctrl'))
 
 

@@ -30,7 +30,7 @@ from tests import base
 from tests.unit.monitoring.exporter import shown
 
 #: Seconds; far more than anything here takes.
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 
 #: Clients beside which a scrape is answered, while all of them are there.
 SLOW = 50

@@ -61,7 +61,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
         )
 
     def get_records(self) -> list[dict[str, object]]:
-        answer = requests.get(f'{self.fixture.url}/v1/workloads', timeout=5)
+        answer = requests.get(f'{self.fixture.url}/v1/workloads', timeout=60)
         records: list[dict[str, object]] = answer.json()
         return records
 
@@ -145,7 +145,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
         self.post(
             id='x', core_ids=['4-6'], rdt={'cache': {'max': 1, 'min': 1}}
         )
-        requests.delete(f'{self.fixture.url}/v1/workloads/x', timeout=5)
+        requests.delete(f'{self.fixture.url}/v1/workloads/x', timeout=60)
         self.assertEqual({4, 5, 6}, self.simulator.groups['COS2'].cpus)
 
         self.create(self.uuid, 7, 8, 9)
@@ -207,7 +207,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
             return requests.post(
                 f'{fixture.url}/v1/workloads',
                 json={'core_ids': ['1'], 'uuid': uuid, 'policy': 'gold'},
-                timeout=5,
+                timeout=60,
             ).status_code
 
         def race(number: int) -> list[int]:
@@ -215,8 +215,8 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 statuses = sorted(pool.map(create, (uuid, uuid)))
             url = f'{fixture.url}/v1/workloads'
-            for workload in requests.get(url, timeout=5).json():
-                requests.delete(f'{url}/{workload["id"]}', timeout=5)
+            for workload in requests.get(url, timeout=60).json():
+                requests.delete(f'{url}/{workload["id"]}', timeout=60)
             return statuses
 
         # On a busy machine two requests may well come one after the other.
@@ -383,7 +383,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
         answer = requests.post(
             f'{self.fixture.url}/v1/hospitality',
             json={'max_cache': 1, 'min_cache': 1},
-            timeout=5,
+            timeout=60,
         )
         self.assertEqual(100, answer.json()['score']['l3']['1'])
 

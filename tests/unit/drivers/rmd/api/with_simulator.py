@@ -38,7 +38,7 @@ class RmdTestCase(base.TestCase):
         self, url: str | None = None, **options: Any
     ) -> client_mod.RmdClient:
         """Make a client as a deployer would, from options."""
-        options.setdefault('timeout', 5.0)
+        options.setdefault('timeout', 60.0)
         options['url'] = url or self.fixture.url
         for name, value in options.items():
             self.conf.set_override(name, value, 'ext_resources_rmd')
