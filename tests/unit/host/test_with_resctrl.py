@@ -127,6 +127,8 @@ class ResctrlSuiteTest(backend.BackendSuite, with_resctrl.ResctrlHostTestCase):
 
     def put_an_id_into_limbo(self, pause: Callable[[float], None]) -> None:
         """Leave no other monitoring id; ``pause`` stands for a wait."""
+        # That of the group for the trial, of which the cache holds nothing.
+        self.kernel.look_at_limbo()
         for number in range(self.kernel.count_ids()['free']):
             self.machine.file_system.mkdir(f'mon_groups/other{number}')
         self.kernel.set_occupancy('mon_groups/other0', 0, 1 << 24)
