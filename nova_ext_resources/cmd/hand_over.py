@@ -35,7 +35,7 @@ run beside the old one"""
 _GONE = """\
 release nothing at the old backend, which does not answer and never will.
 WARNING: first make sure that none of its settings are left in the kernel: RMD
-is stopped and its groups are removed (rmdir /sys/fs/resctrl/COS*), or the
+is stopped and its groups are removed (rmdir /sys/fs/resctrl/COS[1-9]*), or the
 groups nova-* of resctrl are removed. Ways that such groups have are kept from
 all servers, and servers may have less than was allocated to them"""
 

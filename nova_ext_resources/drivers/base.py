@@ -88,6 +88,27 @@ class InventoryProvider(abc.ABC):
             report stays valid
         """
 
+    def discover_without(
+        self, other: str
+    ) -> tuple[provider.HostProvider, ...]:
+        """Report what the host will have when another plugin has left it.
+
+        :param other: manages the same part of the host
+        :raises DiscoveryFailed: nothing can be reported
+        """
+        return self.discover()
+
+    def find_remains(self, other: str) -> str:
+        """Explain what another plugin keeps here, and how to remove it.
+
+        It is what that plugin keeps although nothing is applied by it. Does
+        I/O.
+
+        :return: sentences for the operator; '' when nothing is left
+        :raises DiscoveryFailed: the host cannot be read
+        """
+        return ''
+
 
 class Enforcer(abc.ABC):
     """Applies assignments on the host. Every call is idempotent.

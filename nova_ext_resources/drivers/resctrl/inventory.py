@@ -7,6 +7,7 @@ a host can go from one to the other and keep its place in placement.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import fnmatch
 import os
 from typing import ClassVar, NamedTuple, TypeAlias
 
@@ -61,6 +62,10 @@ _POOLS = ('burst_ways', 'shared_ways')
 #: The default group's.
 KEPT_CLOSIDS = 1
 
+#: Other plugin -> its groups. RMD makes one of each class of service when it
+#: is started, and leaves them when it ends, some of them open to all ways.
+_GROUPS_OF = {'rmd': 'COS[1-9]*'}
+
 
 class ResctrlInventory(base.InventoryProvider):
     """Classes of service, and each cache, the last-level one with its memory.
@@ -103,13 +108,40 @@ class ResctrlInventory(base.InventoryProvider):
     def discover(self) -> tuple[provider.HostProvider, ...]:
         # A server that comes or goes in between is in one of both.
         before = self.list_entries()
+        tree = self._read()
+        return self._report(tree, {**before, **self.list_entries()})
+
+    def discover_without(
+        self, other: str
+    ) -> tuple[provider.HostProvider, ...]:
+        tree = self._read()
+        left = tree.without(*_list_groups_of(tree, other))
+        return self._report(left, self.list_entries())
+
+    def find_remains(self, other: str) -> str:
+        names = _list_groups_of(self._read(), other)
+        if not names:
+            return ''
+        path = os.path.normpath(self.options.path)
+        return (
+            f'{path} has control groups of {other} ({", ".join(names)}), '
+            'and resctrl cannot use their ways and classes of service. Stop '
+            f'{other} so that it does not make them again (systemctl disable '
+            f'--now {other}), and remove them (rmdir {path}/'
+            f'{_GROUPS_OF[other]}).'
+        )
+
+    def _read(self) -> groups.Tree:
         try:
-            tree = self._writer.read()
+            return self._writer.read()
         except errors.ResctrlError as err:
             raise exception.DiscoveryFailed(
                 plugin='resctrl', reason=str(err)
             ) from err
-        entries = {**before, **self.list_entries()}
+
+    def _report(
+        self, tree: groups.Tree, entries: Mapping[str, assignment.Entry]
+    ) -> tuple[provider.HostProvider, ...]:
         host = self._writer.machine
         tree = _add_offline(tree, host)
         # Without the ledger: the trackers know what servers hold.
@@ -212,6 +244,15 @@ class ResctrlInventory(base.InventoryProvider):
             total=total, reserved=0 if is_left else total, max_unit=1
         )
         return classes.SHARED, given, 'shared_ways', {}
+
+
+def _list_groups_of(tree: groups.Tree, other: str) -> list[str]:
+    pattern = _GROUPS_OF.get(other, '')
+    return [
+        one.name
+        for one in tree.foreign
+        if fnmatch.fnmatchcase(one.name, pattern)
+    ]
 
 
 def _add_offline(tree: groups.Tree, host: machine_mod.Machine) -> groups.Tree:

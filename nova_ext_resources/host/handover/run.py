@@ -27,6 +27,7 @@ from nova_ext_resources.host.handover import plan as plan_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import provider
 
 Phase = journal_mod.Phase
 State = assignment.State
@@ -236,6 +237,12 @@ class HandOver:
         if is_checked:
             for entry in self._plan(is_held=not self.is_source_gone):
                 self._report('would apply', entry)
+            if remains := self._find_remains():
+                self.say(
+                    'This takes two runs. The first one stops as soon as '
+                    f'{self.source.name} has released all servers, because '
+                    f'{remains}'
+                )
 
     def _check_source(self) -> None:
         """Make sure that the source answers, or that it is gone.
@@ -386,6 +393,21 @@ class HandOver:
             )
         return plan.entries
 
+    def _find_remains(self) -> str:
+        return self.target.inventory.find_remains(self.source.name)
+
+    def _read_target(self) -> tuple[provider.HostProvider, ...]:
+        """Return what the target has as soon as the source is gone.
+
+        :raises HandOverFailed: the source applies nothing, and the operator
+            has to remove what it keeps all the same
+        """
+        if self._phase is Phase.RELEASING and not self.is_source_gone:
+            return self.target.inventory.discover_without(self.source.name)
+        if remains := self._find_remains():
+            raise self._fail(remains)
+        return self.target.inventory.discover()
+
     def _discover(self) -> plan_mod.Target:
         name, inventory = self.target.name, self.target.inventory
         hint = (
@@ -393,7 +415,9 @@ class HandOver:
             f'cannot run beside {self.source.name}, add --unchecked.'
         )
         try:
-            found = inventory.discover()
+            found = self._read_target()
+        except errors.HandOverFailed:
+            raise
         except exception.ExtResourcesError as err:
             is_before = self._phase is Phase.RELEASING
             raise self._fail(f'{err}{hint if is_before else ""}') from err

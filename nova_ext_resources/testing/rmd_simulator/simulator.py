@@ -8,7 +8,7 @@ fail, and restart it. The same can be done over HTTP below ``/-/``, a path
 that RMD does not have; see :mod:`.control`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import json
 import os
 import pathlib
@@ -38,6 +38,8 @@ class Simulator:
     :param database: a file that outlives the process: its records, and the
         groups, which belong to the kernel
     :ivar requests: (method, path) of all requests to RMD so far
+    :ivar on_change: called after each change of the groups, as a model of the
+        kernel that shows them has to know
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Simulator:
         self.daemon = daemon_mod.Daemon(self.settings)
         self.faults = faults_mod.Faults()
         self.requests: list[tuple[str, str]] = []
+        self.on_change: list[Callable[[], object]] = []
         self._users = users
         self._database = pathlib.Path(database) if database else None
         self._saving = threading.Lock()
@@ -104,7 +107,7 @@ class Simulator:
         is_kept = keep_database if keep_groups is None else keep_groups
         self._server.stop()
         self.daemon.restart(keep_database=keep_database, keep_groups=is_kept)
-        self._save()
+        self._note_change()
         if not self._ending.is_set():
             self._server.start()
 
@@ -112,7 +115,7 @@ class Simulator:
         """Mount resctrl anew: the groups are empty, and RMD knows nothing."""
         with self.daemon.locked():
             self.daemon.resctrl.clear()
-        self._save()
+        self._note_change()
 
     def restart_later(
         self, *, keep_database: bool, delay: float, down_for: float
@@ -176,20 +179,20 @@ class Simulator:
         """
         with self.daemon.locked():
             self.daemon.resctrl.add_foreign(name, ways, cpus)
-        self._save()
+        self._note_change()
 
     def remove_foreign_group(self, name: str) -> None:
         """Remove a group that ``add_foreign_group`` made."""
         with self.daemon.locked():
             self.daemon.resctrl.remove_foreign(name)
-        self._save()
+        self._note_change()
 
     def add_workload(self, body: Mapping[str, Any]) -> None:
         """Put a workload on record as RMD's Nova listener does."""
         record = workload.from_stored(body)
         record.origin = workload.OPENSTACK
         self.daemon.create(record)
-        self._save()
+        self._note_change()
 
     def lie(self, is_lying: bool = True) -> None:
         """Let libpqos fail.
@@ -220,13 +223,15 @@ class Simulator:
             return routes.respond(self.daemon, request)
         finally:
             if request.method != 'GET':
-                self._save()
+                self._note_change()
 
     def _load(self) -> None:
         if self._database and self._database.exists():
             self.daemon.load_dict(json.loads(self._database.read_text()))
 
-    def _save(self) -> None:
+    def _note_change(self) -> None:
+        for listener in self.on_change:
+            listener()
         if self._database is None:
             return
         with self._saving:

@@ -2,7 +2,10 @@
 
 """The command on a mounted resctrl, as an operator runs it."""
 
+from collections.abc import Mapping
+import glob
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +16,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import service
 from tests.functional.resctrl import mounting
+from tests.unit.host.handover import test_pools
 from tests.unit.host.handover import with_both
 from tests.unit.host import with_host
 
@@ -27,11 +31,13 @@ ledger_path = {ledger}
 
 [ext_resources_rmd]
 url = {url}
+{rmd}
 
 [ext_resources_resctrl]
 path = {path}
 cpu_path = {cpu_path}
-reserved_ways = 5
+reserved_ways = {reserved_ways}
+{resctrl}
 
 [ext_resources_placement]
 auth_type = none
@@ -39,7 +45,7 @@ endpoint_override = http://127.0.0.1:1
 """
 
 
-class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
+class CommandTestCase(with_both.HandOverTestCase, mounting.MountedTestCase):
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
         return mounting.MountedTestCase.load_resctrl(
             self, namespace, **options
@@ -56,6 +62,9 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
                     url=self.fixture.url,
                     path=self.machine.path,
                     cpu_path=self.machine.cpu_path,
+                    reserved_ways=self.RESERVED_WAYS,
+                    rmd=format_options(self.RMD),
+                    resctrl=format_options(self.RESCTRL),
                 )
             )
         return path
@@ -87,6 +96,8 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
             conf, host='host1', node=with_host.NODE, state_path='/nowhere'
         )
 
+
+class CommandTest(CommandTestCase):
     def test_two_words_of_the_options_are_left_to_the_operator(self) -> None:
         before = self.fill('rmd')
 
@@ -229,3 +240,49 @@ class CommandTest(with_both.HandOverTestCase, mounting.MountedTestCase):
 
             self.assertNotEqual(0, refused.returncode)
             self.assertIn(word, refused.stderr)
+
+
+class ManualTest(
+    test_pools.PoolsTestCase, with_both.OneKernelTestCase, CommandTestCase
+):
+    """The manual, step by step: RMD's groups are those of the kernel."""
+
+    def remove_as_told(self, text: str) -> None:
+        """Carry out the command that it says."""
+        found = re.search(r'\(rmdir (\S+)\)', text)
+        assert found is not None, text
+        for path in glob.glob(found.group(1)):
+            os.rmdir(path)
+
+    def test_burst_and_shared_ways_go_to_resctrl_and_back(self) -> None:
+        before = self.fill('rmd')
+        dry = self.run_command('rmd', 'resctrl', '--dry-run')
+        self.assertEqual((0, ''), (dry.returncode, dry.stderr))
+        self.assertIn('This takes two runs', dry.stdout)
+
+        stopped = self.run_command('rmd', 'resctrl')
+        self.assertEqual(1, stopped.returncode)
+        self.assertIn('disable --now rmd', stopped.stderr)
+        self.stop_rmd()
+        self.remove_as_told(stopped.stderr)
+        self.assertEqual([], self.list_rmd_groups())
+        done = self.run_command('rmd', 'resctrl')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+
+        self.assert_all_at('resctrl', before)
+        made = self.make_service('resctrl')
+        made.host.refresh()
+        made.host.reconcile(before)
+        self.assertEqual((), made.host.problems)
+        made.stop()
+
+        stopped = self.run_command('resctrl', 'rmd', '--unchecked')
+        self.assertEqual(1, stopped.returncode)
+        self.start_rmd()
+        back = self.run_command('resctrl', 'rmd')
+        self.assertEqual((0, ''), (back.returncode, back.stderr))
+        self.assert_all_at('rmd', before)
+
+
+def format_options(options: Mapping[str, Any]) -> str:
+    return '\n'.join(f'{name} = {value}' for name, value in options.items())

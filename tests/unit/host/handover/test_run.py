@@ -467,25 +467,6 @@ class StoppedTest(with_both.HandOverTestCase):
         self.assertIn('going back to rmd', self.said)
         self.assert_all_at('rmd', before)
 
-    def test_a_real_rmd_has_to_be_stopped_on_the_way(self) -> None:
-        before = self.fill('rmd')
-        # It makes a group of each class, and those that are free may fill
-        # all ways.
-        in_use = [*self.list_at_rmd().values(), {0: 0x7FF, 1: 0x7FF}]
-        for number in range(7):
-            masks = in_use[min(number, len(in_use) - 1)]
-            text = ';'.join(f'{n}={mask:x}' for n, mask in masks.items())
-            self.kernel.add_group(f'COS{number + 1}', f'L3:{text}\n')
-
-        self.stop('CUSTOM_RDT_CLOS of RDT', 'stop it and remove its groups')
-
-        self.simulator.refuse_connections()
-        for number in range(7):
-            self.kernel.remove_group(f'COS{number + 1}')
-        self.hand_over('rmd', 'resctrl')
-        self.simulator.accept_connections()
-        self.assert_all_at('resctrl', before)
-
     def test_what_was_changed_meanwhile_is_put_right(self) -> None:
         before = self.fill('rmd')
         # The smallest comes last.

@@ -2,7 +2,8 @@
 
 """A base for tests of hand-overs: a machine with RMD and with resctrl.
 
-The two do not see each other: the simulator has groups of its own.
+The two do not see each other, because the simulator has groups of its own,
+except in :class:`OneKernelTestCase`.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,10 +16,13 @@ from nova_ext_resources.host.handover import run
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources import plugins
 from tests.unit.host import with_host
 from tests.unit.host import with_resctrl
+
+Entries = Mapping[str, assignment.Entry]
 
 #: Servers of the host, and what they have.
 FIRST = '11111111-1111-4111-8111-111111111111'
@@ -199,6 +203,58 @@ class HandOverTestCase(
 
     def assert_untouched(self, before: Mapping[str, assignment.Entry]) -> None:
         self.assertEqual(dict(before), self.read_entries())
+
+
+class OneKernelTestCase(HandOverTestCase):
+    """RMD's groups are those of the kernel, as with the real daemon.
+
+    It makes a group of each class of service when it is started, has the
+    default group narrowed, and leaves all of that behind when it ends.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.is_rmd_running = False
+        self.simulator.on_change.append(self.show_rmd)
+        self.start_rmd()
+
+    def start_rmd(self) -> None:
+        self.simulator.restart()
+        self.is_rmd_running = True
+        self.show_rmd()
+
+    def stop_rmd(self) -> None:
+        self.simulator.refuse_connections()
+        self.is_rmd_running = False
+
+    def list_rmd_groups(self) -> list[str]:
+        return [
+            name for name in self.kernel.list_groups() if name[:3] == 'COS'
+        ]
+
+    def remove_rmd_groups(self) -> None:
+        """Do as ``rmdir /sys/fs/resctrl/COS*``: CPUs go back."""
+        for name in self.list_rmd_groups():
+            self.kernel.remove_group(name)
+        # A daemon that is started anew begins with an empty kernel.
+        self.simulator.remount()
+
+    def show_rmd(self) -> None:
+        """Write the groups to the kernel, in the way of libpqos."""
+        for group in self.simulator.list_groups() * self.is_rmd_running:
+            name = group['name'].removeprefix('.')
+            if name and name not in self.list_rmd_groups():
+                self.kernel.add_group(name)
+            folder = f'{name}/' if name else ''
+            for control, values in group['schemata'].items():
+                text = ';'.join(f'{n}={value}' for n, value in values.items())
+                self.kernel.write(f'{folder}schemata', f'{control}:{text}\n')
+            if name:
+                mask = bitmask.from_numbers(bitmask.parse_list(group['cpus']))
+                # The kernel skips the comma.
+                self.kernel.write(
+                    f'{folder}cpus', f'{mask >> 32:x},{mask & 0xFFFFFFFF:x},\n'
+                )
 
 
 def list_sold(entries: Mapping[str, assignment.Entry]) -> str:
