@@ -135,6 +135,9 @@ class Enforcer(abc.ABC):
     #: what is claimed and what is applied are the same from there on.
     CHOOSES_UNITS: ClassVar[bool] = False
 
+    #: Whether it can apply and release nothing for CPUs that are offline.
+    NEEDS_ONLINE_CPUS: ClassVar[bool] = False
+
     def __init__(
         self,
         options: cfg.ConfigOpts.GroupAttr,

@@ -20,6 +20,7 @@ from nova import exception as nova_exc
 from nova import objects
 from nova import utils
 from nova.virt import driver
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from nova_ext_resources.claims import extra_specs
@@ -63,11 +64,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def _make_service(self, host: str) -> service.HostService:
         node_uuid, name = next(iter(self.get_nodenames_by_uuid().items()))
-        conf = reader.read_conf(
-            CONF.config_file or (), CONF.config_dir or (), host
-        )
         return service.HostService(
-            conf,
+            self._read_conf(host),
             host=host,
             node=provider.Node(uuid=node_uuid, hypervisor_hostname=name),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
@@ -78,6 +76,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             },
             list_servers=lambda: _describe_servers(host),
             list_guests=self._list_running,
+        )
+
+    @staticmethod
+    def _read_conf(host: str) -> cfg.ConfigOpts:
+        return reader.read_conf(
+            CONF.config_file or (), CONF.config_dir or (), host
         )
 
     def _list_running(self) -> dict[str, guest.Guest]:

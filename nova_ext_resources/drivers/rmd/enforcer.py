@@ -51,6 +51,9 @@ class RmdEnforcer(base.Enforcer):
 
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
     CHOOSES_UNITS = True
+    # The kernel refuses CPUs that are offline. Then libpqos fails, and RMD
+    # answers 200 to DELETE, and keeps the class of service and its ways.
+    NEEDS_ONLINE_CPUS = True
     EXTRA_SPECS = {  # noqa: RUF012
         # Names as RMD lists them, lower case.
         'policy': r'[a-z0-9_-]{1,64}',

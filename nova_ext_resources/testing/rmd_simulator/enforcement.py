@@ -154,6 +154,7 @@ class Enforcement:
         cpus = set(asked)
         for task in tasks:
             cpus |= _affinity(task)
+        cpus -= self.resctrl.offline
         matching = {
             cache_id
             for cache_id, shared in self._settings.caches.items()

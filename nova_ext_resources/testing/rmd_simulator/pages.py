@@ -64,7 +64,7 @@ def cache_level(daemon: daemon_mod.Daemon) -> dict[str, Any]:
 
 def _cache(daemon: daemon_mod.Daemon, cache_id: int) -> dict[str, Any]:
     settings = daemon.settings
-    cpus = settings.caches[cache_id]
+    cpus = settings.caches[cache_id] - daemon.resctrl.offline
     way_bytes = settings_mod.LINE_BYTES * settings_mod.SETS
     usable = daemon.resctrl.groups[resctrl.DEFAULT].cpus & (
         cpus

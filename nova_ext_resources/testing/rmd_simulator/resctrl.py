@@ -37,12 +37,14 @@ class Resctrl:
 
     :ivar mixup_odds: see :class:`.settings.Settings`; another start of RMD
         may have others
+    :ivar offline: CPUs that are off; the kernel has none of them in a group
     """
 
     def __init__(self, settings: settings_mod.Settings) -> None:
         self._settings = settings
         self._random = random.Random(settings.seed)  # noqa: S311
         self.mixup_odds = settings.mixup_odds
+        self.offline: set[int] = set()
         self.groups: dict[str, Group] = {}
         self.clear()
 
@@ -50,13 +52,25 @@ class Resctrl:
         """Be as after a boot, with RMD's groups made."""
         names = [DEFAULT, *(f'COS{n}' for n in range(1, self._settings.clos))]
         self.groups = {name: self._make(name) for name in names}
-        self.groups[DEFAULT].cpus = set(range(self._settings.cpus))
+        self.groups[DEFAULT].cpus = self._online
         infra = self._settings.layout('infra')
         if infra:
             self.groups[INFRA].ways.update(infra)
             self.associate_cpus(
                 INFRA, masks.parse_ranges(self._settings.infra_cpus)
             )
+
+    @property
+    def _online(self) -> set[int]:
+        return set(range(self._settings.cpus)) - self.offline
+
+    def set_offline(self, cpus: Iterable[int]) -> None:
+        """Switch CPUs off, and all others on, which the default group gets."""
+        back = self.offline - set(cpus)
+        self.offline = set(cpus)
+        for group in self.groups.values():
+            group.cpus -= self.offline
+        self.groups[DEFAULT].cpus |= back
 
     def _make(self, name: str, *, is_foreign: bool = False) -> Group:
         everything = masks.full(self._settings.ways)
@@ -108,9 +122,9 @@ class Resctrl:
         self.groups[name].bandwidth.update(limits)
 
     def associate_cpus(self, name: str, cpus: Iterable[int]) -> bool:
-        """Move CPUs to a group; none moves when one does not exist."""
+        """Move CPUs to a group; none moves when one is off, or not there."""
         moved = set(cpus)
-        if not moved <= set(range(self._settings.cpus)):
+        if not moved <= self._online:
             return False
         for group in self.groups.values():
             group.cpus -= moved

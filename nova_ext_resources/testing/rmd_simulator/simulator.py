@@ -187,6 +187,12 @@ class Simulator:
             self.daemon.resctrl.remove_foreign(name)
         self._note_change()
 
+    def set_offline(self, cpus: Iterable[int]) -> None:
+        """Switch these CPUs off, and all others on."""
+        with self.daemon.locked():
+            self.daemon.resctrl.set_offline(cpus)
+        self._note_change()
+
     def add_workload(self, body: Mapping[str, Any]) -> None:
         """Put a workload on record as RMD's Nova listener does."""
         record = workload.from_stored(body)

@@ -139,6 +139,27 @@ class ReleaseTest(LaterTrapTestCase):
         self.assertEqual((), self.client.list_workloads())
         self.assertEqual([], self.list_lost())
 
+    def test_what_is_released_while_its_cpus_are_off_is_lost(self) -> None:
+        """The kernel takes no CPU that is off; see ``NEEDS_ONLINE_CPUS``."""
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.set_offline({1, 2})
+
+        removal.remove_workload(self.client, record.uuid)
+
+        self.assertEqual(5, self.count_classes())
+        self.assertEqual(['COS2'], self.list_lost())
+        self.assertNotEqual(0x7FF, self.simulator.groups['COS2'].ways[0])
+
+    def test_nothing_is_requested_for_cpus_that_are_off(self) -> None:
+        self.simulator.set_offline({1, 2})
+
+        self.assertRaises(errors.InvalidWorkload, self.place, 1, 2)
+
+        self.assertEqual([], self.changes())
+        self.simulator.set_offline(())
+        self.place(1, 2)
+
 
 class PluginTest(LaterTrapTestCase):
     SETTINGS = {'plugins': ('pstate',)}  # noqa: RUF012
