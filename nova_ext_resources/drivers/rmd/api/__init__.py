@@ -12,6 +12,7 @@
 * ``removal``: removes workloads, and notices what is kept of them
 * ``request``: a workload as it is requested, checked before it is sent
 * ``response``: a response of RMD, and the error that it stands for
+* ``text``: text of RMD, fit for logs
 * ``tls``: sessions that authenticate both sides
 * ``transport``: requests bounded in time and size
 * ``values``: what RMD reports, as values

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import contextlib
 from typing import Any, get_args
 
+from nova_ext_resources.drivers.rmd.api import text
 from nova_ext_resources.drivers.rmd.api import values
 from nova_ext_resources.objects import bitmask
 
@@ -31,8 +32,8 @@ def _cache(data: Mapping[str, Any]) -> values.RmdCache:
         ways=ways,
         cpus=cpus,
         free={
-            pool: bitmask.from_numbers(bitmask.parse_list(text))
-            for pool, text in data['available_ways_pool'].items()
+            pool: bitmask.from_numbers(bitmask.parse_list(ways))
+            for pool, ways in data['available_ways_pool'].items()
         },
         idle_cpus=bitmask.parse_list(data.get('available_cpus', '')),
     )
@@ -57,8 +58,8 @@ def _limit(data: Mapping[str, Any]) -> values.MbaLimit | None:
 def policies(data: Any) -> dict[str, values.RmdPolicy]:
     """Read ``GET /v1/policy``; policies without ways are left out."""
     return {
-        name: values.RmdPolicy(
-            name=name,
+        text.escape(name): values.RmdPolicy(
+            name=text.escape(name),
             max_ways=_count(modules['cache']['max']),
             min_ways=_count(modules['cache']['min']),
             plugins={
@@ -91,13 +92,13 @@ def workload(data: Any) -> values.RmdWorkload:
         core_ids = frozenset(map(int, data.get('core_ids', ())))
     cache = data['rdt']['cache']
     return values.RmdWorkload(
-        workload_id=str(data['id']),
-        uuid=str(data.get('uuid', '')),
+        workload_id=text.escape(str(data['id'])),
+        uuid=text.escape(str(data.get('uuid', ''))),
         core_ids=core_ids,
         max_ways=cache.get('max'),
         min_ways=cache.get('min'),
         mba=_limit(data['rdt'].get('mba', {})),
-        cos_name=str(data['cos_name']),
+        cos_name=text.escape(str(data['cos_name'])),
         plugins=data.get('plugins') or {},
     )
 

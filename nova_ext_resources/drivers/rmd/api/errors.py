@@ -13,6 +13,7 @@
       + MalformedResponse
       + NotPermitted
         - AuthFailed
+          - NotTrusted
         - ForeignWorkload
       + WorkloadNotFound
       + RmdRejected
@@ -34,6 +35,7 @@ RMD's status codes carry little (whatever fails after its validation is a
 
 from typing import Any
 
+from nova_ext_resources.drivers.rmd.api import text
 from nova_ext_resources import exception
 
 _REJECTED = 'RMD at %(url)s rejected %(action)s: %(reason)s'
@@ -56,7 +58,13 @@ class RmdError(exception.ExtResourcesError):
     reason: str
 
     def __init__(self, *, status: int | None = None, **data: Any) -> None:
-        super().__init__(status=status, **data)
+        super().__init__(
+            status=status,
+            **{
+                name: text.escape(value) if isinstance(value, str) else value
+                for name, value in data.items()
+            },
+        )
 
 
 class InvalidWorkload(RmdError):
@@ -145,6 +153,17 @@ class AuthFailed(NotPermitted):
         'RMD at %(url)s: authentication failed, %(action)s: %(reason)s. '
         'Correct username and password, or ca_file, cert_file and key_file '
         'of [ext_resources_rmd].'
+    )
+
+
+class NotTrusted(AuthFailed):
+    """The certificate of RMD is not one that this host trusts."""
+
+    message = (
+        'RMD at %(url)s is not trusted, so nothing was sent, %(action)s: its '
+        'certificate is refused: %(reason)s. Set [ext_resources_rmd] ca_file '
+        'to the certificate of the authority that has signed that of RMD, '
+        'and url to an address that is in it.'
     )
 
 

@@ -9,6 +9,7 @@ have been carried out although no response came.
 from collections.abc import Mapping
 import http.client
 import json
+import ssl
 import time
 from typing import Any
 
@@ -147,6 +148,8 @@ def _translate(err: Exception, facts: Mapping[str, Any]) -> errors.RmdError:
         return errors.RmdTimeout(
             reason='no complete response in time', was_sent=True, **facts
         )
+    if isinstance(root, ssl.SSLCertVerificationError):
+        return errors.NotTrusted(reason=root.verify_message, **facts)
     if isinstance(err, requests.exceptions.SSLError):
         return errors.AuthFailed(reason=f'TLS: {root}', **facts)
     if isinstance(err, urllib3.exceptions.HTTPError):

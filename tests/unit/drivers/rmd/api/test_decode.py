@@ -136,3 +136,25 @@ class MalformedTest(base.TestCase):
 
         self.assertEqual(frozenset(), workload.core_ids)
         self.assertEqual('', workload.uuid)
+
+
+class EscapedTest(base.TestCase):
+    """Names go to logs, and a terminal obeys some of them."""
+
+    def test_no_name_has_what_a_terminal_obeys(self) -> None:
+        (found,) = decode.workloads(
+            [
+                {
+                    'id': '\x1b[1m',
+                    'uuid': '\x1b[2m',
+                    'cos_name': '\x1b[3m',
+                    'rdt': {'cache': {}},
+                }
+            ]
+        )
+        (policy,) = decode.policies({'\x1b': {'cache': {'max': 1, 'min': 1}}})
+
+        self.assertEqual(
+            (r'\x1b[1m', r'\x1b[2m', r'\x1b[3m', r'\x1b'),
+            (found.workload_id, found.uuid, found.cos_name, policy),
+        )
