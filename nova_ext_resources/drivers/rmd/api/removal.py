@@ -56,27 +56,24 @@ def undo(
     :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
     """
     client.delete_workload(created.workload_id)
-    cores = created.core_ids
-    if not difference.has_effect(before, after, cores):
-        # Where CPUs were in some group before, nothing can be told.
-        is_certain = bool(cores & difference.list_idle(before))
-        if is_certain:
-            _lose(
-                client,
-                f'libpqos failed for workload {created.workload_id}',
-                cos_name=created.cos_name,
-            )
-        return not is_certain
-    left = _read_caches(client)
-    if left and difference.has_effect(before, left, cores):
-        _lose(
-            client,
+    cores, left = created.core_ids, _read_caches(client)
+    if difference.has_effect(before, after, cores):
+        is_kept = bool(left) and difference.has_effect(before, left, cores)
+        what = (
             f'DELETE of workload {created.workload_id} had no effect, and '
-            f'{_describe(before, left, cores)} stay taken',
-            cos_name=created.cos_name,
+            f'{_describe(before, left, cores)} stay taken'
         )
-        return False
-    return True
+    else:
+        # A mask that came to ways of the wrong cache that were taken before
+        # is not seen, nor are CPUs that were in some group before. But where
+        # libpqos works, DELETE has moved them to the default group.
+        was_idle = bool(cores & difference.list_idle(before))
+        is_idle = not left or cores & difference.list_idle(left)
+        is_kept = was_idle or not is_idle
+        what = f'libpqos failed for workload {created.workload_id}'
+    if is_kept:
+        _lose(client, what, cos_name=created.cos_name)
+    return not is_kept
 
 
 def check_failed(

@@ -151,6 +151,17 @@ class ReleaseTest(LaterTrapTestCase):
         self.assertEqual(['COS2'], self.list_lost())
         self.assertNotEqual(0x7FF, self.simulator.groups['COS2'].ways[0])
 
+    def test_cpus_that_an_earlier_one_kept_hide_no_other_loss(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.lie()
+        removal.remove_workload(self.client, record.uuid)
+
+        self.assertRaises(errors.NotEnforced, self.place, 1, 2)
+
+        self.assertEqual(4, self.count_classes())
+        self.assertEqual(['COS2', 'COS3'], self.list_lost())
+
     def test_nothing_is_requested_for_cpus_that_are_off(self) -> None:
         self.simulator.set_offline({1, 2})
 
