@@ -178,7 +178,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
             instance,
             self._ext.host.host,
             destroy_secrets=kwargs.get('destroy_secrets', True),
-            find_migration=functools.partial(_find_migration, context),
+            is_evacuated=functools.partial(
+                _is_evacuated, context, self._ext.host.host
+            ),
         )
         super().destroy(context, instance, *args, **kwargs)
         self._release(instance, operation)
@@ -329,12 +331,21 @@ def _explain(instance: Any) -> str:
     )
 
 
-def _find_migration(context: Any, migration_id: int) -> Any:
-    """Return a migration; None when Nova no longer has it."""
-    try:
-        return objects.Migration.get_by_id(context.elevated(), migration_id)
-    except nova_exc.MigrationNotFound:
-        return None
+def _is_evacuated(context: Any, host: str, uuid: str) -> bool:
+    """Return whether an evacuation of a server from a host is in progress."""
+    return bool(
+        objects.MigrationList.get_by_filters(
+            context.elevated(),
+            {
+                'source_compute': host,
+                'instance_uuid': uuid,
+                'migration_type': 'evacuation',
+                # As Nova asks when the host comes back (ComputeManager
+                # ``_destroy_evacuated_instances``).
+                'status': ['accepted', 'pre-migrating'],
+            },
+        )
+    )
 
 
 def _describe_servers(host: str) -> dict[str, server.NovaServer]:

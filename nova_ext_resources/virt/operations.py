@@ -65,7 +65,7 @@ def find_operation(
     host: str,
     *,
     destroy_secrets: bool = True,
-    find_migration: Callable[[int], Any] = lambda _id: None,
+    is_evacuated: Callable[[str], bool] = lambda _uuid: False,
 ) -> Operation:
     """Return what Nova does when it calls a method of the driver.
 
@@ -74,8 +74,8 @@ def find_operation(
     :param host: the name of this host
     :param destroy_secrets: argument of ``destroy``; false only where a
         driver destroys a guest in order to start it again
-    :param find_migration: returns the ``nova.objects.Migration`` of an id;
-        None when it is not known
+    :param is_evacuated: returns whether an evacuation of a server from this
+        host is in progress, by its uuid
     :raises KeyError: the method changes no claim
     """
     if method == 'spawn':
@@ -83,7 +83,7 @@ def find_operation(
     if method == 'destroy':
         if not destroy_secrets:
             return Operation.RESTART
-        return _find_destroy(instance, host, find_migration)
+        return _find_destroy(instance, host, is_evacuated)
     return _METHODS[method]
 
 
@@ -98,7 +98,7 @@ def _find_spawn(instance: Any, host: str) -> Operation:
 
 
 def _find_destroy(
-    instance: Any, host: str, find_migration: Callable[[int], Any]
+    instance: Any, host: str, is_evacuated: Callable[[str], bool]
 ) -> Operation:
     if instance.task_state in _DESTROYS:
         return _DESTROYS[instance.task_state]
@@ -106,11 +106,10 @@ def _find_destroy(
         return Operation.EVACUATE_OUT
     if instance.task_state in task_states.rebuild_states:
         # The source of an evacuation that has come back in the middle of it
-        # is still the server's host. A context alone proves nothing: Nova
+        # is still the server's host. The server's migration context proves
+        # nothing: there is none before the destination has claimed, and Nova
         # leaves that of a refused migration behind.
-        context = instance.migration_context
-        migration = context and find_migration(context.migration_id)
-        if migration and migration.migration_type == 'evacuation':
+        if is_evacuated(instance.uuid):
             return Operation.EVACUATE_OUT
         return Operation.REBUILD
     return Operation.DELETE

@@ -132,22 +132,22 @@ class OneHostTest(base.NovaTestCase):
         self.driver.destroy(self.context, instance, None)
         self.assert_in_force(server, 4)
 
-        # Nova no longer has the migration: nothing proves an evacuation.
-        instance.migration_context = objects.MigrationContext(migration_id=99)
-        self.driver.destroy(self.context, instance, None)
-        self.assert_in_force(server, 4)
-
-        # Of the destination, while this host comes back in the middle.
+        # One that failed is in Nova for ever, and proves nothing.
         migration = objects.Migration(
             self.context,
             instance_uuid=server['id'],
             migration_type='evacuation',
-            status='accepted',
+            status='failed',
             source_compute='host1',
             dest_compute='host2',
         )
         migration.create()
-        instance.migration_context.migration_id = migration.id
+        self.driver.destroy(self.context, instance, None)
+        self.assert_in_force(server, 4)
+
+        # This host has come back in the middle.
+        migration.status = 'accepted'
+        migration.save()
         self.driver.destroy(self.context, instance, None)
 
         self.assertEqual({}, self.host.entries)

@@ -7,8 +7,6 @@ from typing import Any
 from nova.compute import task_states
 from nova.compute import vm_states
 from nova.objects import instance as instance_obj
-from nova.objects import migration as migration_obj
-from nova.objects import migration_context as context_obj
 from nova.virt.libvirt import driver as libvirt_driver
 
 from nova_ext_resources.objects import operation
@@ -117,13 +115,12 @@ class OperationTest(base.TestCase):
         host: str | None = HERE,
         task_state: str | None = None,
         vm_state: str = 'active',
-        context: Any = None,
     ) -> Any:
         return instance_obj.Instance(
+            uuid='any',
             host=host,
             task_state=task_state,
             vm_state=vm_state,
-            migration_context=context,
         )
 
     def find(self, method: str, instance: Any, **arguments: Any) -> Operation:
@@ -152,20 +149,15 @@ class OperationTest(base.TestCase):
                 self.assertIs(expected, found)
 
     def test_a_source_that_comes_back_while_it_is_evacuated(self) -> None:
-        instance = self.make_instance(
-            HERE,
-            'rebuild_spawning',
-            context=context_obj.MigrationContext(migration_id=7),
-        )
-        for kind, expected in (
-            ('evacuation', Operation.EVACUATE_OUT),
-            # Nova leaves the context of a refused migration behind.
-            ('migration', Operation.REBUILD),
-            (None, Operation.REBUILD),
+        instance = self.make_instance(HERE, 'rebuild_spawning')
+        instance.uuid = 'evacuated'
+        for evacuated, expected in (
+            ({'evacuated'}, Operation.EVACUATE_OUT),
+            ({'other'}, Operation.REBUILD),
         ):
-            known = {7: kind and migration_obj.Migration(migration_type=kind)}
-
-            found = self.find('destroy', instance, find_migration=known.get)
+            found = self.find(
+                'destroy', instance, is_evacuated=evacuated.__contains__
+            )
 
             self.assertIs(expected, found)
 

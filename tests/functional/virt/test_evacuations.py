@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Servers that are evacuated, and the host that they were on."""
+
+from collections.abc import Callable
+import threading
+from typing import Any
+from unittest import mock
+
+import fixtures
+from nova.compute import task_states
+from nova import context as nova_context
+from nova import objects
+from nova.virt import fake as nova_fake
+
+from nova_ext_resources.objects import provider
+from tests.functional.virt import base
+from tests.functional.virt import test_failures
+
+_SECONDS = 60.0
+
+
+class _OneDomainFirst(fixtures.Fixture):
+    """The scheduler allocates ways of one domain wherever it can."""
+
+    def __init__(self, rp_uuid: str) -> None:
+        self._rp_uuid = rp_uuid
+
+    def _setUp(self) -> None:
+        def order(_filter: Any, found: Any, _spec: Any) -> list[Any]:
+            hosts: list[Any] = list(found)
+            for one in hosts:
+                one.allocation_candidates.sort(
+                    key=lambda made: self._rp_uuid not in made['allocations']
+                )
+            return hosts
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.scheduler.filters.'
+                'ExtendedResourcesFilter.filter_all',
+                order,
+            )
+        )
+
+
+class _WaitingGuest(fixtures.Fixture):
+    """Guests are not started before ``go``.
+
+    :ivar began: set when one is about to be started
+    """
+
+    def _setUp(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.addCleanup(self.go.set)
+        spawn: Callable[..., Any] = nova_fake.FakeDriver.spawn
+
+        def wait(*args: Any, **kwargs: Any) -> None:
+            self.began.set()
+            self.go.wait(_SECONDS)
+            spawn(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.virt.fake.FakeDriver.spawn', wait)
+        )
+
+
+class EvacuationTestCase(base.NovaTestCase):
+    """A pinned server on host1, which fails; host2 is there for it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = {h: self.start_host(h) for h in ('host1', 'host2')}
+        self.server = self.boot(self.make_pinned_flavor(4), host='host1')
+        self.uuid = self.server['id']
+
+    def get_host(self, name: str) -> Any:
+        return self.services[name].driver._ext.host
+
+    def make_rp_uuid(self, host: str, key: str) -> str:
+        node = self.services[host].driver._ext.host.node
+        return provider.make_rp_uuid(node.uuid, key)
+
+    def list_allocated(self, host: str) -> dict[str, dict[str, int]]:
+        """Return what placement has for the server below one host."""
+        node = self.services[host].driver._ext.host.node
+        keys = {
+            node.uuid: host,
+            **{
+                provider.make_rp_uuid(node.uuid, key): key
+                for key in ('RDT', 'L3_0', 'L3_1')
+            },
+        }
+        allocated = self._get_allocations_by_server_uuid(self.uuid)
+        return {
+            keys[rp_uuid]: held['resources']
+            for rp_uuid, held in allocated.items()
+            if rp_uuid in keys
+        }
+
+    def fail_host(self) -> None:
+        self.services['host1'].stop()
+        self.force_down(True)
+
+    def force_down(self, is_down: bool) -> None:
+        self.admin_api.put_service_force_down(
+            self.services['host1'].service_ref.uuid, is_down
+        )
+
+    def bring_back(self) -> None:
+        """Start host1 again; its guests have run all the time."""
+        driver = self.services['host1'].driver
+        with mock.patch('nova.virt.driver.load_compute_driver') as load:
+            load.return_value = driver
+            self.services['host1'] = self._start_compute('host1')
+        self.addCleanup(self.services['host1'].driver._ext.stop)
+        self.wait_until_compared()
+        self.force_down(False)
+
+    def wait_until_compared(self) -> None:
+        """Wait for a round that knows which servers Nova has on host1."""
+        ext = self.services['host1'].driver._ext
+        for _ in range(int(_SECONDS / 0.1)):
+            if ext.host._repair._is_compared:
+                return
+            ext.periodic._is_stopping.wait(0.1)
+        self.fail('Nova was never asked for its servers')
+
+    def start_evacuation(self) -> None:
+        self.admin_api.post_server_action(self.uuid, {'evacuate': {}})
+
+    def assert_held_once(self, host: str, ways: int = 4) -> None:
+        """Make sure that ledger, RMD and placement have the same, once."""
+        self.assert_in_force(self.server, ways, self.get_host(host))
+        allocated = self.list_allocated(host)
+        entry = self.get_host(host).find_entry(self.uuid)
+        self.assertEqual(
+            {
+                one.rp_key: {one.resource_class: one.amount}
+                for one in entry.assignments
+                if one.is_allocated
+            },
+            {key: held for key, held in allocated.items() if key != host},
+        )
+
+
+class OtherDomainTest(EvacuationTestCase):
+    """The new host picks another domain than placement did."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(cores=-1, group='quota')
+        # It has all CPUs of one cell of host2.
+        filler = self.boot(
+            str(
+                self._create_flavor(
+                    vcpu=22,
+                    memory_mb=64,
+                    disk=0,
+                    extra_spec={'hw:cpu_policy': 'dedicated'},
+                )
+            ),
+            host='host2',
+        )
+        instance = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            filler['id'],
+            expected_attrs=['numa_topology'],
+        )
+        (cell,) = instance.numa_topology.cells
+        self.chosen, self.real = f'L3_{cell.id}', f'L3_{1 - cell.id}'
+        self.useFixture(
+            _OneDomainFirst(self.make_rp_uuid('host2', self.chosen))
+        )
+        self.before = self.list_allocated('host1')
+
+    def test_the_source_keeps_its_own_and_the_new_host_moves_its_own(
+        self,
+    ) -> None:
+        self.fail_host()
+        waiting = self.useFixture(_WaitingGuest())
+        self.start_evacuation()
+        self.assertTrue(waiting.began.wait(_SECONDS))
+
+        self.assertEqual(self.before, self.list_allocated('host1'))
+        self.assert_held_once('host2')
+        self.assertIn(self.real, self.list_allocated('host2'))
+
+        waiting.go.set()
+        self._wait_for_migration_status(self.server, ['done'])
+        self.assertEqual(self.before, self.list_allocated('host1'))
+        self.assert_held_once('host2')
+
+    def test_one_that_fails_leaves_all_as_it_was(self) -> None:
+        self.fail_host()
+        with test_failures.BrokenGuest():
+            self._evacuate_server(
+                self.server,
+                expected_host='host1',
+                expected_state='ERROR',
+                expected_migration_status='failed',
+            )
+
+        self.assertEqual({}, self.list_allocated('host2'))
+        self.assertEqual({}, self.get_host('host2').entries)
+        self.assertEqual(self.before, self.list_allocated('host1'))
+        self.bring_back()
+        self.assert_held_once('host1')
+        (rp_uuid,) = (
+            self.make_rp_uuid('host1', key)
+            for key in self.before
+            if key != 'host1'
+        )
+        usage = self._get_provider_usages(rp_uuid)
+        self.assertEqual(4, usage['CUSTOM_LLC_WAYS'])
+        tracked = self.get_host('host1').view.tracked
+        state = tracked[rp_uuid, 'CUSTOM_LLC_WAYS'].state
+        self.assertEqual((4, 2), (state.used, state.free))
+
+
+class SourceComesBackTest(EvacuationTestCase):
+    """The host that failed is back before its server runs elsewhere."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fail_host()
+
+    def assert_nothing_is_left(self) -> None:
+        self.assertEqual({}, self.get_host('host1').entries)
+        self.assertEqual([], self.list_workloads('host1'))
+        self.assertEqual({}, self.list_allocated('host1'))
+
+    def test_while_the_new_host_starts_the_guest(self) -> None:
+        waiting = self.useFixture(_WaitingGuest())
+        self.start_evacuation()
+        self.assertTrue(waiting.began.wait(_SECONDS))
+
+        self.bring_back()
+
+        self.assert_nothing_is_left()
+        waiting.go.set()
+        self._wait_for_migration_status(self.server, ['completed', 'done'])
+        self.assert_nothing_is_left()
+        self.assert_held_once('host2')
+
+    def test_before_the_new_host_has_claimed_its_cpus(self) -> None:
+        began, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+        manager = self.services['host2'].manager
+        rebuild = manager._do_rebuild_instance_with_claim
+
+        def wait(*args: Any, **kwargs: Any) -> None:
+            began.set()
+            go.wait(_SECONDS)
+            rebuild(*args, **kwargs)
+
+        manager._do_rebuild_instance_with_claim = wait
+        self.start_evacuation()
+        self.assertTrue(began.wait(_SECONDS))
+        instance = objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(), self.uuid
+        )
+        self.assertIn(instance.task_state, task_states.rebuild_states)
+
+        self.bring_back()
+
+        self.assert_nothing_is_left()
+        go.set()
+        self._wait_for_migration_status(self.server, ['completed', 'done'])
+        self.assert_held_once('host2')
