@@ -9,7 +9,6 @@ cannot be told is left alone.
 
 from collections.abc import Collection, Iterator, Mapping
 import dataclasses
-import datetime
 import enum
 
 from nova_ext_resources.objects import assignment
@@ -60,8 +59,7 @@ class Seen:
     :ivar released: consumers that this process has released
     :ivar live: servers that Nova or the hypervisor has on this host; None
         while that is not known
-    :ivar interrupted: consumer and time of claims that a former process left
-        unapplied
+    :ivar interrupted: consumers whose claim nothing under way will apply
     """
 
     before: Entries
@@ -70,7 +68,7 @@ class Seen:
     lost: Collection[str] = frozenset()
     released: Collection[str] = frozenset()
     live: frozenset[str] | None = None
-    interrupted: Collection[tuple[str, datetime.datetime | None]] = ()
+    interrupted: Collection[str] = ()
 
     @property
     def known(self) -> frozenset[str]:
@@ -100,7 +98,7 @@ def compare(seen: Seen) -> tuple[Finding, ...]:
             gone.append(uuid)
         elif entry.state is State.RELEASING:
             releasing.append(uuid)
-        elif uuid in seen.lost or _is_interrupted(seen, entry):
+        elif uuid in seen.lost or uuid in seen.interrupted:
             unapplied.append(uuid)
     unapplied.sort(key=lambda uuid: _order(seen.entries[uuid]), reverse=True)
     return tuple(
@@ -113,11 +111,6 @@ def compare(seen: Seen) -> tuple[Finding, ...]:
         )
         for uuid in uuids
     ) + tuple(_list_unknown(seen))
-
-
-def _is_interrupted(seen: Seen, entry: assignment.Entry) -> bool:
-    claim = entry.consumer_uuid, entry.claimed_at
-    return entry.state is State.CLAIMED and claim in seen.interrupted
 
 
 def _list_orphans(seen: Seen) -> list[str]:

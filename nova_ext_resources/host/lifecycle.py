@@ -8,7 +8,7 @@ then ``APPLIED`` with the units that the server really has. A process that is
 killed in between leaves a row that :mod:`.repair` carries to its end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
 
@@ -54,6 +54,8 @@ class Lifecycle:
         self._tests = tuple(tests)
         self._servers = locks.ServerLocks()
         self._published = ledger.list_published()
+        # One item for each start; threads change it, one item at a time.
+        self._starting: list[str] = []
 
     @property
     def entries(self) -> Mapping[str, assignment.Entry]:
@@ -67,6 +69,21 @@ class Lifecycle:
         """Return whether a server has a claim that is not being released."""
         entry = self.find_entry(consumer_uuid)
         return entry is not None and entry.state is not State.RELEASING
+
+    @contextlib.contextmanager
+    def starting(self, consumer_uuid: str) -> Iterator[None]:
+        """Surround a start, from the claim to the end of its last step.
+
+        Meanwhile repair leaves its claim alone, however long it takes.
+        """
+        self._starting.append(consumer_uuid)
+        try:
+            yield
+        finally:
+            self._starting.remove(consumer_uuid)
+
+    def is_starting(self, consumer_uuid: str) -> bool:
+        return consumer_uuid in self._starting
 
     def claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
         """Take everything that a server asks for, or nothing.

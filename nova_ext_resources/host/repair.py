@@ -51,11 +51,6 @@ class Repair:
         self._trackers = trackers
         self.problems: tuple[alarm_mod.Problem, ...] = ()
         self._is_compared = False
-        self._interrupted = frozenset(
-            (uuid, entry.claimed_at)
-            for uuid, entry in host.entries.items()
-            if entry.state is State.CLAIMED
-        )
 
     def run(
         self,
@@ -81,13 +76,28 @@ class Repair:
                 lost=host.enforcement.list_lost(entries.values(), applied),
                 released=host.enforcement.released,
                 live=live,
-                interrupted=self._interrupted if self._is_compared else (),
+                interrupted=self._list_interrupted(entries),
             )
         )
         problems += self._repair_all(findings, entries, applied)
         problems += host.enforcement.list_problems()
         problems += self._list_odd_units()
         self._report(tuple(problems))
+
+    def _list_interrupted(self, entries: audit.Entries) -> frozenset[str]:
+        """Return the claims that nothing under way will apply.
+
+        A former process was killed, or a start failed after its claim. None
+        before Nova was asked for its servers: of one that is gone, nothing
+        is to be applied.
+        """
+        if not self._is_compared:
+            return frozenset()
+        return frozenset(
+            uuid
+            for uuid, one in entries.items()
+            if one.state is State.CLAIMED and not self._host.is_starting(uuid)
+        )
 
     def _list_odd_units(self) -> list[alarm_mod.Problem]:
         """Report units of the ledger that cannot be as they are."""

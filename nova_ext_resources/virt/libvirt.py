@@ -101,13 +101,15 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         post_xml_callback: Any = None,
     ) -> Any:
         starts = power_on or pause
-        if starts:
-            self._restore_claim(context, instance)
-        if not starts or not self._has_claim(instance):
-            return super()._create_guest(
-                context, xml, instance, power_on, pause, post_xml_callback
-            )
-        with self._powered_off_on_failure(instance):
+        with contextlib.ExitStack() as stack:
+            if starts:
+                stack.enter_context(self._ext.host.starting(instance.uuid))
+                self._restore_claim(context, instance)
+            if not starts or not self._has_claim(instance):
+                return super()._create_guest(
+                    context, xml, instance, power_on, pause, post_xml_callback
+                )
+            stack.enter_context(self._powered_off_on_failure(instance))
             guest = super()._create_guest(
                 context,
                 xml,

@@ -145,7 +145,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         operation = operations.find_operation(
             'spawn', instance, self._ext.host.host
         )
-        with errors.rebuild_shown(operation, instance.uuid):
+        with (
+            errors.rebuild_shown(operation, instance.uuid),
+            self._ext.host.starting(instance.uuid),
+        ):
             try:
                 self._claim(context, instance, allocations, operation)
                 with self._building(context, instance):

@@ -79,8 +79,26 @@ class BuildTest(base.NovaTestCase):
         self.assertEqual({}, self.host.entries)
 
 
+class BrokenReport(fixtures.Fixture):
+    """The host cannot report a claim once it has made it."""
+
+    def _setUp(self) -> None:
+        def fail(_driver: Any) -> None:
+            raise TimeoutError('the conductor does not answer')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+                '_update_stats',
+                fail,
+            )
+        )
+
+
 class EvacuationTest(base.NovaTestCase):
-    def test_one_that_fails_leaves_nothing_on_the_new_host(self) -> None:
+    """Nova does not destroy what has failed to come to the new host."""
+
+    def assert_nothing_is_left_after(self, broken: fixtures.Fixture) -> None:
         services = {h: self.start_host(h) for h in ('host1', 'host2')}
         server = self.boot(self.make_pinned_flavor(4))
         old = server['OS-EXT-SRV-ATTR:host']
@@ -90,7 +108,7 @@ class EvacuationTest(base.NovaTestCase):
             services[old].service_ref.uuid, True
         )
 
-        with BrokenGuest():
+        with broken:
             self._evacuate_server(
                 server,
                 expected_host=old,
@@ -100,6 +118,12 @@ class EvacuationTest(base.NovaTestCase):
 
         self.assertEqual({}, services[new].driver._ext.host.entries)
         self.assertEqual([], self.list_workloads(new))
+
+    def test_a_guest_that_does_not_start(self) -> None:
+        self.assert_nothing_is_left_after(BrokenGuest())
+
+    def test_a_claim_that_cannot_be_reported(self) -> None:
+        self.assert_nothing_is_left_after(BrokenReport())
 
 
 class StartTest(base.NovaTestCase):

@@ -65,6 +65,26 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
 
         self.assertEqual([], self.list_problems())
 
+    def test_a_claim_is_applied_when_nothing_under_way_will_do_it(
+        self,
+    ) -> None:
+        self.host.reconcile([])
+        with self.host.starting(SERVER), self.host.starting(SERVER):
+            self.host.claim(with_host.make_claim(SERVER))
+            self.assertEqual([], self.heal())
+        self.host.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
+
+        calls = self.heal()
+
+        self.assertEqual({('apply', SERVER), ('apply', OTHER)}, {*calls})
+        self.assertEqual([], self.heal())
+        self.assertEqual((), self.host.problems)
+
+    def test_none_is_applied_before_nova_has_named_its_servers(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER))
+
+        self.assertEqual([], self.heal())
+
     def test_a_stranger_is_reported_and_left_alone(self) -> None:
         self.enforcer.in_force.add(SERVER)
 
