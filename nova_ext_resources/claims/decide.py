@@ -31,7 +31,7 @@ CPUs are. Nothing of it is taken::
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import constraints
@@ -249,20 +249,52 @@ def take(
                 shortfalls=[_make_shortfall(place, amount, tracked.state)],
             )
         state, units = tracker.take(tracked.state, amount)
-        attributes = request.requirement.attributes.get(place[1], {})
-        added = tracker.read_attributes(amount, attributes)
         view = view.with_state(place, state)
-        taken.append(
-            assignment.Assignment(
-                rp_uuid=place[0],
-                rp_key=view.keys.get(place[0], ''),
-                resource_class=place[1],
-                amount=amount,
-                units={**units, **added},
-                is_allocated=place in places,
-            )
-        )
-    return view, tuple(taken)
+        taken.append((place, amount, units))
+    return view, tuple(
+        _make_assignment(view, request, trackers, *one) for one in taken
+    )
+
+
+def describe(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[assignment.Assignment, ...]:
+    """Return what the allocations of a server stand for.
+
+    Without the units, but for what the flavor's attributes add to them.
+
+    :raises ValueError: an attribute of the flavor makes no sense
+    """
+    places = view.list_places(request.allocations)
+    whole = {**places, **list_implied(view, places)}
+    return tuple(
+        _make_assignment(view, request, trackers, place, amount, {})
+        for place, amount in whole.items()
+    )
+
+
+def _make_assignment(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    trackers: Mapping[str, base.Tracker],
+    place: Place,
+    amount: int,
+    units: Mapping[str, Any],
+) -> assignment.Assignment:
+    rp_uuid, resource_class = place
+    attributes = request.requirement.attributes.get(resource_class, {})
+    tracker = trackers[view.tracked[place].tracker]
+    added = tracker.read_attributes(amount, attributes)
+    return assignment.Assignment(
+        rp_uuid=rp_uuid,
+        rp_key=view.keys.get(rp_uuid, ''),
+        resource_class=resource_class,
+        amount=amount,
+        units={**units, **added},
+        is_allocated=place in view.list_places(request.allocations),
+    )
 
 
 def give(

@@ -215,6 +215,20 @@ class Enforcer(abc.ABC):
         :raises EnforcementFailed: it cannot be read now
         """
 
+    def recognize(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...] | None:
+        """Return the assignments of an entry with the units that are applied.
+
+        Its server is one that ``list_applied`` has just returned, and the
+        ledger has lost it: amounts and providers are those of placement, and
+        the units are missing. No I/O: decides on what ``list_applied`` read.
+
+        None: they cannot be told for certain, such as where they are not
+        what the server should have. Then an operator has to act.
+        """
+        return None
+
     def is_applied(self, entry: assignment.Entry) -> bool:
         """Return whether an entry is applied as it should be.
 

@@ -17,6 +17,7 @@
   asks Nova at the start which servers are here
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
+* ``restore``: makes entries anew of servers that the ledger has lost
 * ``servers``: names of Nova's servers for metrics; never decides a release
 * ``service``: builds all of it from options; starts and stops it
 * ``state``: entries and view in memory, under one lock

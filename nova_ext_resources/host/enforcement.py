@@ -213,7 +213,7 @@ class Enforcement:
             if consumer_uuid in uuids:
                 LOG.warning(
                     'Host %(host)s: enforcer %(name)s has settings for server '
-                    '%(uuid)s, which is gone; releasing them',
+                    '%(uuid)s, which has no claim; releasing them',
                     {
                         'host': self._host,
                         'name': name,
@@ -294,6 +294,26 @@ class Enforcement:
                     )
                 )
         return problems
+
+    def recognize(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...] | None:
+        """Return the assignments with the units that are applied.
+
+        :param entry: of a server that is applied, without its units
+        :return: None when an enforcer cannot tell them for certain
+        :raises EnforcementFailed: one of them failed
+        """
+        held = entry.assignments
+        for name in self._list_serving(entry):
+            current = dataclasses.replace(entry, assignments=held)
+            with self._translated(name, entry.consumer_uuid):
+                found = self._enforcers[name].recognize(current)
+                if found is None:
+                    return None
+                _check_answer(found, current)
+            held = found
+        return held
 
     def list_lost(
         self,

@@ -99,22 +99,25 @@ class Lifecycle:
         """
         with self._servers.hold(request.consumer_uuid):
             self._release([request.consumer_uuid])
-            entry = self.state.take(
-                request,
-                tests=self._tests,
-                published=self._published,
-                claimed_at=timeutils.utcnow(with_timezone=True),
-            )
-            if not entry.assignments:
-                return entry
-            try:
-                self._ledger.put(entry)
-            except exception.LedgerError:
-                self.state.drop([entry.consumer_uuid])
-                raise
-            if not self.enforcement.chooses_units(entry):
-                return entry
-            return self._apply_or_undo(entry)
+            return self._claim(request)
+
+    def _claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
+        entry = self.state.take(
+            request,
+            tests=self._tests,
+            published=self._published,
+            claimed_at=timeutils.utcnow(with_timezone=True),
+        )
+        if not entry.assignments:
+            return entry
+        try:
+            self._ledger.put(entry)
+        except exception.LedgerError:
+            self.state.drop([entry.consumer_uuid])
+            raise
+        if not self.enforcement.chooses_units(entry):
+            return entry
+        return self._apply_or_undo(entry)
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
@@ -228,6 +231,45 @@ class Lifecycle:
             # The server may have come back in the meantime.
             if self.find_entry(consumer_uuid) is None:
                 self.enforcement.release_orphan(consumer_uuid, applied)
+
+    def restore(
+        self, request: assignment.ClaimRequest, *, is_applied: bool
+    ) -> assignment.Entry | None:
+        """Make the entry of a server that the ledger has lost.
+
+        :param request: what placement has allocated to a server that is here
+        :param is_applied: whether it has settings: they stay as they are.
+            Otherwise it claims, and repair applies that
+        :return: None where a claim or a release came first, or where it
+            cannot be told for certain which units are applied
+        :raises ClaimError: the host no longer has what it needs
+        :raises EnforcementFailed, LedgerError: it has no entry
+        """
+        uuid = request.consumer_uuid
+        with self._servers.hold(uuid):
+            if self.find_entry(uuid) or uuid in self.enforcement.released:
+                return None
+            if not is_applied:
+                return self._claim(request)
+            entry = self._recognize(request)
+            if entry is not None:
+                self._ledger.put(entry)
+                self.state.put(entry)
+            return entry
+
+    def _recognize(
+        self, request: assignment.ClaimRequest
+    ) -> assignment.Entry | None:
+        try:
+            entry = self.state.describe(request)
+        except ValueError:
+            # The host has been updated since the server was built.
+            return None
+        held = self.enforcement.recognize(entry)
+        if held is None:
+            return None
+        entry = dataclasses.replace(entry, assignments=held)
+        return entry if self.state.understands(entry) else None
 
     def finish(self, consumer_uuid: str) -> None:
         """Finish a release, or apply what should be applied.

@@ -8,6 +8,7 @@ made sure that host name and cell are right.
 """
 
 from collections.abc import Callable, Iterable
+import dataclasses
 import threading
 
 from oslo_log import log as logging
@@ -15,6 +16,7 @@ from oslo_log import log as logging
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import restore as restore_mod
 from nova_ext_resources.placement import publisher as publisher_mod
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
@@ -22,11 +24,26 @@ from nova_ext_resources import worker
 LOG = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What Nova and the hypervisor have said.
+
+    :ivar before: the entries before they were asked
+    :ivar live: all servers that one of them has here
+    :ivar requests: see :class:`.service.HostService`
+    """
+
+    before: audit.Entries
+    live: frozenset[str]
+    requests: restore_mod.Requests
+
+
 class Periodic(worker.Worker):
     """Runs rounds in a thread until stopped; nothing that fails ends it.
 
     :param list_live: returns the uuids of all servers that Nova or the
         hypervisor has on this host; does I/O
+    :param list_requests: returns what those request that both have; does I/O
     :param expect: called with the uuids of servers after each round
     :param interval: seconds from one round to the next
     """
@@ -38,8 +55,10 @@ class Periodic(worker.Worker):
         host: host_mod.HostResources,
         health: health_mod.Health,
         publisher: publisher_mod.Publisher,
+        restore: restore_mod.Restore,
         *,
         list_live: Callable[[], Iterable[str]],
+        list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
         interval: float,
     ) -> None:
@@ -47,13 +66,15 @@ class Periodic(worker.Worker):
         self._host = host
         self._health = health
         self._publisher = publisher
+        self._restore = restore
         self._list_live = list_live
+        self._list_requests = list_requests
         self._expect = expect
         self._interval = interval
         self._failures: dict[str, str] = {}
         self._unsettled = 0
         self._is_accepted = False
-        self._live: tuple[audit.Entries, frozenset[str]] | None = None
+        self._answer: _Answer | None = None
 
     def start(self, pause: float | None = None) -> None:
         """Start the thread; its first round begins after the interval."""
@@ -78,7 +99,11 @@ class Periodic(worker.Worker):
         failures = 0
         while not self._is_stopping.is_set():
             try:
-                self._live = before, frozenset(self._list_live())
+                self._answer = _Answer(
+                    before=before,
+                    live=frozenset(self._list_live()),
+                    requests=self._list_requests(),
+                )
             # Of Nova or the hypervisor, which may be away for a while.
             except Exception as err:
                 failures += 1
@@ -97,6 +122,7 @@ class Periodic(worker.Worker):
         """Discover, audit and repair, observe, have it published."""
         self._survive('discovery', self._host.refresh)
         self._survive('audit', self._repair)
+        self._survive('restore', self._restore.run)
         self._expect(one.server_uuid for one in self._host.entries.values())
         try:
             self._health.observe_host(
@@ -109,15 +135,17 @@ class Periodic(worker.Worker):
                 'this bug',
                 {'host': self._host.host},
             )
+        self._health.report('restore', self._restore.problems)
         self._publisher.wake()
 
     def _repair(self) -> None:
-        if self._live is None:
+        answer = self._answer
+        if answer is None:
             self._host.heal()
         else:
-            before, live = self._live
-            self._host.reconcile(live, before=before)
-            self._live = None
+            self._host.reconcile(answer.live, before=answer.before)
+            self._restore.expect(answer.requests)
+            self._answer = None
 
     def _survive(self, step: str, act: Callable[[], None]) -> None:
         """Run a step; whatever it raises, the others go on."""
@@ -140,6 +168,10 @@ class Periodic(worker.Worker):
         return self._find_delay()
 
     def _find_delay(self) -> float:
-        is_well = self._host.is_settled and not self._failures
+        is_well = (
+            self._host.is_settled
+            and not self._restore.problems
+            and not self._failures
+        )
         self._unsettled = 0 if is_well else self._unsettled + 1
         return publisher_mod.find_delay(self._unsettled, self._interval)

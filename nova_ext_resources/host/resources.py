@@ -181,6 +181,18 @@ class HostResources(lifecycle.Lifecycle):
                     return
                 self._servers.wait_until_free(_MAX_PAUSE)
 
+    def clear(self, consumer_uuid: str) -> None:
+        """Release what is applied for a server without an entry. Does I/O.
+
+        Otherwise its own leftovers would be in the way of a new claim.
+
+        :raises EnforcementFailed: it may still be applied
+        """
+        applied, _problems = self.enforcement.list_applied()
+        if any(consumer_uuid in uuids for uuids in applied.values()):
+            self.release_orphan(consumer_uuid, applied)
+            self.refresh()
+
     def heal(self) -> None:
         """Audit the host, and repair what can be repaired."""
         self._ledger.check()

@@ -21,6 +21,7 @@ from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.host import restore
 from nova_ext_resources.host import servers
 from nova_ext_resources.host import telemetry
 from nova_ext_resources.objects import assignment
@@ -65,6 +66,9 @@ class HostService:
     :param on_deleted: called after providers were deleted from placement
     :param list_live: returns the uuids of all servers that Nova or the
         hypervisor has here; called in a thread, after :meth:`accept_host`
+    :param list_requests: returns what each server requests, without its
+        allocations, of those that Nova and the hypervisor have here, and
+        that nothing is done with now; called like ``list_live``
     :param list_servers: describes Nova's servers here, by uuid; called in a
         thread of its own, and for metrics and monitoring only
     :param list_guests: returns server -> its guest, of all that have
@@ -82,6 +86,9 @@ class HostService:
         state_path: str,
         on_deleted: Callable[[], None] = lambda: None,
         list_live: Callable[[], Iterable[str]] = tuple,
+        list_requests: Callable[
+            [], Mapping[str, assignment.ClaimRequest]
+        ] = dict,
         list_servers: Callable[
             [], Mapping[str, server_obj.NovaServer]
         ] = lambda: {},
@@ -117,11 +124,20 @@ class HostService:
             on_deleted=on_deleted,
             interval=options.refresh_interval,
         )
+        self._restore = restore.Restore(
+            self.host,
+            restore=self._restore_entry,
+            read_allocations=lambda uuid: (
+                self._placement.get_allocations(uuid).resources
+            ),
+        )
         self.periodic = periodic.Periodic(
             self.host,
             self.health,
             self.publisher,
+            self._restore,
             list_live=list_live,
+            list_requests=list_requests,
             expect=self._servers.expect,
             interval=options.refresh_interval,
         )
@@ -255,9 +271,31 @@ class HostService:
     def claim(self, request: assignment.ClaimRequest) -> None:
         """Claim, and let placement's allocation follow the host's choice.
 
+        What is applied for a server that the ledger has lost is released
+        first: it would be in the way.
+
         :raises ExtResourcesError: nothing is held
         """
-        entry = self.host.claim(request)
+        uuid = request.consumer_uuid
+        if not self.host.find_entry(uuid) and self._is_reported(uuid):
+            self.host.clear(uuid)
+        self._follow(request, self.host.claim(request))
+
+    def _restore_entry(
+        self, request: assignment.ClaimRequest, *, is_applied: bool
+    ) -> assignment.Entry | None:
+        entry = self.host.restore(request, is_applied=is_applied)
+        if entry is not None:
+            self._follow(request, entry)
+        return entry
+
+    def _follow(
+        self, request: assignment.ClaimRequest, entry: assignment.Entry
+    ) -> None:
+        """Have placement follow a claim.
+
+        :raises ExtResourcesError: nothing is held
+        """
         try:
             self._move_allocations(request, entry)
         except exception.ExtResourcesError:
@@ -281,13 +319,18 @@ class HostService:
         if not self.host.find_entry(consumer_uuid):
             # Its settings may still be applied, where the ledger was lost.
             self.host.enforcement.remember(consumer_uuid)
-            if any(one.subject == consumer_uuid for one in self.host.problems):
+            if self._is_reported(consumer_uuid):
                 self.periodic.wake()
             return
         try:
             self.host.release(consumer_uuid)
         finally:
             self.periodic.wake()
+
+    def _is_reported(self, consumer_uuid: str) -> bool:
+        """Return whether anything is wrong with a server."""
+        problems = (*self.host.problems, *self._restore.problems)
+        return any(one.subject == consumer_uuid for one in problems)
 
     def read_health(self) -> health_obj.HostHealth:
         """Return how the host is, without I/O."""

@@ -103,6 +103,25 @@ class HostState:
                 self.entries = {**self.entries, entry.consumer_uuid: entry}
             return entry
 
+    def describe(self, request: assignment.ClaimRequest) -> assignment.Entry:
+        """Return the entry of a server that is applied, without its units.
+
+        :raises ValueError: an attribute of the flavor makes no sense
+        """
+        held = decide.describe(self.view, request, self._trackers)
+        return dataclasses.replace(
+            request.make_entry(held), state=assignment.State.APPLIED
+        )
+
+    def understands(self, entry: assignment.Entry) -> bool:
+        """Return whether its units can be counted."""
+        view = self.view
+        return all(
+            self._trackers[tracked.tracker].understands(one.units)
+            for one in entry.assignments
+            if (tracked := view.tracked.get((one.rp_uuid, one.resource_class)))
+        )
+
     def mark_releasing(
         self, consumer_uuids: Iterable[str]
     ) -> list[assignment.Entry]:

@@ -39,6 +39,7 @@ class AlarmKind:
 
 
 NOT_IN_FORCE = 'not_in_force'
+NOT_RECORDED = 'not_recorded'
 UNITS_HELD_TWICE = 'units_held_twice'
 ENFORCER_FAILED = 'enforcer_failed'
 RESCTRL_MISSING = 'resctrl_missing'
@@ -67,6 +68,11 @@ _CRITICAL = (
         NOT_IN_FORCE,
         'server',
         'Resources that are allocated to a server are not applied.',
+    ),
+    (
+        NOT_RECORDED,
+        'server',
+        'A server is on this host, but not in the ledger.',
     ),
     (
         UNITS_HELD_TWICE,

@@ -27,6 +27,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server
@@ -74,6 +75,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 *_describe_servers(host),
                 *self.list_instance_uuids(),
             },
+            list_requests=lambda: self._list_requests(host),
             list_servers=lambda: _describe_servers(host),
             list_guests=self._list_running,
         )
@@ -83,6 +85,24 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return reader.read_conf(
             CONF.config_file or (), CONF.config_dir or (), host
         )
+
+    def _list_requests(self, host: str) -> dict[str, assignment.ClaimRequest]:
+        """Return what servers request that Nova and the hypervisor have here.
+
+        Without those that Nova does something with now, and without their
+        allocations.
+        """
+        known = frozenset(self.list_instance_uuids())
+        topology = self._find_host_topology()
+        found = {}
+        for one in _list_instances(host, 'numa_topology'):
+            if one.uuid in known and one.task_state is None:
+                # Built before there were extra specs of ours, if malformed.
+                with contextlib.suppress(exception.InvalidExtraSpec):
+                    found[one.uuid] = request.make_request(
+                        one, None, self._ext_grammar, topology
+                    )
+        return found
 
     def _list_running(self) -> dict[str, guest.Guest]:
         """Return the guests that have processes here now, by server.
@@ -351,14 +371,19 @@ def _is_evacuated(context: Any, host: str, uuid: str) -> bool:
     )
 
 
+def _list_instances(host: str, *attributes: str) -> Any:
+    return objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(),
+        host,
+        expected_attrs=['flavor', *attributes],
+    )
+
+
 def _describe_servers(host: str) -> dict[str, server.NovaServer]:
     """Return what Nova knows of its servers on this host, by uuid."""
-    servers = objects.InstanceList.get_by_host(
-        nova_context.get_admin_context(), host, expected_attrs=['flavor']
-    )
     return {
         one.uuid: server.NovaServer(
             flavor=one.flavor.name, project_id=one.project_id or ''
         )
-        for one in servers
+        for one in _list_instances(host)
     }

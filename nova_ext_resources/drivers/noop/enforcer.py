@@ -19,5 +19,10 @@ class NoopEnforcer(base.Enforcer):
     def release(self, entry: assignment.Entry) -> None:
         return None
 
+    def recognize(
+        self, entry: assignment.Entry
+    ) -> tuple[assignment.Assignment, ...]:
+        return entry.assignments
+
     def list_applied(self) -> frozenset[str] | None:
         return None

@@ -27,6 +27,7 @@ from nova_ext_resources.drivers.resctrl.policy import machine
 from nova_ext_resources.drivers.resctrl.policy import ownership
 from nova_ext_resources.drivers.resctrl.policy import pool as pool_mod
 from nova_ext_resources.drivers.resctrl.policy import pools
+from nova_ext_resources.drivers.resctrl.policy import recognition
 from nova_ext_resources.drivers.resctrl.policy import shared_pool
 from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl.policy import verify
@@ -254,6 +255,13 @@ class ResctrlEnforcer(base.Enforcer):
             return frozenset(seen.ours) | shared_pool.list_applied(
                 seen, self.list_entries()
             )
+
+    def recognize(self, entry: assignment.Entry) -> Held | None:
+        assert self._seen is not None, 'list_applied comes first'
+        found = recognition.recognize(
+            self._seen, self._writer.machine, self.list_entries(), entry
+        )
+        return None if found is None else found.assignments
 
     def is_applied(self, entry: assignment.Entry) -> bool:
         assert self._seen is not None, 'list_applied comes first'

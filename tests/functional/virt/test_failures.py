@@ -233,7 +233,7 @@ class WrongHostTest(base.NovaTestCase):
         self._start_compute('host2')
 
         deadline = time.monotonic() + _SECONDS
-        while self.made.periodic._live is None and not self.is_compared():
+        while self.made.periodic._answer is None and not self.is_compared():
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
         self.made.periodic.run_round()

@@ -15,6 +15,7 @@ from keystoneauth1 import token_endpoint
 
 from nova_ext_resources.host import health
 from nova_ext_resources.host import periodic
+from nova_ext_resources.host import restore
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from tests.unit.host import test_resources_meanwhile
@@ -65,17 +66,29 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.addCleanup(made.stop)
         given: dict[str, Any] = {
             'list_live': tuple,
+            'list_requests': dict,
             'expect': lambda _: None,
             'interval': 0.01,
             **fields,
         }
         loop = periodic.Periodic(
-            self.host, health.Health('host1'), made, **given
+            self.host,
+            health.Health('host1'),
+            made,
+            self.make_restore(),
+            **given,
         )
         self.addCleanup(loop.stop)
         made.start()
         loop.start()
         return loop
+
+    def make_restore(self) -> restore.Restore:
+        return restore.Restore(
+            self.host,
+            restore=self.host.restore,
+            read_allocations=lambda _: {},
+        )
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + WAIT
@@ -100,7 +113,9 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             self.host,
             health.Health('host1'),
             mock.Mock(spec=publisher.Publisher),
+            self.make_restore(),
             list_live=tuple,
+            list_requests=dict,
             expect=lambda uuids: expected.append(list(uuids)),
             interval=60,
         )

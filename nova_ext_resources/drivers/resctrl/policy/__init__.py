@@ -13,6 +13,7 @@ A change goes through these in turn; each takes values and returns values:
 * ``layout``: computes what every group is to have
 * ``transition``: orders the steps from what is there to that
 * ``verify``: explains what a server lacks
+* ``recognition``: reads the units of a server that the ledger has lost
 
 Several of them use:
 

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Servers run on, and their ledger is lost."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import restore
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from tests.unit import builders
+from tests.unit.host import test_resources_meanwhile
+from tests.unit.host import with_host
+from tests.unit.host import with_resctrl
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+CPUS = {SERVER: frozenset({1, 2}), OTHER: frozenset({3})}
+
+Held = Mapping[tuple[str, str], assignment.Assignment]
+
+
+def make_request(uuid: str, ways: int = 2) -> assignment.ClaimRequest:
+    return with_host.make_claim(uuid, ways, cpus=CPUS[uuid], allocations={})
+
+
+def list_held(entry: assignment.Entry) -> Held:
+    return {
+        (one.rp_uuid, one.resource_class): one for one in entry.assignments
+    }
+
+
+class RestoreTestCase(with_resctrl.ResctrlHostTestCase):
+    """Two servers with ways of a cache of eleven, and no ledger."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_resctrl_host()
+        self.start(self.host, SERVER, 3, cpus=CPUS[SERVER])
+        self.start(self.host, OTHER, 2, cpus=CPUS[OTHER])
+        self.before = dict(self.host.entries)
+        self.groups = self.list_ours()
+        self.allocated: dict[str, dict[str, dict[str, int]]] = {
+            uuid: {with_host.DOMAINS[0]: {with_host.WAYS: ways}}
+            for uuid, ways in ((SERVER, 3), (OTHER, 2))
+        }
+        self.asked: list[str] = []
+        self.host.close()
+        self.ledger_path += '.new'
+
+    def come_back(self) -> None:
+        """Start as after a loss, up to where Nova has named its servers."""
+        self.host = self.make_resctrl_host()
+        self.restore = restore.Restore(
+            self.host,
+            restore=self.host.restore,
+            read_allocations=self.read_allocations,
+        )
+        self.host.reconcile([SERVER, OTHER])
+        self.restore.expect(
+            {uuid: make_request(uuid) for uuid in (SERVER, OTHER)}
+        )
+
+    def read_allocations(self, uuid: str) -> dict[str, dict[str, int]]:
+        self.asked.append(uuid)
+        return self.allocated[uuid]
+
+    def list_problems(self) -> list[tuple[str, str]]:
+        return [(one.alarm, one.subject) for one in self.restore.problems]
+
+    def count_free(self) -> int:
+        place = with_host.DOMAINS[0], with_host.WAYS
+        free: int = self.host.view.tracked[place].state.free
+        return free
+
+
+class AppliedTest(RestoreTestCase):
+    """What is applied shows the units."""
+
+    def test_servers_have_their_entries_again_and_notice_nothing(
+        self,
+    ) -> None:
+        self.come_back()
+
+        self.restore.run()
+
+        for uuid, entry in self.host.entries.items():
+            before = self.before[uuid]
+            self.assertEqual(list_held(before), list_held(entry))
+            self.assertEqual(assignment.State.APPLIED, entry.state)
+            self.assertEqual(before.cpus, entry.cpus)
+        self.assertEqual(self.groups, self.list_ours())
+        self.assertEqual([], self.list_problems())
+        self.assertEqual({SERVER, OTHER}, {*self.read_rows()})
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_nothing_of_it_is_free_before_or_after(self) -> None:
+        self.come_back()
+        before = self.count_free()
+
+        self.restore.run()
+        self.host.refresh()
+
+        self.assertEqual((4, 4), (before, self.count_free()))
+
+    def test_it_is_given_back_like_any_other(self) -> None:
+        self.come_back()
+        self.restore.run()
+        self.host.refresh()
+
+        self.host.release(SERVER)
+
+        self.assertEqual({OTHER}, {*self.list_ours()})
+        self.assertEqual(7, self.count_free())
+
+    def test_in_doubt_nothing_is_recorded_and_nothing_given_away(
+        self,
+    ) -> None:
+        self.allocated[SERVER][with_host.DOMAINS[0]][with_host.WAYS] = 4
+        self.come_back()
+
+        self.restore.run()
+        self.restore.run()
+        self.host.refresh()
+
+        self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+        self.assertEqual(1, self.log.output.count('cannot be told'))
+        self.assertEqual(self.groups, self.list_ours())
+        self.assertEqual(4, self.count_free())
+
+    def test_a_group_that_others_fill_too_is_in_doubt(self) -> None:
+        mask = self.get_masks(f'nova-{SERVER}')[0]
+        self.kernel.add_group('dba', f'L3:0={mask:x};1=1\n')
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+
+    def test_a_group_on_other_cpus_is_in_doubt(self) -> None:
+        self.kernel.write(f'nova-{SERVER}/cpus_list', '5\n')
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+
+    def test_leftovers_are_cleared_for_a_claim_anew(self) -> None:
+        self.come_back()
+
+        self.host.clear(SERVER)
+
+        self.assertEqual({OTHER}, {*self.list_ours()})
+        self.assertEqual(7, self.count_free())
+        self.host.clear(SERVER)
+        self.start(self.host, SERVER, 3, cpus=CPUS[SERVER])
+
+    def test_what_is_recorded_is_not_cleared(self) -> None:
+        self.come_back()
+        self.restore.run()
+
+        self.host.clear(SERVER)
+
+        self.assertEqual(self.groups, self.list_ours())
+
+
+class NotAppliedTest(RestoreTestCase):
+    """The host was booted, and the ledger was lost."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.kernel.remove_group(f'nova-{SERVER}')
+
+    def test_a_server_claims_anew_and_repair_applies_it(self) -> None:
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+        self.host.refresh()
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
+        self.assert_agreement(self.host)
+
+    def test_what_does_not_fit_is_an_alarm_until_it_does(self) -> None:
+        held = self.allocated[SERVER][with_host.DOMAINS[0]]
+        held[with_host.WAYS] = 8
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+        (problem,) = self.restore.problems
+        for words in ('8 requested', 'hard', 'shelve and unshelve'):
+            self.assertIn(words, str(problem))
+        held[with_host.WAYS] = 3
+        self.restore.run()
+        self.assertEqual([], self.list_problems())
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+
+
+class LeftAloneTest(RestoreTestCase):
+    def test_who_has_gone_in_the_meantime(self) -> None:
+        self.come_back()
+        self.host.enforcement.remember(SERVER)
+
+        self.restore.run()
+
+        self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertIsNone(
+            self.host.restore(make_request(SERVER), is_applied=False)
+        )
+
+    def test_who_has_come_in_the_meantime(self) -> None:
+        self.come_back()
+        self.restore.run()
+        entry = self.host.entries[SERVER]
+
+        self.assertIsNone(
+            self.host.restore(make_request(SERVER), is_applied=False)
+        )
+
+        self.assertIs(entry, self.host.entries[SERVER])
+
+    def test_who_is_being_started(self) -> None:
+        self.come_back()
+        with self.host.starting(SERVER):
+            self.restore.run()
+
+            self.assertEqual({OTHER}, {*self.host.entries})
+        self.restore.run()
+
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+
+    def test_who_requests_nothing_of_ours(self) -> None:
+        self.come_back()
+        plain = dataclasses.replace(
+            make_request(SERVER), requirement=builders.make_requirement()
+        )
+        self.restore.expect({SERVER: plain})
+
+        self.restore.run()
+
+        self.assertEqual(({}, []), (self.host.entries, self.asked))
+
+    def test_who_has_no_allocations_of_ours(self) -> None:
+        """It was built before there were any."""
+        self.allocated[SERVER] = {uuidsentinel.node: {with_host.WAYS: 3}}
+        self.come_back()
+
+        self.restore.run()
+        self.restore.run()
+
+        self.assertEqual([], self.list_problems())
+        self.assertEqual(1, self.asked.count(SERVER))
+
+    def test_all_while_placement_does_not_answer(self) -> None:
+        def fail(_uuid: str) -> dict[str, dict[str, int]]:
+            raise exception.PlacementUnavailable(action='', detail='it is off')
+
+        self.come_back()
+        self.useFixture(
+            fixtures.MockPatchObject(self.restore, '_read_allocations', fail)
+        )
+
+        self.restore.run()
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual(
+            {(alarm.NOT_RECORDED, one) for one in (SERVER, OTHER)},
+            {*self.list_problems()},
+        )
+
+
+class OtherEnforcerTest(test_resources_meanwhile.ActingHostTestCase):
+    """One that cannot tell the units of what is applied."""
+
+    def make_restore(self) -> restore.Restore:
+        made = restore.Restore(
+            self.host,
+            restore=self.host.restore,
+            read_allocations=lambda _: {
+                with_host.DOMAINS[0]: {with_host.WAYS: 3}
+            },
+        )
+        made.expect({SERVER: make_request(SERVER)})
+        return made
+
+    def test_what_is_applied_is_in_doubt(self) -> None:
+        self.enforcer.in_force.add(SERVER)
+        made = self.make_restore()
+
+        made.run()
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual([SERVER], [one.subject for one in made.problems])
+
+    def test_nothing_is_decided_while_it_cannot_even_list_it(self) -> None:
+        def fail() -> Any:
+            raise OSError('no such device')
+
+        self.enforcer.acts['list_applied'] = fail
+        made = self.make_restore()
+
+        made.run()
+
+        self.assertEqual(({}, ()), (self.host.entries, made.problems))
+        made.run()
+        self.assertEqual([SERVER], [*self.host.entries])
+
+
+class CountedTest(with_host.HostTestCase):
+    """Nothing on the host shows what is only counted."""
+
+    def test_a_ledger_is_not_empty_while_placement_knows_better(self) -> None:
+        host = self.make_noop_host()
+        made = restore.Restore(
+            host,
+            restore=host.restore,
+            read_allocations=lambda _: {
+                with_host.DOMAINS[0]: {with_host.WAYS: 3}
+            },
+        )
+        made.expect({SERVER: make_request(SERVER)})
+
+        made.run()
+
+        self.assert_consistent(host)
+        self.assertEqual([SERVER], [*host.entries])
