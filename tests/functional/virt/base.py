@@ -2,12 +2,15 @@
 
 """Real Nova services with our driver, in process, on native threads."""
 
+from collections.abc import Callable
 import functools
 import importlib
 import os
 import pathlib
 import sys
+import time
 from typing import Any
+from unittest import mock
 import warnings
 
 import fixtures
@@ -18,6 +21,9 @@ from demo.cloud import sqlite
 from nova_ext_resources.testing import rmd_simulator
 
 CONF = nova.conf.CONF
+
+#: To wait for a thread.
+SECONDS = 60.0
 
 _NOVA_CONF = """
 [ext_resources]
@@ -150,6 +156,25 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.addCleanup(service.driver._ext.stop)
         self.publish(service)
         return service
+
+    def start_again(self, service: Any) -> Any:
+        """Start a compute service anew; its guests have run all the time.
+
+        Returns when a round knows which servers Nova has there.
+        """
+        with mock.patch('nova.virt.driver.load_compute_driver') as load:
+            load.return_value = service.driver
+            made = self._start_compute(service.host)
+        ext = made.driver._ext
+        self.addCleanup(ext.stop)
+        self.wait_until(lambda: ext.host._repair._is_compared)
+        return made
+
+    def wait_until(self, is_so: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not is_so():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
 
     def publish(self, service: Any) -> None:
         """Run one round of the publisher, and Nova's periodic after it."""

@@ -5,7 +5,6 @@
 from collections.abc import Callable
 import threading
 from typing import Any
-from unittest import mock
 
 import fixtures
 from nova.compute import task_states
@@ -16,8 +15,6 @@ from nova.virt import fake as nova_fake
 from nova_ext_resources.objects import provider
 from tests.functional.virt import base
 from tests.functional.virt import test_failures
-
-_SECONDS = 60.0
 
 
 class _OneDomainFirst(fixtures.Fixture):
@@ -57,7 +54,7 @@ class _WaitingGuest(fixtures.Fixture):
 
         def wait(*args: Any, **kwargs: Any) -> None:
             self.began.set()
-            self.go.wait(_SECONDS)
+            self.go.wait(base.SECONDS)
             spawn(*args, **kwargs)
 
         self.useFixture(
@@ -109,22 +106,8 @@ class EvacuationTestCase(base.NovaTestCase):
 
     def bring_back(self) -> None:
         """Start host1 again; its guests have run all the time."""
-        driver = self.services['host1'].driver
-        with mock.patch('nova.virt.driver.load_compute_driver') as load:
-            load.return_value = driver
-            self.services['host1'] = self._start_compute('host1')
-        self.addCleanup(self.services['host1'].driver._ext.stop)
-        self.wait_until_compared()
+        self.services['host1'] = self.start_again(self.services['host1'])
         self.force_down(False)
-
-    def wait_until_compared(self) -> None:
-        """Wait for a round that knows which servers Nova has on host1."""
-        ext = self.services['host1'].driver._ext
-        for _ in range(int(_SECONDS / 0.1)):
-            if ext.host._repair._is_compared:
-                return
-            ext.periodic._is_stopping.wait(0.1)
-        self.fail('Nova was never asked for its servers')
 
     def start_evacuation(self) -> None:
         self.admin_api.post_server_action(self.uuid, {'evacuate': {}})
@@ -180,7 +163,7 @@ class OtherDomainTest(EvacuationTestCase):
         self.fail_host()
         waiting = self.useFixture(_WaitingGuest())
         self.start_evacuation()
-        self.assertTrue(waiting.began.wait(_SECONDS))
+        self.assertTrue(waiting.began.wait(base.SECONDS))
 
         self.assertEqual(self.before, self.list_allocated('host1'))
         self.assert_held_once('host2')
@@ -233,7 +216,7 @@ class SourceComesBackTest(EvacuationTestCase):
     def test_while_the_new_host_starts_the_guest(self) -> None:
         waiting = self.useFixture(_WaitingGuest())
         self.start_evacuation()
-        self.assertTrue(waiting.began.wait(_SECONDS))
+        self.assertTrue(waiting.began.wait(base.SECONDS))
 
         self.bring_back()
 
@@ -251,12 +234,12 @@ class SourceComesBackTest(EvacuationTestCase):
 
         def wait(*args: Any, **kwargs: Any) -> None:
             began.set()
-            go.wait(_SECONDS)
+            go.wait(base.SECONDS)
             rebuild(*args, **kwargs)
 
         manager._do_rebuild_instance_with_claim = wait
         self.start_evacuation()
-        self.assertTrue(began.wait(_SECONDS))
+        self.assertTrue(began.wait(base.SECONDS))
         instance = objects.Instance.get_by_uuid(
             nova_context.get_admin_context(), self.uuid
         )
