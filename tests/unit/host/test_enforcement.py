@@ -418,7 +418,7 @@ class ReleasedTest(EnforcementTestCase):
         )
 
         self.assertEqual(['ways release'], self.calls)
-        self.assertIn('server x, which is gone', self.log.output)
+        self.assertIn('server x, which has no claim', self.log.output)
 
 
 class ServerLocksTest(base.TestCase):

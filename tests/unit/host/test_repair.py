@@ -42,7 +42,7 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.enforcer.acts['list_applied'] = lambda: self.host.release(SERVER)
 
         self.assertEqual([('release', SERVER)], self.heal())
-        self.assertNotIn('which is gone', self.log.output)
+        self.assertNotIn('which has no claim', self.log.output)
         self.assertEqual([], self.list_problems())
 
     def test_who_has_come_meanwhile_is_started_once(self) -> None:
