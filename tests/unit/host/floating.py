@@ -523,12 +523,6 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.assertEqual(set(), self.list_inside())
         self.assert_agreement(self.host)
 
-
-def end_after(seconds: float, pid: int) -> threading.Timer:
-    timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
-    timer.start()
-    return timer
-
     def make_host_that_reads_pid_files(self) -> str:
         folder = self.make_folder()
         self.host.close()
@@ -595,3 +589,9 @@ def end_after(seconds: float, pid: int) -> threading.Timer:
         )
 
         self.start_floating(OTHER)
+
+
+def end_after(seconds: float, pid: int) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    return timer
