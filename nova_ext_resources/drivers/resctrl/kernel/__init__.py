@@ -5,6 +5,7 @@
 * ``cgroups``: the cgroups that libvirt makes, one for each machine
 * ``command_line``: whom a command line names
 * ``counters``: occupancy and traffic, as the kernel counts them
+* ``doubts``: why a process that names a server is not believed
 * ``errors``: what can go wrong between this package and resctrl
 * ``files``: the file system of resctrl: the seam that tests replace
 * ``group_files``: reads and changes control groups

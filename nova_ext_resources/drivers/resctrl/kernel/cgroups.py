@@ -23,13 +23,16 @@ from nova_ext_resources.drivers.resctrl.kernel import procfs
 
 PATH = '/sys/fs/cgroup'
 
-_FOLDER = re.compile(r'machine-(qemu.+)\.scope|(.+)\.libvirt-qemu')
+_FOLDER = re.compile(r'machine-(qemu.+)\.scope|(qemu.+)\.libvirt-qemu')
 
-_MACHINE = re.compile(r'qemu-\d+-(.+)')
+#: The number of the guest's run, and what is left of its name.
+_MACHINE = re.compile(r'qemu-(\d+)(?:-(.+))?')
 
-#: What libvirt may leave out of a machine's name. It also cuts names of far
-#: more than 50 characters; those belong to no guest that is known.
+#: What libvirt may leave out of a machine's name.
 _LEFT_OUT = re.compile(r'[^0-9A-Za-z]')
+
+#: libvirt adds no character to 64, and takes a dash or a dot off the end.
+_MAY_BE_CUT = 63
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,21 +40,27 @@ class Machine:
     """The cgroup of one machine.
 
     :ivar name: of the machine, such as ``qemu-1-instance-0000002a``
+    :ivar number: of the run of its guest
     :ivar folder: where the cgroup is
     """
 
     name: str
+    number: int
     folder: str
 
-    @property
-    def key(self) -> str:
-        """What it has in common with the name of its guest."""
-        match = _MACHINE.fullmatch(self.name)
-        return make_key(match[1] if match else self.name)
+    def is_named_after(self, name: str) -> bool:
+        """Return whether its name can be that of a guest's machine.
+
+        For the guest with its number: no two of one libvirt have the same,
+        but one of another libvirt on the host may.
+        """
+        kept = _shorten(self.name.removeprefix(f'qemu-{self.number}'))
+        whole = _shorten(name)
+        is_cut = len(self.name) >= _MAY_BE_CUT and whole.startswith(kept)
+        return whole == kept or is_cut
 
 
-def make_key(name: str) -> str:
-    """Return the key of a guest's machine; see :attr:`Machine.key`."""
+def _shorten(name: str) -> str:
     return _LEFT_OUT.sub('', name)
 
 
@@ -96,10 +105,15 @@ class Cgroups:
                 continue
             inner = parts[: parts.index(place[0]) + 1]
             name = (place[1] or place[2]).replace('\\x2d', '-')
+            match = _MACHINE.fullmatch(name)
+            if match is None:
+                continue
             for root in self._list_roots(controllers):
                 if self._is_owned(root, inner):
                     folder = os.path.join(root, *inner)
-                    yield Machine(name=name, folder=folder)
+                    yield Machine(
+                        name=name, number=int(match[1]), folder=folder
+                    )
 
     def _list_roots(self, controllers: str) -> Iterator[str]:
         if controllers:

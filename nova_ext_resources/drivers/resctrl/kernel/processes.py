@@ -16,14 +16,19 @@ another program use them because it looks like that server, nor may a server
 lose its own threads to the group of another.
 
 * Any user may start a program with any command line. So the first source is
-  believed of a process only if it is in the cgroup of a machine, which root
-  alone can make and fill, and not that of another guest; or if it is in none,
-  and its real user is one that libvirt runs QEMU as: root, this process' own,
-  or one that the options name.
+  believed of a process in the cgroup of a machine, which root alone can make
+  and fill, only if that is the machine of this server; and of a process that
+  is in none only if its real user is one that libvirt runs QEMU as: root, this
+  process' own, or one that the options name.
 * A guest that has broken out of its QEMU can start programs as QEMU's user.
   They stay in the cgroup of its machine, so they are not believed when they
   name another server. Where libvirt makes no cgroups, nothing tells them
   apart: then such a guest can put itself into another's ways.
+* Which guest has a machine follows from the number that libvirt gives to each
+  run of a guest, and from the name. While the hypervisor does not answer, its
+  last answer counts; before the first one, nobody in any machine is believed.
+  After it, a machine of no known guest is of another libvirt, or new: its
+  processes are believed as if they were in none.
 * The second and the third source are believed of any user: a pid file and
   a cgroup count only if root, or this process' user, alone can change them.
   The lock is one that only a writer of the file can hold.
@@ -34,7 +39,7 @@ lose its own threads to the group of another.
   processes names another server: then it is of another libvirt.
 
 Processes that name a server and are not believed are passed over, and logged
-once for each user.
+once for each user and each machine.
 
 Sources: proc(5), fcntl(2), the kernel's "Control Group v2", and "Control
 Groups Resource Management" of libvirt.
@@ -54,6 +59,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.drivers.resctrl.kernel import cgroups as cgroups_mod
 from nova_ext_resources.drivers.resctrl.kernel import command_line
+from nova_ext_resources.drivers.resctrl.kernel import doubts
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import pid_files
 from nova_ext_resources.drivers.resctrl.kernel import procfs
@@ -69,8 +75,6 @@ USERS = ('libvirt-qemu', 'qemu')
 
 #: The parent of the kernel's threads, in the host's own PID namespace.
 _KTHREADD = 2
-
-_USERS_OPTION = '[ext_resources_resctrl] qemu_users'
 
 #: Server -> its guest, of all that have processes on this host now.
 Guests = Mapping[str, guest_obj.Guest]
@@ -116,8 +120,10 @@ class Processes:
         self._users = self._owners | frozenset(_list_uids(users))
         self._pid_path = pid_path
         self._list_guests = list_guests
-        # Users whose processes were logged as not believed.
-        self._logged: set[int] = set()
+        # The guests of the last answer; None: there was none yet.
+        self._known: Guests | None = None
+        # What was doubted and logged.
+        self._logged: set[str] = set()
 
     def scan(self) -> 'Scan':
         """Read every process once.
@@ -132,10 +138,13 @@ class Processes:
                 'user of nova-compute is in',
             )
         guests = self._list_guests()
+        if guests is not None:
+            self._known = guests
         scan = Scan(
             reader=self._reader,
             cgroups=self._cgroups,
             guests=guests or {},
+            known=self._known or {},
             is_complete=guests is not None,
         )
         for pid in self._reader.list_numbers(''):
@@ -160,14 +169,33 @@ class Processes:
         line = self._reader.read(f'{pid}/cmdline')
         if not process or uid is None or scan.find_named(line) != uuid:
             return
-        if machine:
-            is_believed = scan.machines.get(machine.key, uuid) == uuid
+        doubt = self._find_doubt(scan, uuid, machine, pid, uid)
+        if doubt:
+            scan.doubted[uuid].append(doubt)
         else:
-            is_believed = uid in self._users
-        if is_believed:
             scan.servers[uuid].append(process)
-        else:
-            scan.doubted[uuid].append((pid, uid))
+
+    def _find_doubt(
+        self,
+        scan: 'Scan',
+        uuid: str,
+        machine: cgroups_mod.Machine | None,
+        pid: int,
+        uid: int,
+    ) -> doubts.Doubt | None:
+        """Decide whether a process that names a server is not believed."""
+        owner = scan.find_owner(machine) if machine else ''
+        if machine and owner:
+            if owner == uuid:
+                return None
+            return doubts.of_guest(pid, machine.name, owner)
+        if machine and self._known is None:
+            return doubts.of_silence(pid)
+        if uid in self._users:
+            return None
+        if machine:
+            return doubts.of_machine(pid, machine.name)
+        return doubts.of_user(pid, uid)
 
     def _ask_pid_files(self, scan: 'Scan') -> None:
         for uuid in scan.list_absent():
@@ -180,7 +208,7 @@ class Processes:
         inside = collections.defaultdict(list)
         for pid in self._reader.list_numbers('') if scan.list_absent() else ():
             machine = self._cgroups.find_machine(pid)
-            if machine and (uuid := scan.machines.get(machine.key)):
+            if machine and (uuid := scan.find_owner(machine)):
                 inside[uuid, machine].append(pid)
         for uuid in scan.list_absent():
             for (owner, _machine), pids in inside.items():
@@ -191,17 +219,16 @@ class Processes:
         return pid_files.make_path(self._pid_path, guest.name)
 
     def _log_doubted(self, scan: 'Scan') -> None:
-        for pid, uid in scan.list_doubted():
-            if uid in self._logged:
+        for doubt in scan.list_doubted():
+            if doubt.subject in self._logged:
                 continue
-            self._logged.add(uid)
+            self._logged.add(doubt.subject)
+            # Whoever wrote the command line chose the name in it.
             LOG.warning(
-                'Process %(pid)s of user %(uid)s names a server in its '
-                'command line, but is neither in the cgroup of its machine '
-                'nor of a user that libvirt runs QEMU as: it is not taken '
-                'for a server. If libvirt runs QEMU as this user, add it to '
-                '%(option)s. This is logged once for each user.',
-                {'pid': pid, 'uid': uid, 'option': _USERS_OPTION},
+                'Process %(pid)s names a server in its command line, and is '
+                'not taken for a server: %(advice)s. This is logged once for '
+                'each user and each machine.',
+                {'pid': doubt.pid, 'advice': doubt.advice},
             )
 
     def explain_absence(
@@ -216,7 +243,7 @@ class Processes:
         absent = sorted(filter(scan.is_unseen, consumers))
         now = self._list_guests() if absent else {}
         if now is None or not scan.is_complete:
-            return dict.fromkeys(absent, _SILENT)
+            return dict.fromkeys(absent, doubts.SILENCE)
         return {
             uuid: self._explain(scan, uuid)
             for uuid in absent
@@ -236,11 +263,13 @@ class Processes:
         )
 
     def _advise(self, scan: 'Scan', uuid: str) -> str:
-        for pid, uid in scan.doubted[uuid]:
-            return (
-                f'add user {uid} of process {pid} to {_USERS_OPTION} if '
-                'libvirt runs QEMU as this user'
-            )
+        found = scan.doubted[uuid]
+        likely = [one.advice for one in found if one.may_be_it]
+        posing = [one.advice for one in found if not one.may_be_it]
+        first = likely or [self._advise_on_paths()]
+        return '; '.join(first[:1] + posing[:1])
+
+    def _advise_on_paths(self) -> str:
         kthreadd = self._reader.read_stat(_KTHREADD)
         if kthreadd is None or not kthreadd.is_of_kernel:
             return (
@@ -249,11 +278,6 @@ class Processes:
             )
         return 'set [ext_resources_resctrl] pid_path to the folder of libvirt'
 
-
-_SILENT = (
-    'restore the connection of nova-compute to the hypervisor, see its log. '
-    'It does not report which guests run; no process of this server was found'
-)
 
 _make_lists: Callable[[], Any] = functools.partial(
     collections.defaultdict, list
@@ -265,21 +289,22 @@ class Scan:
     """What was found.
 
     :ivar guests: server -> its guest, of all that run
+    :ivar known: the same; while it is unknown which run, those that last ran
     :ivar is_complete: whether these are all; otherwise that is unknown
     :ivar servers: server -> its processes
-    :ivar doubted: server -> number and user of processes that name it and
-        are not believed
+    :ivar doubted: server -> processes that name it and are not believed
     :ivar helpers: thread -> kernel threads that work for it
     """
 
     reader: procfs.Reader
     cgroups: cgroups_mod.Cgroups
     guests: Guests
+    known: Guests
     is_complete: bool = True
     servers: dict[str, list[procfs.Process]] = dataclasses.field(
         default_factory=_make_lists
     )
-    doubted: dict[str, list[tuple[int, int]]] = dataclasses.field(
+    doubted: dict[str, list[doubts.Doubt]] = dataclasses.field(
         default_factory=_make_lists
     )
     helpers: dict[int, list[int]] = dataclasses.field(
@@ -289,15 +314,18 @@ class Scan:
     @functools.cached_property
     def names(self) -> dict[str, str]:
         """The name of each guest -> its server."""
-        return {one.name: uuid for uuid, one in self.guests.items()}
+        return {one.name: uuid for uuid, one in self.known.items()}
 
     @functools.cached_property
-    def machines(self) -> dict[str, str]:
-        """The key of each guest's machine -> its server."""
-        return {
-            cgroups_mod.make_key(name): uuid
-            for name, uuid in self.names.items()
-        }
+    def numbers(self) -> dict[int, str]:
+        """The number of each guest -> its server."""
+        return {one.number: uuid for uuid, one in self.known.items()}
+
+    def find_owner(self, machine: cgroups_mod.Machine) -> str:
+        """Return the server that has a machine; '' when it is not known."""
+        uuid = self.numbers.get(machine.number, '')
+        is_its = uuid and machine.is_named_after(self.known[uuid].name)
+        return uuid if is_its else ''
 
     def find_named(self, line: bytes) -> str:
         """Return the server that a command line names, or ''."""
@@ -321,14 +349,14 @@ class Scan:
         may_run = not self.is_complete or uuid in self.guests
         return may_run and not self.servers.get(uuid)
 
-    def list_doubted(self) -> list[tuple[int, int]]:
+    def list_doubted(self) -> list[doubts.Doubt]:
         """Return the processes that no other source vouches for."""
         found = {one.pid for own in self.servers.values() for one in own}
         return [
-            (pid, uid)
+            one
             for named in self.doubted.values()
-            for pid, uid in named
-            if pid not in found
+            for one in named
+            if one.pid not in found
         ]
 
     def get(self, *consumers: str) -> threads.Server:

@@ -102,8 +102,9 @@ class MadeUp:
         self._put(f'{self.cgroup}/{path}/{file}', tids)
 
     def add_guest(self, uuid: str = SERVER, name: str = NAME) -> None:
-        """Have the hypervisor run a server."""
-        self.guests[uuid] = guest.Guest(name=name, number=len(self.guests))
+        """Have the hypervisor run a server; the first has number 1."""
+        number = len(self.guests) + 1
+        self.guests[uuid] = guest.Guest(name=name, number=number)
 
     def make_processes(self, **options: Any) -> processes.Processes:
         options = {
@@ -207,7 +208,8 @@ class MadeUpTest(base.TestCase):
     ) -> None:
         if os.getuid():
             self.skipTest('needs to be root')
-        for path in (_SCOPE, 'docker/1/machine/qemu-1-i.libvirt-qemu'):
+        self.made.add_guest()
+        for path in (_SCOPE, f'docker/1/machine/qemu-1-{NAME}.libvirt-qemu'):
             self.made.add_server(100, uid=STRANGER, cgroup=f'0::/{path}')
             for folder in (path, os.path.dirname(path)):
                 with self.subTest(folder):
@@ -226,15 +228,16 @@ class MadeUpTest(base.TestCase):
         for path in (
             _SCOPE,
             f'{_SCOPE}/libvirt/emulator',
-            'vm.slice/vm-a.slice/machine-qemu-1.scope',
-            'machine/qemu-1-i.libvirt-qemu/emulator',
-            'vm.partition/a.partition/qemu-1-i.libvirt-qemu',
-            'docker/1/machine/qemu-1-i.libvirt-qemu',
-            'kubepods/pod1/2/machine/qemu-1-i.libvirt-qemu',
+            f'vm.slice/vm-a.slice/{_SCOPE}',
+            f'machine/qemu-1-{NAME}.libvirt-qemu/emulator',
+            f'vm.partition/a.partition/qemu-1-{NAME}.libvirt-qemu',
+            f'docker/1/machine/qemu-1-{NAME}.libvirt-qemu',
+            f'kubepods/pod1/2/machine/qemu-1-{NAME}.libvirt-qemu',
             f'system.slice/docker-1.scope/{_SCOPE}',
         ):
             with self.subTest(path):
                 made = MadeUp(self.make_folder())
+                made.add_guest()
                 made.add_server(100, uid=STRANGER, cgroup=f'0::/{path}')
 
                 self.assertEqual({100}, made.list_threads())
@@ -243,7 +246,7 @@ class MadeUpTest(base.TestCase):
         """A guest that has broken out runs as QEMU's user, in its cgroup."""
         self.made.add_guest()
         self.made.add_guest(OTHER, 'instance-00000002')
-        other = _SCOPE.replace('1.scope', '2.scope')
+        other = _SCOPE.replace('1', '2')
         self.made.add_server(100, cgroup=f'0::/{_SCOPE}')
         self.made.add_server(200, OTHER, cgroup=f'0::/{other}')
         self.made.add_server(201, cgroup=f'0::/{other}')
@@ -484,8 +487,7 @@ class SourcesTest(base.TestCase):
         for path in (
             _SCOPE,
             f'machine/qemu-1-{NAME}.libvirt-qemu/emulator',
-            f'machine/{NAME}.libvirt-qemu',
-            f'docker/1/machine/qemu-22-{NAME}.libvirt-qemu',
+            f'docker/1/machine/qemu-1-{NAME}.libvirt-qemu',
         ):
             with self.subTest(path):
                 made = MadeUp(self.make_folder())
@@ -511,7 +513,7 @@ class SourcesTest(base.TestCase):
     def test_a_name_of_which_libvirt_leaves_characters_out(self) -> None:
         self.made.guests.clear()
         self.made.add_guest(SERVER, 'vm_1..a')
-        path = 'machine.slice/machine-qemu\\x2d3\\x2dvm1.a.scope'
+        path = 'machine.slice/machine-qemu\\x2d1\\x2dvm1.a.scope'
         self.made.add(100, 'wrapped', uid=STRANGER, cgroup=f'0::/{path}')
 
         self.assertEqual({100}, self.made.list_threads())
