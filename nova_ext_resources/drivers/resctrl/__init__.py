@@ -6,5 +6,6 @@
 * ``inventory``: what this host can allocate
 * ``kernel``: reads and changes what the kernel shows
 * ``policy``: decides what each control group gets; pure
+* ``search``: finds servers for a change, and asks the hypervisor before it
 * ``writer``: the only one that changes control groups, step by step
 """

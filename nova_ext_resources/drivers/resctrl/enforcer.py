@@ -31,6 +31,7 @@ from nova_ext_resources.drivers.resctrl.policy import recognition
 from nova_ext_resources.drivers.resctrl.policy import shared_pool
 from nova_ext_resources.drivers.resctrl.policy import transition
 from nova_ext_resources.drivers.resctrl.policy import verify
+from nova_ext_resources.drivers.resctrl import search as search_mod
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -93,6 +94,7 @@ class ResctrlEnforcer(base.Enforcer):
     ) -> None:
         super().__init__(options, host, entries, guests)
         self._processes = processes or procs.from_options(options, guests)
+        self._searches = search_mod.Searches(self._processes)
         self._writer = writer.Writer(
             files or files_mod.RealFileSystem(options.path),
             options.cpu_path,
@@ -131,20 +133,24 @@ class ResctrlEnforcer(base.Enforcer):
             name = groups.make_name(entry.consumer_uuid)
         with self._translated(entry):
             # Before the lock is held: others wait for it.
-            scan = None
-            if not is_shared and not entry.cpus:
-                scan = self._processes.scan()
+            search = (
+                self._searches.begin_shared([*self._list_others(entry), entry])
+                if is_shared
+                else self._searches.begin(entry)
+            )
             for attempt in RETRYING:
                 with attempt, self._writer.changing(name=name) as tree:
                     held, desired = self._plan(tree, entry)
                     self._writer.run(
                         transition.transition(tree, desired),
-                        find_server=scan.get if scan else self._find_server,
+                        find_server=search.find,
                         undo=lambda now: self._plan_without(now, name),
                     )
                     self._forget_amounts(pools.list_keys([entry]))
+                    if is_shared:
+                        self._searches.note_joined()
         if not entry.cpus:
-            self._check_found(entry, scan)
+            self._check_found(entry, search.scan)
         return held
 
     def _check_found(
@@ -156,7 +162,8 @@ class ResctrlEnforcer(base.Enforcer):
         """
         uuid = entry.consumer_uuid
         with self._translated(entry):
-            scan = scan or self._processes.scan()
+            if scan is None or not scan.is_complete:
+                scan = self._processes.scan()
             for reason in self._processes.explain_absence(
                 scan, [uuid]
             ).values():
@@ -217,6 +224,10 @@ class ResctrlEnforcer(base.Enforcer):
             entry.consumer_uuid == groups.SHARED
         )
         name = groups.SHARED if is_shared else ''
+        # Threads are put into no group but that of the pool.
+        search = self._searches.begin_shared(
+            self._list_others(entry) if is_shared else ()
+        )
         with (
             self._translated(entry),
             self._writer.changing(name=name, is_quick=True) as tree,
@@ -242,8 +253,7 @@ class ResctrlEnforcer(base.Enforcer):
             wanted = pools.relax(owned, keys, self._amounts)
             desired = layout.layout(owned, wanted, members=members)
             self._writer.run(
-                transition.transition(tree, desired),
-                find_server=self._find_server,
+                transition.transition(tree, desired), find_server=search.find
             )
             self._forget_amounts(keys)
 
@@ -349,10 +359,6 @@ class ResctrlEnforcer(base.Enforcer):
             if uuid != without
         }
         return ownership.build(tree, self._writer.machine, entries)
-
-    def _find_server(self, *consumers: str) -> threads.Server:
-        """Find threads now, or one that has just come is thrown out."""
-        return self._processes.scan().get(*consumers)
 
     def _list_others(self, entry: assignment.Entry) -> list[assignment.Entry]:
         """Return the other servers with a place in the shared pool."""

@@ -7,6 +7,7 @@ import glob
 import itertools
 import os
 import random
+from typing import Any
 
 from oslo_utils.fixture import uuidsentinel
 
@@ -36,7 +37,7 @@ class PoolsTestCase(with_resctrl.ResctrlHostTestCase):
         super().setUp()
         self.host = self.make_resctrl_host(**self.OPTIONS)
 
-    def reopen(self, **options: int) -> None:
+    def reopen(self, **options: Any) -> None:
         """Restart the service, with other options."""
         self.host.close()
         self.host = self.make_resctrl_host(**{**self.OPTIONS, **options})

@@ -125,9 +125,27 @@ class Processes:
         # What was doubted and logged.
         self._logged: set[str] = set()
 
-    def scan(self) -> 'Scan':
-        """Read every process once.
+    def read_guests(self) -> Guests | None:
+        """Ask the hypervisor which guests run; None: that is unknown."""
+        guests = self._list_guests()
+        if guests is not None:
+            self._known = guests
+        return guests
 
+    def scan(self) -> 'Scan':
+        """Ask the hypervisor, and read every process once.
+
+        :raises ResctrlError: those of others are hidden
+        """
+        return self.scan_for(self.read_guests())
+
+    def scan_for(
+        self, guests: Guests | None, *, is_complete: bool = True
+    ) -> 'Scan':
+        """Read every process once, and ask no service.
+
+        :param guests: those that ran a moment ago; None: that is unknown
+        :param is_complete: whether no other can have started since
         :raises ResctrlError: those of others are hidden
         """
         if self._reader.read_stat(1) is None:
@@ -137,15 +155,12 @@ class Processes:
                 'mount it without hidepid, or with gid= of a group that the '
                 'user of nova-compute is in',
             )
-        guests = self._list_guests()
-        if guests is not None:
-            self._known = guests
         scan = Scan(
             reader=self._reader,
             cgroups=self._cgroups,
             guests=guests or {},
             known=self._known or {},
-            is_complete=guests is not None,
+            is_complete=is_complete and guests is not None,
         )
         for pid in self._reader.list_numbers(''):
             line = self._reader.read(f'{pid}/cmdline')
