@@ -34,6 +34,7 @@ from nova_ext_resources.drivers.resctrl.policy import verify
 from nova_ext_resources.drivers.resctrl import search as search_mod
 from nova_ext_resources.drivers.resctrl import writer
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import constraints as constraints_obj
@@ -111,6 +112,8 @@ class ResctrlEnforcer(base.Enforcer):
         # servers of which the one before found none either: why.
         self._unseen: Mapping[str, guest.Guest | None] = {}
         self._absent: Mapping[str, str] = {}
+        # Of the servers that is_applied was asked for since.
+        self._problems: list[alarm.Problem] = []
 
     # -- what the host asks for ----------------------------------------
 
@@ -167,10 +170,7 @@ class ResctrlEnforcer(base.Enforcer):
             for reason in self._processes.explain_absence(
                 scan, [uuid]
             ).values():
-                raise errors.NotApplied(
-                    action='find its processes',
-                    reason=reason,
-                )
+                raise _make_absent(reason)
 
     def plan(self, entry: assignment.Entry) -> tuple[transition.Step, ...]:
         """Return what :meth:`apply` would do, and do nothing.
@@ -258,6 +258,7 @@ class ResctrlEnforcer(base.Enforcer):
             self._forget_amounts(keys)
 
     def list_applied(self) -> frozenset[str]:
+        self._problems = []
         with self._translated(None):
             seen = self._writer.read()
             self._members = self._read_members(seen)
@@ -289,7 +290,25 @@ class ResctrlEnforcer(base.Enforcer):
                     'reason': reason,
                 },
             )
+        elif entry.consumer_uuid in self._absent:
+            self._note_problem(entry.consumer_uuid)
         return not reason
+
+    def _note_problem(self, uuid: str) -> None:
+        """Report a server that runs unseen; all else of it is applied.
+
+        To apply it again would find no more than the audit, which searches
+        for all servers at once, in every round.
+        """
+        err = self._make_failed(uuid, str(_make_absent(self._absent[uuid])))
+        self._problems.append(
+            alarm.Problem(
+                alarm=alarm.NOT_IN_FORCE, subject=uuid, text=str(err)
+            )
+        )
+
+    def list_problems(self) -> tuple[alarm.Problem, ...]:
+        return tuple(self._problems)
 
     def find_fault(self, entry: assignment.Entry) -> str:
         tree = self._writer.known
@@ -426,8 +445,6 @@ class ResctrlEnforcer(base.Enforcer):
         }
 
     def _find_members_fault(self, entry: assignment.Entry) -> str:
-        if entry.consumer_uuid in self._absent:
-            return self._absent[entry.consumer_uuid]
         if choice.is_shared(entry):
             pool = self._members.get(groups.SHARED, tasks.Membership())
             return pool.fault
@@ -465,3 +482,7 @@ class ResctrlEnforcer(base.Enforcer):
             consumer_uuid=consumer_uuid,
             reason=reason,
         )
+
+
+def _make_absent(reason: str) -> errors.NotApplied:
+    return errors.NotApplied(action='find its processes', reason=reason)

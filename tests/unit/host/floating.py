@@ -240,6 +240,16 @@ class FloatingCases(with_resctrl.ResctrlHostTestCase):
         self.running.clear()
         self.assertEqual((), self.heal())
 
+    def test_what_is_changed_of_one_that_runs_unseen_is_restored(self) -> None:
+        self.start_floating()
+        self.notice()
+        self.heal()
+        self.kernel.write(f'nova-{SERVER}/schemata', 'L3:0=1\n')
+
+        self.assertEqual(1, len(self.heal()))
+
+        self.assert_agreement(self.host)
+
     def test_a_server_that_was_powered_off_is_no_problem(self) -> None:
         guest = self.run_guest()
         self.notice()

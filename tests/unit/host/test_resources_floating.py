@@ -29,6 +29,30 @@ class FloatingHostTest(floating.FloatingCases):
         ]
         self.assertEqual(128, len(written))
 
+    def test_a_server_that_runs_unseen_is_not_applied_in_each_round(
+        self,
+    ) -> None:
+        self.start_floating()
+        self.notice()
+        for expected in (0, 1, 1, 1):
+            self.kernel.forget_operations()
+            self.answers = [dict(self.running)] * 2
+
+            self.assertEqual(expected, len(self.heal()))
+
+            locks = [
+                exclusive
+                for what, exclusive, *_ in self.kernel.list_operations()
+                if what == 'lock'
+            ]
+            self.assertNotIn('True', locks)
+            # One to search, and one to be sure that it runs on.
+            self.assertEqual([], self.answers)
+        self.assertEqual(1, self.log.output.count('could not find its'))
+        guest = self.run_guest()
+        self.assertEqual((), self.heal())
+        self.assert_inside(guest)
+
 
 class FloatingSuiteTest(test_with_resctrl.ResctrlSuiteTest):
     """What holds for every backend, with servers that float and run."""
