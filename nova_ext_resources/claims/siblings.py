@@ -9,6 +9,7 @@ server's CPUs are in. Another one of the same host will do as well.
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.objects import assignment
@@ -31,6 +32,11 @@ class Move:
 
 
 Moves: TypeAlias = tuple[Move, ...]
+
+#: How many ways to follow the CPUs are tried. Enough for two groups of sixteen
+#: caches, three of six and four of four, and no more than a scheduler can try
+#: for each of many hosts.
+_MAX_TRIED = 256
 
 
 def list_moves(
@@ -68,9 +74,12 @@ def move(
 ) -> assignment.ClaimRequest:
     """Return the request with its allocations moved."""
     moved = {rp: dict(amounts) for rp, amounts in request.allocations.items()}
+    moves = tuple(moves)
+    # One may be moved to where another is moved away.
     for one in moves:
-        amount = moved[one.source].pop(one.resource_class)
-        moved.setdefault(one.target, {})[one.resource_class] = amount
+        del moved[one.source][one.resource_class]
+    for one in moves:
+        moved.setdefault(one.target, {})[one.resource_class] = one.amount
     allocations = {rp: amounts for rp, amounts in moved.items() if amounts}
     return dataclasses.replace(request, allocations=allocations)
 
@@ -92,21 +101,36 @@ def _follow_cpus(
     request: assignment.ClaimRequest,
     cpus: frozenset[int],
 ) -> Iterable[Moves]:
-    """Move all that is in no domain of the CPUs, if anything is."""
-    moves: Moves = ()
-    for source, every in _group(view, request).items():
-        classes = _list_local(view, source, every)
-        if _meets(view, source, classes, cpus):
-            continue
-        for target in _list_targets(view, source, classes):
-            more = _make(request, source, target, classes)
-            if _meets(view, target, classes, cpus) and _has_room(
-                move(request, moves), more
-            ):
-                moves += more
-                break
-    if moves:
-        yield moves
+    """Return the ways to have everything in domains of the CPUs."""
+    choices = [
+        _list_near(view, request, source, classes, cpus)
+        for source, classes in _group(view, request).items()
+    ]
+    for chosen in itertools.islice(itertools.product(*choices), _MAX_TRIED):
+        moves = tuple(itertools.chain.from_iterable(chosen))
+        if moves and _has_room(request, moves):
+            yield moves
+
+
+def _list_near(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    source: str,
+    classes: Iterable[str],
+    cpus: frozenset[int],
+) -> list[Moves]:
+    """Return how what is on one provider gets near the CPUs.
+
+    To stay comes first where that is near; what cannot get near stays.
+    """
+    local = _list_local(view, source, classes)
+    near = [
+        _make(request, source, target, local)
+        for target in _list_targets(view, source, local)
+        if _meets(view, target, local, cpus)
+    ]
+    stays = not near or _meets(view, source, local, cpus)
+    return [(), *near] if stays else near
 
 
 def _group(
@@ -159,10 +183,12 @@ def _make(
 
 
 def _has_room(request: assignment.ClaimRequest, moves: Moves) -> bool:
-    """Return whether the server has nothing of the same classes there."""
-    return not any(
-        one.resource_class in request.allocations.get(one.target, {})
-        for one in moves
+    """Return whether the server has a class once at most in each target."""
+    left = {(one.source, one.resource_class) for one in moves}
+    taken = [(one.target, one.resource_class) for one in moves]
+    return len(set(taken)) == len(taken) and not any(
+        place not in left and place[1] in request.allocations.get(place[0], {})
+        for place in taken
     )
 
 

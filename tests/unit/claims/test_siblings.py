@@ -275,6 +275,69 @@ class TestFindPlace(base.TestCase):
 
         self.assertIsNone(moved)
 
+    def test_what_fits_in_one_order_only_is_found(self) -> None:
+        """60 % fit into the last cache only, and placement chose others."""
+        host = make_host([100, 100, 30, 80], follows=True)
+        for others in (CACHES[:2], CACHES[1::-1], (CACHES[0], CACHES[3])):
+            for fields in (
+                {'cpus': None, 'float_cpus': range(8, 16)},
+                {'cpus': [8, 12]},
+            ):
+                with self.subTest(others=others, fields=fields):
+                    moved = self.relocate(
+                        host,
+                        allocations={
+                            others[0]: {classes.PERCENT: 60},
+                            others[1]: {classes.PERCENT: 20},
+                        },
+                        **fields,
+                    )
+
+                    assert moved is not None
+                    self.assertEqual(
+                        {
+                            CACHES[3]: {classes.PERCENT: 60},
+                            CACHES[2]: {classes.PERCENT: 20},
+                        },
+                        moved.allocations,
+                    )
+
+    def test_one_takes_the_place_that_another_leaves(self) -> None:
+        for full, free, far in ((0, 1, 3), (3, 2, 0)):
+            percent = [100, 100, 100, 100]
+            percent[full], percent[free] = 80, 30
+            with self.subTest(full=full):
+                moved = self.relocate(
+                    make_host(percent, follows=True),
+                    allocations={
+                        CACHES[far]: {classes.PERCENT: 60},
+                        CACHES[full]: {classes.PERCENT: 20},
+                    },
+                    cpus=[4 * full, 4 * free],
+                )
+
+                assert moved is not None
+                self.assertEqual(
+                    {
+                        CACHES[full]: {classes.PERCENT: 60},
+                        CACHES[free]: {classes.PERCENT: 20},
+                    },
+                    moved.allocations,
+                )
+
+    def test_what_fits_in_no_order_is_refused(self) -> None:
+        moved = self.relocate(
+            make_host([100, 100, 50, 50], follows=True),
+            allocations={
+                CACHES[0]: {classes.PERCENT: 60},
+                CACHES[1]: {classes.PERCENT: 20},
+            },
+            cpus=None,
+            float_cpus=range(8, 16),
+        )
+
+        self.assertIsNone(moved)
+
     def test_it_is_not_put_where_it_has_something_else(self) -> None:
         moved = self.relocate(
             make_host([10, 100, 10, 10], follows=True),
