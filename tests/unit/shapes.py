@@ -12,6 +12,7 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
+from tests import machines
 from tests.unit.host import with_resctrl
 
 OPTIONS = {
@@ -39,7 +40,7 @@ class ShapesCases(with_resctrl.ResctrlHostTestCase):
     """What holds in process and on a mount."""
 
     def use(self, shape: str) -> None:
-        self.machine = self.useFixture(resctrl.ResctrlFixture(shape))
+        self.machine = self.useFixture(machines.make(shape))
         self.kernel = self.machine.kernel
 
     def list_wishes(self) -> Iterator[dict[str, dict[str, int]]]:

@@ -11,6 +11,7 @@ import unittest
 
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import fuse
+from tests import machines
 from tests.unit.host import with_resctrl
 
 # None of our own code: where that is broken, the tests must fail, not skip.
@@ -68,15 +69,24 @@ def require() -> None:
         raise unittest.SkipTest(obstacle)
 
 
+def make(shape: str | resctrl.Shape, **options: Any) -> Any:
+    """Return a fixture that mounts a machine, see :mod:`tests.machines`.
+
+    :raises unittest.SkipTest: nothing can be mounted here
+    """
+    if not machines.is_kernel():
+        require()
+    return machines.make(shape, fuse=True, **options)
+
+
 class MountedTestCase(with_resctrl.ResctrlHostTestCase):
     """Has a machine that is mounted."""
 
     def make_machine(self) -> resctrl.ResctrlFixture:
-        require()
-        machine = resctrl.ResctrlFixture(
-            self.SHAPE, fuse=True, tasks=self.TASKS
+        machine: resctrl.ResctrlFixture = self.useFixture(
+            make(self.SHAPE, tasks=self.TASKS)
         )
-        return self.useFixture(machine)
+        return machine
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
         """Load it as a service does: it finds the mount by its path."""

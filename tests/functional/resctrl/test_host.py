@@ -27,8 +27,7 @@ SHAPES = tuple(
 
 class MountedHostTest(with_resctrl.ResctrlHostTestCase):
     def use(self, shape: str) -> None:
-        mounting.require()
-        self.machine = resctrl.ResctrlFixture(shape, fuse=True)
+        self.machine = mounting.make(shape)
         self.useFixture(self.machine)
         self.kernel = self.machine.kernel
 

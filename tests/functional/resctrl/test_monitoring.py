@@ -22,8 +22,7 @@ SHAPES = tuple(
 
 class MountedSweepTest(with_sweeper.SweeperTestCase):
     def use(self, shape: str | resctrl.Shape) -> None:
-        mounting.require()
-        self.machine = resctrl.ResctrlFixture(shape, fuse=True)
+        self.machine = mounting.make(shape)
         self.useFixture(self.machine)
         self.kernel = self.machine.kernel
         self.sweeper = self.make_sweeper()

@@ -18,7 +18,6 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import provider
-from nova_ext_resources.testing import resctrl
 from tests import base
 from tests.functional.resctrl import mounting
 from tests.unit import builders
@@ -56,10 +55,7 @@ class TuningTest(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        mounting.require()
-        self.machine = self.useFixture(
-            resctrl.ResctrlFixture('skylake2', fuse=True)
-        )
+        self.machine = self.useFixture(mounting.make('skylake2'))
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     def start(self, *, dry_run: bool) -> service.HostService:

@@ -13,6 +13,7 @@ from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import resctrl
+from tests import machines
 from tests.unit import builders
 from tests.unit.host import with_host
 
@@ -42,8 +43,9 @@ class ResctrlHostTestCase(with_host.BackendTestCase):
         self.kernel = self.machine.kernel
 
     def make_machine(self) -> resctrl.ResctrlFixture:
-        machine = resctrl.ResctrlFixture(self.SHAPE, tasks=self.TASKS)
-        return self.useFixture(machine)
+        made = machines.make(self.SHAPE, tasks=self.TASKS)
+        machine: resctrl.ResctrlFixture = self.useFixture(made)
+        return machine
 
     def load_resctrl(self, namespace: str, **options: Any) -> dict[str, Any]:
         readers = with_host.pop_readers(options)

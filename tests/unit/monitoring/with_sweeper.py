@@ -12,6 +12,7 @@ from nova_ext_resources.monitoring import sample
 from nova_ext_resources.monitoring import sweep
 from nova_ext_resources.testing import resctrl
 from tests import base
+from tests import machines
 
 MIB = 1 << 20
 
@@ -56,7 +57,7 @@ class SweeperTestCase(base.TestCase):
         self.use(self.SHAPE)
 
     def use(self, shape: str | resctrl.Shape) -> None:
-        self.machine = self.useFixture(resctrl.ResctrlFixture(shape))
+        self.machine = self.useFixture(machines.make(shape))
         self.kernel: Any = self.machine.kernel
         self.sweeper = self.make_sweeper()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from nova_ext_resources.testing import resctrl
 from tests import base
+from tests import machines
 
 STATUS = 'info/last_cmd_status'
 
@@ -35,7 +36,7 @@ class WithTree(base.TestCase):
         self.fs, self.kernel = made.file_system, made.kernel
 
     def make_machine(self, shape: str | resctrl.Shape) -> Any:
-        return self.useFixture(resctrl.ResctrlFixture(shape))
+        return self.useFixture(machines.make(shape))
 
     @contextlib.contextmanager
     def refused(

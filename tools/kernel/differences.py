@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Where kernels answer otherwise than the model, and why that is left so.
+
+The table is part of the documentation. A row says on which kernels (series,
+or "all") which answers to which operation differ; ``*`` at the end of an
+operation stands for any text.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import csv
+import dataclasses
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = ROOT / 'doc' / 'source' / 'contributor' / 'kernels.csv'
+
+ALL = 'all'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One operation that two answer in their own way."""
+
+    operation: str
+    kernel: str
+    model: str
+
+    def __str__(self) -> str:
+        return (
+            f'{self.operation}: the kernel says "{self.kernel}", the model '
+            f'"{self.model}"'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table."""
+
+    kernels: frozenset[str]
+    difference: Difference
+    reason: str
+
+    def is_for(self, series: str) -> bool:
+        return bool(self.kernels & {ALL, series})
+
+
+def read(path: pathlib.Path = TABLE) -> list[Row]:
+    """Return the table.
+
+    :raises ValueError: a row has no reason
+    """
+    with path.open(encoding='utf-8', newline='') as stream:
+        rows = [_make(one) for one in csv.DictReader(stream)]
+    for row in rows:
+        if not row.reason:
+            raise ValueError(f'no reason: {row.difference}')
+    return rows
+
+
+def _make(fields: Mapping[str, str]) -> Row:
+    return Row(
+        kernels=frozenset(fields['Kernels'].split()),
+        difference=Difference(
+            operation=fields['Operation'],
+            kernel=fields['Kernel'],
+            model=fields['Model'],
+        ),
+        reason=fields['Reason'].strip(),
+    )
+
+
+def compare(
+    kernel: Sequence[Mapping[str, str]], model: Sequence[Mapping[str, str]]
+) -> list[Difference]:
+    """Return each difference once, in the order in which they came."""
+    found = [
+        Difference(
+            operation=one['operation'],
+            kernel=one['answer'],
+            model=other['answer'],
+        )
+        for one, other in zip(kernel, model, strict=True)
+        if one['answer'] != other['answer']
+    ]
+    return list(dict.fromkeys(found))
+
+
+def judge(
+    found: Iterable[Difference], series: str, table: Iterable[Row]
+) -> tuple[list[Difference], list[Difference]]:
+    """Return what is not in the table, and what of it did not occur."""
+    listed = {row.difference for row in table if row.is_for(series)}
+    there = list(found)
+    unlisted = [one for one in there if one not in listed]
+    return unlisted, sorted(listed - set(there), key=str)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs the plan: fetches, builds, boots, tests, and reports."""
+
+import argparse
+from collections.abc import Sequence
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+from tools.kernel import archive as archive_mod
+from tools.kernel.boot import guest as guest_mod
+from tools.kernel.emulator import build
+from tools.kernel import machines
+from tools.kernel import obstacle
+from tools.kernel import plan
+from tools.kernel import report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+#: Downloads and builds, kept from run to run; and what the guests said.
+CACHE = ROOT / '.tox' / 'kernels'
+
+#: Bytecode of the tests: compiling takes an emulated machine minutes.
+BYTECODE = CACHE / 'bytecode'
+
+#: Seconds for the tests of one guest.
+PATIENCE = 1500.0
+
+_ENVIRONMENT = {
+    'LC_ALL': 'C.UTF-8',
+    'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1',
+    'OS_STDERR_CAPTURE': '1',
+    'OS_STDOUT_CAPTURE': '1',
+    'OS_TEST_TIMEOUT': '300',
+    'PYTHONPYCACHEPREFIX': str(BYTECODE),
+    'PYTHONWARNINGS': 'ignore',
+}
+
+
+def main() -> int:
+    arguments = read_arguments()
+    # So that the guest is ended.
+    signal.signal(signal.SIGTERM, lambda *_args: sys.exit(1))
+    try:
+        obstacle.check()
+        return run(arguments)
+    except obstacle.Obstacle as err:
+        print(f'The tests on real kernels cannot run: {err}.', file=sys.stderr)
+        return 1
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--kernel', help='only this series, for example 6.12')
+    parser.add_argument('--machine', help='only this machine')
+    parser.add_argument(
+        '--shell',
+        action='store_true',
+        help='run one script from the standard input in place of the tests',
+    )
+    parser.add_argument('tests', nargs='*', help='only these tests')
+    return parser.parse_args()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the plan; return a status for the shell.
+
+    :raises obstacle.Obstacle: something that it needs is missing
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    archive = archive_mod.Archive(CACHE / 'apt')
+    archive.update()
+    qemu, version = build.get(archive, CACHE)
+    print(f'== QEMU {version}', flush=True)
+    jobs = choose(arguments)
+    warm_up(jobs)
+    results = [run_job(archive, qemu, one, arguments) for one in jobs]
+    return report.tell(results)
+
+
+def choose(arguments: argparse.Namespace) -> list[plan.Job]:
+    """Return what of the plan is wanted, or what else is."""
+    if arguments.tests or arguments.shell:
+        return [
+            plan.Job(
+                series=arguments.kernel or plan.JOBS[0].series,
+                machine=arguments.machine or 'skylake2',
+                tests=tuple(arguments.tests),
+            )
+        ]
+    return [
+        one
+        for one in plan.JOBS
+        if arguments.kernel in (None, one.series)
+        and arguments.machine in (None, one.machine)
+    ]
+
+
+def warm_up(jobs: Sequence[plan.Job]) -> None:
+    """Compile here what the guests will import."""
+    names = {name for one in jobs for name in (*one.tests, *plan.USER)}
+    command = [
+        sys.executable,
+        '-c',
+        'import sys, unittest\n'
+        'unittest.TestLoader().loadTestsFromNames(sys.argv[1:])',
+    ]
+    subprocess.run(
+        [*command, *sorted(names)],
+        cwd=ROOT,
+        env={**os.environ, **_ENVIRONMENT},
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def get_kernel(archive: archive_mod.Archive, series: str) -> pathlib.Path:
+    """Return an unpacked kernel, the newest of its series.
+
+    :raises obstacle.Obstacle: the archive has none
+    """
+    found = archive.list_kernels()
+    package = found.get(series)
+    if package is None:
+        raise obstacle.Obstacle(
+            f'the archive has no kernel {series}, but {", ".join(found)}'
+        )
+    tree = CACHE / package
+    if not tree.exists():
+        print(f'== fetching {package}', flush=True)
+        archive.fetch_kernel(package, tree)
+    return tree
+
+
+def run_job(
+    archive: archive_mod.Archive,
+    qemu: pathlib.Path,
+    job: plan.Job,
+    arguments: argparse.Namespace,
+) -> report.Result:
+    """Run one guest of the plan."""
+    tree = get_kernel(archive, job.series)
+    name = f'{tree.name.removeprefix("linux-image-")}-{job.machine}'
+    print(f'== {name}', flush=True)
+    result = report.Result(name=name, folder=CACHE / 'out' / name)
+    began = time.monotonic()
+    machine = machines.MACHINES[job.machine]
+    try:
+        with guest_mod.running(qemu, tree, machine, result.folder) as guest:
+            print(f'   up after {time.monotonic() - began:.0f} s', flush=True)
+            if arguments.shell:
+                result.add_status(guest.run(sys.stdin.read(), PATIENCE))
+            else:
+                run_steps(guest, job, result)
+    except guest_mod.Lost as err:
+        result.problems.append(str(err))
+    result.minutes = (time.monotonic() - began) / 60
+    return result
+
+
+def run_steps(
+    guest: guest_mod.Guest, job: plan.Job, result: report.Result
+) -> None:
+    """Do everything that a job is for."""
+    if job.is_asked:
+        words = ['-m', 'tests.kernel.ask', '/run/out/kernel.json']
+        result.add_status(guest.run(make_script(job, words), PATIENCE))
+        if (result.folder / 'kernel.json').exists():
+            ask_model(job, result)
+    tests = [*(plan.USER if job.is_user else ()), *job.tests]
+    if tests:
+        words = ['-m', 'tests.kernel.run', '/run/out/tests.jsonl', *tests]
+        result.add_status(guest.run(make_script(job, words), PATIENCE))
+        result.add_tests(job.series)
+
+
+def ask_model(job: plan.Job, result: report.Result) -> None:
+    """Ask the model what the kernel was asked, and compare."""
+    out = result.folder / 'model.json'
+    words = ['-m', 'tests.kernel.ask', '--model', job.series, str(out)]
+    ended = subprocess.run(
+        [sys.executable, *words], cwd=ROOT, timeout=PATIENCE, check=False
+    )
+    result.add_status(ended.returncode)
+    if not ended.returncode:
+        result.add_answers(job.series)
+
+
+def make_script(job: plan.Job, words: Sequence[str]) -> str:
+    """Return a script for the guest that runs Python with these words."""
+    given = {**_ENVIRONMENT, 'OS_TEST_RESCTRL': job.machine}
+    lines = [f'export {name}={shlex.quote(v)}' for name, v in given.items()]
+    lines.append(f'cd {shlex.quote(str(ROOT))}')
+    lines.append(shlex.join(['exec', sys.executable, *words]))
+    return '\n'.join(lines) + '\n'

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests that cannot pass on a kernel, and why.
+
+The table is part of the documentation.
+"""
+
+import csv
+import pathlib
+
+from tools.kernel import differences
+
+TABLE = differences.TABLE.with_name('kernels_tests.csv')
+
+
+def read(series: str, path: pathlib.Path = TABLE) -> dict[str, str]:
+    """Return test -> reason, for a kernel.
+
+    :raises ValueError: a row has no reason
+    """
+    found = {}
+    with path.open(encoding='utf-8', newline='') as stream:
+        for row in csv.DictReader(stream):
+            if not row['Reason']:
+                raise ValueError(f'no reason: {row["Test"]}')
+            if {differences.ALL, series} & set(row['Kernels'].split()):
+                found[row['Test']] = row['Reason']
+    return found
