@@ -79,7 +79,8 @@ def _base(mount: mount_mod.Mount, group: groups_mod.Group) -> Folder:
         return ''.join(f'{tid}\n' for tid in mount.list_tasks(group))
 
     def store_tasks(data: bytes, caller: int) -> None:
-        mount.status = ''
+        if mount.shape.kernel >= shape_mod.TASK_LISTS:
+            mount.status = ''
         mount.write_tasks(group, _decode(data), caller)
 
     # What is pseudo-locked has no tasks, and no CPUs but those of its cache.
@@ -279,9 +280,11 @@ def _monitor_info(mount: mount_mod.Mount) -> Folder:
 
     def store_threshold(data: bytes, _caller: int) -> None:
         try:
-            size = numbers.parse_integer(_decode(data))
+            size = numbers.parse_integer(_decode(data), (1 << 32) - 1)
         except ValueError:
             raise Refused() from None
+        except OverflowError:
+            raise Refused(number=errno.ERANGE) from None
         if not 0 <= size <= monitor.limit:
             raise Refused()
         monitor.set_threshold(size)
@@ -301,7 +304,8 @@ def _monitor_info(mount: mount_mod.Mount) -> Folder:
 
 
 def _decode(data: bytes) -> str:
-    return data.decode('utf-8', 'surrogateescape')
+    # To the kernel it is a string of C.
+    return data.partition(b'\0')[0].decode('utf-8', 'surrogateescape')
 
 
 def _cut_newline(data: bytes) -> str:

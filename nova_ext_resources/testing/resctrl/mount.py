@@ -204,7 +204,7 @@ class Mount:
             return
         if group.locked:
             raise Refused('Cannot change pseudo-locked group')
-        if mode == groups_mod.LOCKSETUP and self.shape.can_pseudo_lock:
+        if mode == groups_mod.LOCKSETUP:
             self._enter_setup(group)
         elif mode in (groups_mod.SHAREABLE, groups_mod.EXCLUSIVE):
             if mode == groups_mod.EXCLUSIVE:
@@ -220,6 +220,8 @@ class Mount:
             raise Refused('Cannot pseudo-lock default group')
         if any(self.schemata.has_cdp(cache) for cache in self.shape.caches):
             raise Refused('CDP enabled')
+        if not self.shape.can_pseudo_lock:
+            raise Refused('Pseudo-locking not supported')
         if group.children:
             raise Refused('Monitoring in progress')
         if self.list_tasks(group):
@@ -335,11 +337,13 @@ class Mount:
     def _parse_task(self, text: str) -> int:
         try:
             tid = numbers.parse_integer(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             tid = None
         if self.shape.kernel < shape_mod.TASK_LISTS:
             if tid is None or tid < 0:
                 raise Refused()
+            # What is no number was refused before.
+            self.status = ''
         elif tid is None:
             raise Refused(f'Task list parsing error pid {text}')
         elif tid < 0:

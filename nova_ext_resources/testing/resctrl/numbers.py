@@ -10,7 +10,10 @@ from collections.abc import Iterable
 import errno
 import re
 
-_LIST_PART = re.compile(r'(\d+)(?:-(\d+)(?::(\d+)/(\d+))?)?')
+_LIST_PART = re.compile(
+    r'(?:all|(\d+|N)(?:-(\d+|N))?)(?::(\d+)/(\d+))?', re.IGNORECASE
+)
+_SEPARATORS = re.compile(r'[,\s]')
 _WORD = 32
 
 
@@ -34,10 +37,11 @@ def parse_hex(text: str) -> int:
     return int(text, 16)
 
 
-def parse_integer(text: str) -> int:
+def parse_integer(text: str, maximum: int = (1 << 31) - 1) -> int:
     """Read what kstrtoint() takes with base 0: the prefix tells the base.
 
     :raises ValueError: it takes none of it
+    :raises OverflowError: it is more than the maximum
     """
     match = re.fullmatch(r'([+-]?)(0[xX][0-9a-fA-F]+|[0-9]+)\n?', text)
     if not match:
@@ -48,21 +52,26 @@ def parse_integer(text: str) -> int:
         base = 16
     elif digits.startswith('0'):
         base = 8
-    return int(f'{match[1]}{digits}', base)
+    number = int(f'{match[1]}{digits}', base)
+    if number > maximum:
+        raise OverflowError(text)
+    return number
 
 
 def parse_cpu_list(text: str, count: int) -> set[int]:
-    """Read a list like ``0-3,8``.
+    """Read a list like ``0-3,8``, as bitmap_parselist() does.
 
     :raises OSError: EINVAL, or ERANGE for CPUs that no such host can have
     """
     cpus: set[int] = set()
-    for part in filter(None, re.split(r'[,\s]', text)):
+    for part in _split_line(text):
         match = _LIST_PART.fullmatch(part)
         if not match:
             raise OSError(errno.EINVAL, f'{text!r} is no list of CPUs')
-        first = int(match[1])
-        last = int(match[2] or first)
+        ends = [match[1], match[2] or match[1]] if match[1] else ['0', 'N']
+        first, last = (
+            count - 1 if end == 'N' else int(end, 10) for end in ends
+        )
         used, group = int(match[3] or 1), int(match[4] or 1)
         if last < first or not 0 < used <= group:
             raise OSError(errno.EINVAL, f'{text!r} is no list of CPUs')
@@ -76,19 +85,24 @@ def parse_cpu_list(text: str, count: int) -> set[int]:
     return cpus
 
 
+def _split_line(text: str) -> list[str]:
+    """Return the parts of the first line; the kernel reads no other."""
+    line = text.partition('\n')[0]
+    return [part for part in _SEPARATORS.split(line) if part]
+
+
 def parse_cpu_mask(text: str, count: int) -> set[int]:
-    """Read a mask like ``ff,ffffffff``.
+    """Read a mask like ``ff,ffffffff``, as bitmap_parse() does.
 
     :raises OSError: EINVAL, or EOVERFLOW for too many digits or CPUs
     """
     mask = 0
-    words = text.strip().split(',')
-    for word in words if words != [''] else []:
-        if not re.fullmatch(r'[0-9a-fA-F]*', word):
+    for word in _split_line(text):
+        if not re.fullmatch(r'[0-9a-fA-F]+', word):
             raise OSError(errno.EINVAL, f'{text!r} is no mask of CPUs')
         if len(word) > _WORD // 4:
             raise OSError(errno.EOVERFLOW, f'{word!r} has more than 32 bits')
-        mask = mask << _WORD | int(word or '0', 16)
+        mask = mask << _WORD | int(word, 16)
     if mask >> count:
         raise OSError(errno.EOVERFLOW, f'{text!r} has more than {count} CPUs')
     return {cpu for cpu in range(count) if mask >> cpu & 1}

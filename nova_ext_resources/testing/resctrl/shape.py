@@ -14,6 +14,8 @@ from nova_ext_resources.testing.resctrl import capture
 SPARSE_MASKS_FILE = TASK_LISTS = (6, 7)
 MBPS_ANY_VALUE = (6, 12)
 MBPS_EVENT_FILE = (6, 14)
+#: mkdir in a folder that is no group: seen on 7.3, and not on 6.12.
+ASKED_OF_PARENTS = (6, 13)
 NO_PADDING = (6, 15)
 ASSIGNED_COUNTERS = (6, 18)
 THROTTLE_MODE_FILE = (5, 12)

@@ -82,7 +82,6 @@ def _skylake2() -> shape_mod.Shape:
         ),
         nodes=sockets,
         packages=sockets,
-        can_pseudo_lock=True,
     )
 
 

@@ -236,6 +236,13 @@ class SchemataCases(WithTree):
             self.fs.read('web/size'),
         )
 
+    def test_a_zero_byte_ends_what_is_written(self) -> None:
+        self.fs.mkdir('web')
+
+        self.fs.write('web/schemata', 'L3:0=3\0xyz\n')
+
+        self.assertEqual('003', self.read_values('web', 'L3')['0'])
+
 
 class GroupCases(WithTree):
     def test_there_are_as_many_classes_as_the_poorest_control_has(
@@ -290,18 +297,27 @@ class GroupCases(WithTree):
             with self.subTest(name), self.refused(errno.EEXIST):
                 self.fs.mkdir(name)
 
+    def test_later_ones_know_no_group_in_info(self) -> None:
+        self.use('granite')
+
+        with self.refused(errno.ENODEV):
+            self.fs.mkdir('info/x')
+
+    def test_names_are_as_long_as_one_likes(self) -> None:
+        self.fs.mkdir('n' * 256)
+
+        self.fs.rmdir('n' * 256)
+
     def test_groups_have_their_places(self) -> None:
         self.fs.mkdir('web')
 
-        for path in ('web/cache', 'web/mon_groups/mon_groups'):
+        for path in ('web/cache', 'web/mon_groups/mon_groups', 'info/x'):
             with self.subTest(path), self.refused(errno.EPERM):
                 self.fs.mkdir(path)
         with self.refused(errno.ENOENT):
             self.fs.mkdir('nobody/mon_groups/cache')
         with self.refused(errno.EINVAL):
             self.fs.mkdir('two\nlines')
-        with self.refused(errno.ENAMETOOLONG):
-            self.fs.mkdir('n' * 256)
         for path in ('info', 'mon_groups', 'web/mon_data'):
             with self.subTest(path), self.refused(errno.EPERM):
                 self.fs.rmdir(path)
@@ -406,26 +422,41 @@ class ModeCases(WithTree):
             ):
                 self.fs.write('web/mode', f'{mode}\n')
 
+    def use_broadwell(self) -> None:
+        """Take a processor whose kernel driver can lock a region."""
+        self.use('no_mba')
+        self.fs.mkdir('web')
+        self.fs.write('web/schemata', 'L3:0=3;1=3\n')
+        self.fs.write('schemata', 'L3:0=7fffc;1=7fffc\n')
+
+    def test_a_skylake_locks_nothing(self) -> None:
+        with self.refused(words='Pseudo-locking not supported\n'):
+            self.fs.write('web/mode', 'pseudo-locksetup\n')
+
     def test_a_region_is_pseudo_locked_and_its_class_given_back(
         self,
     ) -> None:
+        self.use_broadwell()
         free = self.kernel.count_free_classes()
         self.fs.write('web/mode', 'pseudo-locksetup\n')
         setup = self.fs.read('web/schemata')
 
         self.fs.write('web/schemata', 'L3:0=3\n')
 
-        self.assertEqual('MB:uninitialized\nL3:uninitialized\n', setup)
+        self.assertEqual('L3:uninitialized\n', setup)
         self.assertEqual('pseudo-locked\n', self.fs.read('web/mode'))
         self.assertEqual('L3:0=3\n', self.fs.read('web/schemata'))
-        self.assertIn('0=XXSSSSSSSPP;', self.fs.read('info/L3/bit_usage'))
+        self.assertIn(
+            '0=HXSSSSSSSSSSSSSSSSPP;', self.fs.read('info/L3/bit_usage')
+        )
         self.assertEqual(free + 1, self.kernel.count_free_classes())
         with self.refused(words='CBM overlaps with pseudo-locked region\n'):
-            self.fs.write('schemata', 'L3:0=7ff\n')
+            self.fs.write('schemata', 'L3:0=7ffff\n')
         self.fs.rmdir('web')
-        self.fs.write('schemata', 'L3:0=7ff\n')
+        self.fs.write('schemata', 'L3:0=7ffff\n')
 
     def test_a_group_in_use_cannot_be_locked(self) -> None:
+        self.use_broadwell()
         self.fs.write('web/cpus_list', '1\n')
 
         with self.refused(words='CPUs assigned to resource group\n'):
@@ -434,6 +465,7 @@ class ModeCases(WithTree):
             self.fs.write('mode', 'pseudo-locksetup\n')
 
     def test_a_group_that_is_to_be_locked_has_no_tasks_file(self) -> None:
+        self.use_broadwell()
         self.fs.write('web/mode', 'pseudo-locksetup\n')
 
         with self.refused(errno.EACCES):
@@ -495,6 +527,29 @@ class CpuCases(WithTree):
         self.assertEqual(
             'Bad CPU list/mask\n' * len(cases), self.fs.read(STATUS)
         )
+
+    def test_lists_have_words_of_their_own(self) -> None:
+        for text, expected in (
+            ('all\n', '0-47'),
+            ('N\n', '47'),
+            ('46-N\n', '46-47'),
+            ('all:1/24\n', '0,24'),
+            # What follows the first line is not read.
+            ('1\n2\n', '1'),
+        ):
+            with self.subTest(text):
+                self.fs.write('web/cpus_list', text)
+
+                self.assertEqual(
+                    f'{expected}\n', self.fs.read('web/cpus_list')
+                )
+
+    def test_words_of_a_mask_that_are_not_there_are_passed_over(self) -> None:
+        for text in ('02,\n', ',02\n', '0,,2\n', '2\n4\n'):
+            with self.subTest(text):
+                self.fs.write('web/cpus', text)
+
+                self.assertEqual('1\n', self.fs.read('web/cpus_list'))
 
     def test_cpus_that_are_offline_are_refused(self) -> None:
         self.kernel.set_offline('5')
@@ -604,6 +659,18 @@ class TaskCases(WithTree):
             self.fs.write('web/tasks', f'{self.tid},{other}\n')
 
         self.assertEqual('', self.fs.read('web/tasks'))
+
+    def test_a_number_that_is_too_large_is_none(self) -> None:
+        for text in ('2147483648\n', '99999999999\n'):
+            with self.subTest(text), self.refused():
+                self.fs.write('web/tasks', text)
+
+    def test_old_kernels_say_nothing_of_what_is_no_number(self) -> None:
+        with self.refused(errno.ESRCH, 'No task 4194999\n'):
+            self.fs.write('web/tasks', '4194999\n')
+
+        with self.refused(words='No task 4194999\n'):
+            self.fs.write('web/tasks', '1x\n')
 
     def test_later_ones_take_a_list_until_one_is_wrong(self) -> None:
         self.use('epyc16')
@@ -819,8 +886,12 @@ class MonitorCases(WithTree):
         self.fs.write(path, '200000\n')
 
         self.assertEqual('196608\n', self.fs.read(path))
-        with self.refused():
-            self.fs.write(path, '99999999999\n')
+        for text, number in (
+            ('4294967295\n', errno.EINVAL),
+            ('99999999999\n', errno.ERANGE),
+        ):
+            with self.subTest(text), self.refused(number):
+                self.fs.write(path, text)
 
 
 class FileCases(WithTree):
