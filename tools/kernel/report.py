@@ -34,12 +34,14 @@ class Result:
         if status:
             self.problems.append(f'a step ended with the status {status}')
 
-    def add_tests(self, series: str) -> None:
+    def add_tests(
+        self, series: str, table: pathlib.Path = known.TABLE
+    ) -> None:
         """Read what tests said; a listed one may fail, and must."""
         path = self.folder / 'tests.jsonl'
         with path.open(encoding='utf-8') as stream:
             self.tests = [json.loads(line) for line in stream]
-        listed = known.read(series)
+        listed = known.read(series, table)
         for row in self.tests:
             is_listed = row['test'] in listed
             if row['outcome'] == 'fail' and not is_listed:

@@ -38,19 +38,19 @@ def write(tree: pathlib.Path, to: pathlib.Path) -> None:
         for path, options in _list_modules(tree):
             name = path.name.removesuffix('.xz')
             order.append(f'/modules/{name} {options}'.strip())
-            stream.write(_pack(f'modules/{name}', _read(path)))
+            stream.write(pack(f'modules/{name}', _read(path)))
         text = ''.join(f'{line}\n' for line in order)
-        stream.write(_pack('modules/order', text.encode()))
-        stream.write(_pack('init', _compile(), mode=0o755))
-        stream.write(_pack('TRAILER!!!', b''))
+        stream.write(pack('modules/order', text.encode()))
+        stream.write(pack('init', _compile(), mode=0o755))
+        stream.write(pack('TRAILER!!!', b''))
 
 
 def _list_folders(*names: str) -> Iterator[bytes]:
     for name in names:
-        yield _pack(name, b'', mode=0o755, kind=stat.S_IFDIR)
+        yield pack(name, b'', mode=0o755, kind=stat.S_IFDIR)
 
 
-def _pack(
+def pack(
     name: str, data: bytes, *, mode: int = 0o644, kind: int = stat.S_IFREG
 ) -> bytes:
     """Return one entry of cpio's format "newc" (cpio(5))."""
