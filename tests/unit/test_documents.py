@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What pages say of tests and versions is so."""
+
+import pathlib
+import re
+
+from tests import base
+
+ROOT = pathlib.Path(__file__).parents[2]
+ADMIN = ROOT / 'doc' / 'source' / 'admin'
+
+
+class DocumentsTest(base.TestCase):
+    def test_the_tests_that_the_page_of_operations_names_exist(self) -> None:
+        page = (ADMIN / 'operations.rst').read_text()
+        named = set(re.findall(r'``(test_\w+|[A-Z]\w+Test)``', page))
+        files = (ROOT / 'tests').rglob('*.py')
+        source = '\n'.join(path.read_text() for path in files)
+        found = set(re.findall(r'^ *(?:def|class) (\w+)', source, re.M))
+
+        self.assertLess(20, len(named))
+        self.assertEqual(set(), named - found)
+
+    def test_the_support_matrix_has_the_versions_of_the_tests(self) -> None:
+        page = (ADMIN / 'support.rst').read_text()
+        constraints = (ROOT / 'upper-constraints.txt').read_text()
+        for name in ('nova', 'openstack-placement'):
+            [version] = re.findall(rf'^{name}==(\S+)$', constraints, re.M)
+
+            self.assertIn(f'- {version}', page)
