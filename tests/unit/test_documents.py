@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What pages say of tests and versions is so."""
+"""What pages say of tests, versions and modules is so."""
 
 import pathlib
 import re
@@ -8,7 +8,9 @@ import re
 from tests import base
 
 ROOT = pathlib.Path(__file__).parents[2]
-ADMIN = ROOT / 'doc' / 'source' / 'admin'
+PAGES = ROOT / 'doc' / 'source'
+ADMIN = PAGES / 'admin'
+PACKAGE = ROOT / 'nova_ext_resources'
 
 
 class DocumentsTest(base.TestCase):
@@ -29,3 +31,13 @@ class DocumentsTest(base.TestCase):
             [version] = re.findall(rf'^{name}==(\S+)$', constraints, re.M)
 
             self.assertIn(f'- {version}', page)
+
+    def test_the_rooms_that_pages_name_exist(self) -> None:
+        for name in ('reference/requirements', 'contributor/goals'):
+            page = (PAGES / f'{name}.rst').read_text()
+            for room in re.findall(r'``([a-z_]+(?:/[a-z_]*)+)``', page):
+                path = PACKAGE / room
+
+                self.assertTrue(
+                    path.is_dir() or path.with_suffix('.py').is_file(), room
+                )
