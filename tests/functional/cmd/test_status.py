@@ -33,6 +33,9 @@ url = {url}
 path = {path}
 cpu_path = {cpu_path}
 
+[ext_resources_resctrl_privsep]
+helper_command = {helper}
+
 [placement]
 auth_type = admin_token
 token = {token}
@@ -51,6 +54,7 @@ class StatusTestCase(base.PlacementTestCase):
             'token': 'admin',
             'name': 'rmd',
             'url': '',
+            'helper': 'sudo privsep-helper',
             'path': '/sys/fs/resctrl',
             'cpu_path': '/sys/devices/system/cpu',
         }
@@ -124,3 +128,13 @@ class ResctrlStatusTest(StatusTestCase, mounting.MountedTestCase):
         self.assertIn(
             'CUSTOM_LLC_WAYS', found['Inventory provider resctrl'][1]
         )
+
+    def test_who_may_not_write_needs_the_helper_of_the_options(self) -> None:
+        self.patch(os, 'access', lambda path, _mode: path != self.machine.path)
+
+        code, found = self.check(helper='/nowhere/doas privsep-helper')
+
+        self.assertEqual(2, code)
+        result, details = found['Enforcer resctrl']
+        self.assertEqual(2, result)
+        self.assertIn('because /nowhere/doas is not on the PATH', details)

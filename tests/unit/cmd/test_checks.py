@@ -120,13 +120,17 @@ class HostTest(ChecksTestCase):
             DEFAULT={'compute_driver': 'libvirt.LibvirtDriver'},
         )
 
-    def test_options_of_monitoring_are_read(self) -> None:
-        self.assert_result(
-            FAILURE,
-            '[ext_resources_monitoring] interval = often',
-            'Configuration',
-            ext_resources_monitoring={'interval': 'often'},
-        )
+    def test_options_of_what_is_off_are_read_too(self) -> None:
+        for group, name in (
+            ('ext_resources_monitoring', 'interval'),
+            ('ext_resources_tuning', 'dry_run'),
+        ):
+            self.assert_result(
+                FAILURE,
+                f'[{group}] {name} = often',
+                'Configuration',
+                **{group: {name: 'often'}},
+            )
 
     def test_vcpus_need_cpus_that_are_shared(self) -> None:
         name = 'CPUs of servers that are not pinned'
