@@ -33,6 +33,6 @@ class MetricsTest(base.NovaTestCase):
 
     def read(self) -> list[str]:
         url = f'http://127.0.0.1:{self.port}/metrics'
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             text: str = response.read().decode()
         return text.splitlines()
