@@ -41,7 +41,8 @@ Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 #: Options of Nova's own.
 _NOVA = (
     cfg.StrOpt('compute_driver', default=''),
-    cfg.StrOpt('state_path', default='/var/lib/nova'),
+    # Nova's default is a folder of its own installation.
+    cfg.StrOpt('state_path', default=''),
 )
 _NOVA_CPUS = (cfg.StrOpt('cpu_dedicated_set'), cfg.StrOpt('cpu_shared_set'))
 
@@ -160,6 +161,8 @@ class Checks:
         )
 
     def _check_ledger(self) -> str:
+        if not self._conf.state_path and not self._options.ledger_path:
+            return 'Not checked: [DEFAULT] state_path is not set.'
         folder = os.path.join(self._conf.state_path, 'ext_resources')
         path = service.find_ledger_path(self._options, folder, self.host)
         options = self._options

@@ -318,6 +318,25 @@ class LedgerTest(ChecksTestCase):
 
         self.assert_result(SUCCESS, self.path, 'Ledger')
 
+    def test_one_that_only_nova_knows(self) -> None:
+        self.assert_result(
+            SUCCESS,
+            'Not checked: [DEFAULT] state_path is not set',
+            'Ledger',
+            DEFAULT={'state_path': ''},
+        )
+
+    def test_one_in_another_place(self) -> None:
+        path = self.write('other.sqlite', '')
+
+        self.assert_result(
+            SUCCESS,
+            path,
+            'Ledger',
+            DEFAULT={'state_path': ''},
+            ext_resources={'ledger_path': path},
+        )
+
     def test_one_of_another_user(self) -> None:
         self.write('ext_resources/cpu1.sqlite', '')
         # Whoever runs the tests, root too.
