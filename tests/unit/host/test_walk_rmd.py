@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A random walk of a host with RMD, with all that RMD and libpqos do to it.
+
+The numbers are those of ``testing.rmd_simulator``'s traps.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import hypothesis
+from hypothesis import stateful
+from hypothesis import strategies as st
+
+from nova_ext_resources.drivers.rmd.api import losses
+from nova_ext_resources import plugins
+from nova_ext_resources.testing import rmd_simulator
+from nova_ext_resources.testing.rmd_simulator import faults
+from tests.unit.host import walking
+from tests.unit.host import with_host
+from tests.unit import strategies
+
+FOREIGN = 'db'
+
+#: Neither POST nor DELETE is allowed to a user certificate.
+_READ_ONLY = faults.Fault(
+    kind='status',
+    status=403,
+    body='User "nova" is not authorized to access this resource\n',
+    methods=('POST', 'DELETE'),
+)
+
+
+#: What may happen: a method and its arguments. Where servers have all classes
+#: of service, none is left for the shared pool, which is trap 23.
+MISHAPS: tuple[tuple[Any, ...], ...] = (
+    # Traps 17 and 21: libpqos fails at POST, or at DELETE.
+    ('fail_libpqos', True),
+    ('fail_libpqos', False),
+    # Trap 18: how often a mask comes to the right cache.
+    *(('draw_odds', odds) for odds in (0.27, 0.72, 1.0)),
+    # Trap 19: RMD keeps its records, and the kernel does not.
+    ('restart_rmd', True, False),
+    ('remount',),
+    ('restart_rmd', True, True),
+    ('restart_rmd', False, False),
+    # Trap 20: after all else was done.
+    ('fail_plugins', True),
+    ('fail_plugins', False),
+    # Trap 22.
+    ('refuse_writes', True),
+    ('refuse_writes', False),
+    ('drop', 'before'),
+    ('drop', 'after'),
+    # Other software takes ways, and goes.
+    *(('come', run) for run in (0x6, 0x18, 0x60, 0x380, 0x400)),
+    ('leave',),
+)
+
+
+class RmdWalk(walking.Walk):
+    SHARED_MASKS = (0x400, 0x200)
+
+    def set_up(self) -> None:
+        self.fixture = self.stack.useFixture(
+            rmd_simulator.RmdSimulatorFixture(
+                plugins=('pstate',), has_cache_mixup=True, mixup_odds=1.0
+            )
+        )
+        self.simulator = self.fixture.simulator
+        # Where the kernel had nothing of a workload, no page shows whether
+        # libpqos has failed at its DELETE.
+        self.is_blind = False
+        self.stack.addCleanup(losses.forget_all)
+
+    def load_backend(self, entries: Any) -> list[Any]:
+        return [
+            with_host.load(
+                self.conf,
+                namespace,
+                'rmd',
+                url=self.fixture.url,
+                timeout=5.0,
+                retries=0,
+                burst_ways=3,
+                shared_servers=2,
+                entries=entries,
+            )
+            for namespace in (
+                plugins.INVENTORY_PROVIDERS,
+                plugins.ENFORCERS,
+            )
+        ]
+
+    def list_groups(self) -> list[tuple[frozenset[int], Mapping[int, int]]]:
+        return [
+            (frozenset(group.cpus), dict(group.ways))
+            for name, group in self.simulator.groups.items()
+            if name != '.'
+        ]
+
+    def list_left(self) -> list[str]:
+        return [one.id for one in self.simulator.daemon.list_records()]
+
+    def check(self) -> None:
+        """And no class of service is offered that RMD has lost."""
+        super().check()
+        if self.is_blind:
+            return
+        # The audit has just released what was left.
+        self.host.refresh()
+        free = self.simulator.daemon.enforcement.classes.free
+        offered = self.host.view.tracked[with_host.RDT, with_host.CLOS].state
+        assert offered.free <= len(free), (offered, free)
+
+    def mend(self) -> None:
+        self.simulator.faults.clear()
+        self.simulator.lie(False)
+        self.simulator.break_plugins(False)
+        self.draw_odds(1.0)
+        self.leave()
+
+    @stateful.rule(mishap=st.sampled_from(MISHAPS))
+    def happen(self, mishap: tuple[Any, ...]) -> None:
+        name, *how = mishap
+        getattr(self, name)(*how)
+
+    def fail_libpqos(self, is_failing: bool) -> None:
+        self.simulator.lie(is_failing)
+
+    def draw_odds(self, odds: float) -> None:
+        self.simulator.daemon.resctrl.mixup_odds = odds
+
+    def restart_rmd(self, keep_database: bool, keep_groups: bool) -> None:
+        self.simulator.restart(
+            keep_database=keep_database, keep_groups=keep_groups
+        )
+        self.is_blind = keep_database and not keep_groups
+
+    def remount(self) -> None:
+        self.simulator.remount()
+        self.is_blind = True
+
+    def fail_plugins(self, is_failing: bool) -> None:
+        self.simulator.break_plugins(is_failing)
+
+    def refuse_writes(self, is_refused: bool) -> None:
+        self.simulator.faults.clear()
+        if is_refused:
+            self.simulator.faults.add(_READ_ONLY)
+
+    def drop(self, when: faults.When) -> None:
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='drop', when=when, count=1, methods=('POST', 'DELETE')
+            )
+        )
+
+    def come(self, run: int) -> None:
+        self.leave()
+        self.simulator.add_foreign_group(FOREIGN, {0: run})
+
+    def leave(self) -> None:
+        if FOREIGN in self.simulator.groups:
+            self.simulator.remove_foreign_group(FOREIGN)
+
+
+# A run is many steps long.
+RmdWalk.TestCase.settings = hypothesis.settings(
+    max_examples=strategies.EXAMPLES // 10, stateful_step_count=25
+)
+
+RmdWalkTest = RmdWalk.TestCase
