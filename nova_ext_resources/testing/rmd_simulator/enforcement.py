@@ -34,10 +34,15 @@ class Enforcement:
     def start(self, used: Iterable[str]) -> None:
         """Begin with these classes in use.
 
-        :raises StartFailed: one is named twice
+        :raises StartFailed: one is named twice, or the groups are gone
         """
         self.classes = classes.ClassPool(self._settings.clos)
         self.bandwidth = 0
+        self.resctrl.draw_odds()
+        if not self.resctrl.has_groups:
+            # It makes them, gives up, and finds them the next time.
+            self.resctrl.clear()
+            raise classes.StartFailed('No free group')
         for name in used:
             self.classes.mark_used(name)
         self.resctrl.update_default(self.classes.free)
@@ -66,6 +71,7 @@ class Enforcement:
         """
         record.status = 'None'
         asked = cores.read_on_host(record.core_ids, self._settings.cpu_words)
+        self._check_policy_plugins(record)
         limits = self._limits(record)
         self._check_bandwidth(record)
         if limits is not None:
@@ -87,14 +93,18 @@ class Enforcement:
             ) from None
         return limits if self._settings.policy_file == 'toml' else None
 
+    def _check_policy_plugins(self, record: workload.Record) -> None:
+        """What a policy names was not looked at by the validation."""
+        for name in self._settings.policy_plugins.get(record.policy, ()):
+            if name not in self._settings.plugins:
+                raise allocation.CannotEnforce(
+                    f"Plugin '{name}' is not loaded"
+                )
+
     def _check_bandwidth(self, record: workload.Record) -> None:
         """PATCH comes here without the checks of POST."""
         if not self._limits_bandwidth(record):
             return
-        if self._settings.mba_mode == 'none':
-            raise allocation.CannotEnforce(
-                'MBA is not supported in this machine'
-            )
         if not record.has_cache:
             return
         is_guaranteed = record.cache_max == record.cache_min
@@ -171,7 +181,8 @@ class Enforcement:
     ) -> None:
         """Write to the groups; each failure ends it without a word."""
         name = record.cos_name
-        self.resctrl.set_ways(name, chosen)
+        pool = allocation.pool_name(*(self._limits(record) or (0, 0)))
+        self.resctrl.set_ways(name, chosen, pool)
         if record.task_ids:
             self.resctrl.associate_tasks(name, record.task_ids)
         elif not self.resctrl.associate_cpus(name, asked):

@@ -138,10 +138,8 @@ def policies(settings: settings_mod.Settings) -> dict[str, Any]:
     }
 
 
-def bandwidth(settings: settings_mod.Settings) -> dict[str, Any]:
-    """Give ``/v1/mba``; what is zero is left out."""
-    if settings.mba_mode == 'none':
-        return {'mba': False}
+def bandwidth() -> dict[str, Any]:
+    """Give ``/v1/mba``, which is what the CPU can do, whatever the mode."""
     return {
         'mba': True,
         'mba_enable': True,

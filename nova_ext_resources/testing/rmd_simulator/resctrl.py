@@ -15,6 +15,10 @@ DEFAULT = '.'
 INFRA = 'COS1'
 
 
+#: How often a pool is right, and after how many starts of 24.
+_ODDS = ((0.72, 21), (0.27, 3))
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Group:
     """One control group.
@@ -35,8 +39,8 @@ class Group:
 class Resctrl:
     """All groups of the host. RMD has one per class of service.
 
-    :ivar mixup_odds: see :class:`.settings.Settings`; another start of RMD
-        may have others
+    :ivar mixup_odds: see :class:`.settings.Settings`
+    :ivar drawn: pool -> its odds since RMD was started
     :ivar offline: CPUs that are off; the kernel has none of them in a group
     """
 
@@ -44,6 +48,9 @@ class Resctrl:
         self._settings = settings
         self._random = random.Random(settings.seed)  # noqa: S311
         self.mixup_odds = settings.mixup_odds
+        # Apart, so that a start changes nothing of what comes after it.
+        self._starts = random.Random(settings.seed)  # noqa: S311
+        self.draw_odds()
         self.offline: set[int] = set()
         self.groups: dict[str, Group] = {}
         self.clear()
@@ -55,10 +62,13 @@ class Resctrl:
         self.groups[DEFAULT].cpus = self._online
         infra = self._settings.layout('infra')
         if infra:
-            self.groups[INFRA].ways.update(infra)
-            self.associate_cpus(
-                INFRA, masks.parse_ranges(self._settings.infra_cpus)
+            cpus = masks.parse_ranges(self._settings.infra_cpus)
+            self.groups[INFRA].ways.update(
+                (cache_id, mask)
+                for cache_id, mask in infra.items()
+                if self._settings.caches[cache_id] & cpus
             )
+            self.associate_cpus(INFRA, cpus)
 
     @property
     def _online(self) -> set[int]:
@@ -102,18 +112,40 @@ class Resctrl:
                     free[cache_id] &= ~mask
         return free
 
-    def set_ways(self, name: str, ways: Mapping[int, int]) -> None:
+    def draw_odds(self) -> None:
+        """Draw for each pool how often it is right until the next start."""
+        self.drawn = {
+            pool: self._starts.choices(*zip(*_ODDS, strict=True))[0]
+            for pool in settings_mod.POOLS
+        }
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether RMD's groups are there."""
+        return INFRA in self.groups
+
+    def remove_groups(self) -> None:
+        """Do as ``rmdir COS*``; CPUs come back to the default group."""
+        for name in [one for one in self.groups if one.startswith('COS')]:
+            self.groups[DEFAULT].cpus |= self.groups.pop(name).cpus
+
+    def set_ways(
+        self, name: str, ways: Mapping[int, int], pool: str = ''
+    ) -> None:
         """Write masks; with the mix-up, RMD's way: to some cache."""
         caches = list(ways)
         if self._settings.has_cache_mixup and name != DEFAULT:
-            if self._random.random() >= self.mixup_odds:
+            odds = self.mixup_odds
+            if odds is None:
+                odds = self.drawn[pool]
+            if self._random.random() >= odds:
                 # To the next cache, the last one's to the first.
                 caches = caches[1:] + caches[:1]
         self.groups[name].ways.update(zip(caches, ways.values(), strict=True))
 
     def set_bandwidth(self, name: str, limits: Mapping[int, int]) -> None:
         """Write limits; the hardware rounds percentages up to its step."""
-        if self._settings.mba_mode == 'percentage':
+        if self._settings.mba_mode != 'mbps':
             step = settings_mod.MBA_STEP
             limits = {
                 cache_id: -(-limit // step) * step

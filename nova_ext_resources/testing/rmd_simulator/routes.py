@@ -144,7 +144,7 @@ def _get_policies(
 def _get_bandwidth(
     daemon: daemon_mod.Daemon, _request: messages.Request, _: Sequence[str]
 ) -> messages.Response:
-    return messages.entity(pages.bandwidth(daemon.settings))
+    return messages.entity(pages.bandwidth())
 
 
 def _get_plugin(

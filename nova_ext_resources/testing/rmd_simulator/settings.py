@@ -16,7 +16,8 @@ LINE_BYTES = 64
 SETS = 28672
 
 MBA_STEP = 10
-MBA_MAXIMA = {'percentage': 100, 'mbps': 4294967290, 'none': 0}
+#: Without a mode, RMD takes percentages all the same.
+MBA_MAXIMA = {'percentage': 100, 'mbps': 4294967290, 'none': 100}
 
 #: Names of the pools on the command line, in the order of their ways.
 POOLS = ('os', 'guarantee', 'besteffort', 'shared')
@@ -29,6 +30,7 @@ class Settings:
     :ivar pools: ways of ``os``, ``guarantee``, ``besteffort``, ``shared``,
         and of ``infra``, from the top
     :ivar policies: name -> (max, min) ways
+    :ivar policy_plugins: name of a policy -> plugins that it names
     :ivar clos: classes of service; two of them are RMD's own
     :ivar policy_file: YAML changes what RMD makes of its integers
     :ivar plugins: loaded plugins; ``pstate`` is known here
@@ -36,7 +38,7 @@ class Settings:
     :ivar has_cache_mixup: write masks to a random cache, as RMD does
     :ivar has_races: check for duplicates outside the lock, as RMD does
     :ivar mixup_odds: how often a mask comes to the right cache all the same;
-        with RMD about 0.72 after most starts, and about 0.27 after some
+        None: it is drawn for each pool when RMD starts, as with RMD
     :ivar seed: of the mix-up
     """
 
@@ -59,6 +61,9 @@ class Settings:
             'bronze': (0, 0),
         }
     )
+    policy_plugins: Mapping[str, tuple[str, ...]] = dataclasses.field(
+        default_factory=dict
+    )
     os_cpus: str = '0'
     infra_cpus: str = ''
     mba_mode: Literal['percentage', 'mbps', 'none'] = 'percentage'
@@ -67,7 +72,7 @@ class Settings:
     has_shrink: bool = False
     has_cache_mixup: bool = False
     has_races: bool = False
-    mixup_odds: float = 0.5
+    mixup_odds: float | None = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -140,11 +145,8 @@ class Settings:
         infra = masks.parse_ranges(self.infra_cpus)
         if not size or not infra:
             return None
-        return {
-            cache_id: masks.full(size) << self.ways - size
-            for cache_id, cpus in self.caches.items()
-            if cpus & infra
-        }
+        # Also of caches where it has no CPUs.
+        return dict.fromkeys(self.caches, masks.full(size) << self.ways - size)
 
 
 def _threads(cpus: int, sockets: int) -> int:

@@ -117,6 +117,12 @@ class Simulator:
             self.daemon.resctrl.clear()
         self._note_change()
 
+    def remove_groups(self) -> None:
+        """Remove RMD's groups, as an operator does once it has ended."""
+        with self.daemon.locked():
+            self.daemon.resctrl.remove_groups()
+        self._note_change()
+
     def restart_later(
         self, *, keep_database: bool, delay: float, down_for: float
     ) -> None:

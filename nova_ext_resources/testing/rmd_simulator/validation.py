@@ -87,8 +87,6 @@ def _validate_bandwidth(
     settings: settings_mod.Settings, record: workload.Record
 ) -> None:
     mode, maximum = settings.mba_mode, settings.mba_maximum
-    if mode == 'none':
-        raise Refused('This machine supports only cache and not MBA')
     if mode == 'mbps' and record.percentage is not None:
         raise Refused('Please provide MBA in Mbps')
     if mode == 'percentage' and record.mbps is not None:

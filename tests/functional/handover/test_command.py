@@ -253,6 +253,7 @@ class ManualTest(
         assert found is not None, text
         for path in glob.glob(found.group(1)):
             os.rmdir(path)
+        self.simulator.remove_groups()
 
     def test_burst_and_shared_ways_go_to_resctrl_and_back(self) -> None:
         before = self.fill('rmd')

@@ -38,7 +38,10 @@ _BY_TEXT: tuple[tuple[str, type[errors.RmdError]], ...] = (
     ),
     (r'Could not found workload', errors.WorkloadNotFound),
     (r'\bMBA\b', errors.MbaRefused),
-    (r'module that is not loaded', errors.PluginNotLoaded),
+    (
+        r'module that is not loaded|Plugin .* is not loaded',
+        errors.PluginNotLoaded,
+    ),
     (r'Invalid params', errors.PluginRefused),
     (r'Malformed credentials', errors.AuthFailed),
     (r'is not authorized', errors.NotPermitted),

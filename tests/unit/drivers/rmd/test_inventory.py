@@ -268,13 +268,17 @@ class RmdInventoryTest(with_inventory.RmdInventoryContract):
             self.assertNotIn(classes.PERCENT, found['L3_0'].inventories)
 
     def test_no_bandwidth_is_sold_where_there_is_none(self) -> None:
-        fixture = self.useFixture(
-            rmd_simulator.RmdSimulatorFixture(mba_mode='none')
+        found = self.find(mba_mode='none')
+        self.assertEqual({WAYS}, set(found['L3_0'].inventories))
+        self.simulator.faults.add(
+            faults.Fault(
+                kind='status', status=200, body='{"mba":false}', path='/v1/mba'
+            )
         )
-        for options in ({'url': fixture.url}, {'mba_mode': 'none'}):
-            found = self.find(**options)
 
-            self.assertEqual({WAYS}, set(found['L3_0'].inventories))
+        found = self.find(mba_mode='percentage')
+
+        self.assertEqual({WAYS}, set(found['L3_0'].inventories))
 
     def test_who_may_not_ask_for_bandwidth_sells_none_and_is_warned_once(
         self,

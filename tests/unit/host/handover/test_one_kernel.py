@@ -74,8 +74,6 @@ class OneKernelTest(test_pools.PoolsTestCase, with_both.OneKernelTestCase):
         self.assertIn('Nothing was changed', text)
         self.assert_untouched(before)
         self.remove_rmd()
-        self.simulator.restart(keep_database=False)
-        self.simulator.refuse_connections()
         self.hand_over('rmd', 'resctrl', is_source_gone=True)
         self.assert_all_at('resctrl', before)
 

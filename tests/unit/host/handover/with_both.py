@@ -7,6 +7,7 @@ except in :class:`OneKernelTestCase`.
 """
 
 from collections.abc import Callable, Mapping
+import contextlib
 import json
 from typing import Any
 
@@ -19,6 +20,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources import plugins
+from nova_ext_resources.testing.rmd_simulator import classes as sim_classes
 from tests.unit.host import with_host
 from tests.unit.host import with_resctrl
 
@@ -219,6 +221,9 @@ class OneKernelTestCase(HandOverTestCase):
         self.start_rmd()
 
     def start_rmd(self) -> None:
+        # Where its groups were removed, only its second start succeeds.
+        with contextlib.suppress(sim_classes.StartFailed):
+            self.simulator.restart()
         self.simulator.restart()
         self.is_rmd_running = True
         self.show_rmd()
@@ -236,8 +241,7 @@ class OneKernelTestCase(HandOverTestCase):
         """Do as ``rmdir /sys/fs/resctrl/COS*``: CPUs go back."""
         for name in self.list_rmd_groups():
             self.kernel.remove_group(name)
-        # A daemon that is started anew begins with an empty kernel.
-        self.simulator.remount()
+        self.simulator.remove_groups()
 
     def show_rmd(self) -> None:
         """Write the groups to the kernel, in the way of libpqos."""

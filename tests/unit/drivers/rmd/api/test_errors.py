@@ -100,6 +100,12 @@ class ResponseTest(base.TestCase):
             {},
         ),
         (
+            'policy plugin',
+            make_response(500, "Plugin 'x' is not loaded"),
+            errors.PluginNotLoaded,
+            {},
+        ),
+        (
             'bandwidth',
             refusal('Please provide MBA in Mbps'),
             errors.MbaRefused,

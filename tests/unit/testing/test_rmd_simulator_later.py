@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Traps 17 to 27 of RMD, as its simulator has them.
+
+Trap 25, that RMD's groups stay in the kernel, is in the tests of hand-overs
+(``tests.unit.host.handover.test_one_kernel``).
+"""
+
+from nova_ext_resources.testing.rmd_simulator import classes
+from tests.unit.testing import with_rmd
+
+
+class LaterTest(with_rmd.SimulatorTestCase):
+    def list_free(self) -> list[str]:
+        return self.simulator.daemon.enforcement.classes.free
+
+    def test_trap_17_a_post_that_has_no_effect_costs_a_class(self) -> None:
+        self.simulator.lie()
+
+        answer = self.post_ways('1', 2, 2, id='a')
+
+        self.assertEqual(
+            (201, 'Successful'), (answer.status_code, answer.json()['status'])
+        )
+        self.assertEqual('0=7ff;1=7ff', self.schemata('COS2'))
+        self.assertEqual(200, self.delete('a').status_code)
+        self.assertEqual([f'COS{n}' for n in range(3, 8)], self.list_free())
+
+    def test_trap_18_odds_are_drawn_for_each_pool_at_a_start(self) -> None:
+        self.start(has_cache_mixup=True, mixup_odds=None)
+        seen: list[float] = []
+        for _ in range(100):
+            seen += self.simulator.daemon.resctrl.drawn.values()
+            self.simulator.restart()
+
+        self.assertEqual({0.72, 0.27}, set(seen))
+        self.assertTrue(20 < seen.count(0.27) < 80, seen.count(0.27))
+        right = 0
+        odds = self.simulator.daemon.resctrl.drawn['guarantee']
+        for _ in range(100):
+            self.post_ways('1', 2, 2, id='a')
+            right += self.simulator.ways_of('a')[0] != 0x7FF
+            self.delete('a')
+        self.assertTrue(abs(right - 100 * odds) < 20, right)
+
+    def test_trap_19_records_outlive_what_the_kernel_has(self) -> None:
+        for forget in (
+            self.simulator.remount,
+            lambda: self.simulator.restart(keep_groups=False),
+        ):
+            self.post_ways('1', 2, 2, id='a')
+
+            forget()
+
+            (record,) = self.send('GET', '/v1/workloads').json()
+            self.assertEqual('Successful', record['status'])
+            self.assertEqual('0=7ff;1=7ff', self.schemata(record['cos_name']))
+            self.assertEqual('1-6', self.pools()['guaranteed'])
+            self.delete('a')
+
+    def test_trap_20_a_plugin_that_fails_leaves_all_taken(self) -> None:
+        self.start(plugins=('pstate',))
+        self.simulator.break_plugins()
+
+        answer = self.post_ways('1', 2, 2, plugins={'pstate': {'ratio': 1.5}})
+
+        self.assertEqual(500, answer.status_code)
+        self.assertEqual([], self.send('GET', '/v1/workloads').json())
+        self.assertEqual('0=060;1=7ff', self.schemata('COS2'))
+        self.assertEqual({1}, self.simulator.groups['COS2'].cpus)
+        self.assertNotIn('COS2', self.list_free())
+
+    def test_trap_21_a_delete_without_effect_answers_200(self) -> None:
+        self.post_ways('1', 2, 2, id='a')
+        self.simulator.lie()
+
+        self.assertEqual(200, self.delete('a').status_code)
+
+        self.assertEqual('0=060;1=7ff', self.schemata('COS2'))
+        self.assertEqual({1}, self.simulator.groups['COS2'].cpus)
+        self.assertEqual('1-4', self.pools()['guaranteed'])
+        self.assertNotIn('COS2', self.list_free())
+
+    def test_trap_22_who_may_read_may_not_delete_what_is_not_there(
+        self,
+    ) -> None:
+        self.start(users={'user': 'secret'})
+        self.session.auth = ('user', 'secret')
+
+        self.assertEqual(200, self.send('GET', '/v1/workloads').status_code)
+        for answer in (self.delete('a'), self.post_ways('1', 2, 2)):
+            self.assertEqual(403, answer.status_code)
+            self.assertIn('is not authorized', answer.text)
+
+    def test_trap_23_the_shared_pool_is_free_and_cannot_be_had(self) -> None:
+        for core in range(1, 7):
+            self.post_ways(str(core), 1, 1)
+
+        answer = self.post_ways('7', 0, 0)
+
+        self.assertEqual('10', self.pools()['shared'])
+        self.assert_text(
+            500, 'No free CLOS left to create shared group', answer
+        )
+
+    def test_trap_24_without_a_mode_bandwidth_is_there_all_the_same(
+        self,
+    ) -> None:
+        self.start(mba_mode='none')
+
+        self.assertIs(True, self.send('GET', '/v1/mba').json()['mba'])
+        answer = self.post(
+            core_ids=['1'],
+            rdt={
+                'cache': {'max': 2, 'min': 2},
+                'mba': {'percentage': 25},
+            },
+        )
+        self.assertEqual(201, answer.status_code)
+        self.assertEqual(30, self.simulator.groups['COS2'].bandwidth[0])
+
+    def test_trap_26_the_first_start_without_its_groups_fails(self) -> None:
+        self.post_ways('1', 2, 2)
+        self.simulator.refuse_connections()
+        self.simulator.remove_groups()
+        self.assertEqual(48, len(self.simulator.groups['.'].cpus))
+
+        err = self.assertRaises(classes.StartFailed, self.simulator.restart)
+
+        self.assertEqual('No free group', str(err))
+        self.simulator.restart()
+        self.assertEqual(200, self.send('GET', '/v1/workloads').status_code)
+
+    def test_trap_27_a_policy_may_name_a_plugin_that_is_not_loaded(
+        self,
+    ) -> None:
+        self.start(policy_plugins={'gold': ('pstate',)})
+
+        self.assert_text(
+            500,
+            "Plugin 'pstate' is not loaded",
+            self.post(core_ids=['1'], policy='gold'),
+        )
