@@ -29,6 +29,18 @@ def list_idle(caches: Caches) -> Set[int]:
     return frozenset[int]().union(*(one.idle_cpus for one in caches.values()))
 
 
+def has_moved(before: Caches, after: Caches, core_ids: Set[int]) -> bool:
+    """Return whether CPUs of a workload left the default group.
+
+    Other software takes ways at any time, but not the CPUs of servers. So
+    where the CPUs were in the default group, they alone are believed.
+    """
+    idle = core_ids & list_idle(before)
+    if idle:
+        return bool(idle - list_idle(after))
+    return any(taken_ways(before, after).values())
+
+
 def has_effect(before: Caches, after: Caches, core_ids: Set[int]) -> bool:
     """Return whether something was applied for a workload with these CPUs.
 

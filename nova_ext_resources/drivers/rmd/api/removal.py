@@ -57,8 +57,10 @@ def undo(
     """
     client.delete_workload(created.workload_id)
     cores, left = created.core_ids, _read_caches(client)
-    if difference.has_effect(before, after, cores):
-        is_kept = bool(left) and difference.has_effect(before, left, cores)
+    was_idle = bool(cores & difference.list_idle(before))
+    is_idle = not left or bool(cores & difference.list_idle(left))
+    if difference.has_moved(before, after, cores):
+        is_kept = not is_idle and difference.has_moved(before, left, cores)
         what = (
             f'DELETE of workload {created.workload_id} had no effect, and '
             f'{_describe(before, left, cores)} stay taken'
@@ -67,8 +69,6 @@ def undo(
         # A mask that came to ways of the wrong cache that were taken before
         # is not seen, nor are CPUs that were in some group before. But where
         # libpqos works, DELETE has moved them to the default group.
-        was_idle = bool(cores & difference.list_idle(before))
-        is_idle = not left or cores & difference.list_idle(left)
         is_kept = was_idle or not is_idle
         what = f'libpqos failed for workload {created.workload_id}'
     if is_kept:
@@ -83,7 +83,7 @@ def check_failed(
 ) -> None:
     """Notice what RMD keeps of a workload that it has failed to create."""
     after = _read_caches(client)
-    if not after or not difference.has_effect(before, after, request.core_ids):
+    if not after or not difference.has_moved(before, after, request.core_ids):
         return
     try:
         if client.find_workload(request.uuid) is not None:

@@ -172,6 +172,58 @@ class ReleaseTest(LaterTrapTestCase):
         self.place(1, 2)
 
 
+class OtherSoftwareTest(LaterTrapTestCase):
+    """It takes ways between two readings of the cache pages."""
+
+    def come_with_the_next_change(self, masks: dict[int, int]) -> None:
+        def come() -> None:
+            self.simulator.on_change.clear()
+            self.simulator.add_foreign_group('db', masks)
+
+        self.simulator.on_change.append(come)
+
+    def test_a_post_that_is_refused_loses_nothing(self) -> None:
+        for ways, error in ((7, errors.NotEnoughCache), (2, errors.CpusInUse)):
+            with self.subTest(ways=ways):
+                self.come_with_the_next_change({0: 0x6})
+
+                self.assertRaises(error, self.place, 1, ways=ways)
+
+                self.assertEqual((), self.client.losses.list_all())
+                self.simulator.remove_foreign_group('db')
+                if error is errors.NotEnoughCache:
+                    self.place(1)
+
+    def test_a_workload_that_is_placed_again_loses_nothing(self) -> None:
+        self.come_with_the_next_change({1: 0x6})
+
+        masks = self.place(1)
+
+        self.assertEqual(['POST', 'DELETE', 'POST'], self.changes())
+        self.assertEqual([], self.list_lost())
+        self.assertEqual({0: 0x60}, masks)
+        self.assertEqual(5, self.count_classes())
+
+    def test_it_is_no_miss_of_rmd(self) -> None:
+        add = self.useFixture(fixtures.MockPatchObject(odds.Odds, 'add')).mock
+        self.come_with_the_next_change({1: 0x6})
+
+        self.place(1)
+
+        self.assertEqual(
+            [{'is_miss': False}] * 2, [one.kwargs for one in add.mock_calls]
+        )
+
+    def test_a_failure_of_libpqos_is_noticed_all_the_same(self) -> None:
+        self.simulator.lie()
+        self.come_with_the_next_change({0: 0x60})
+
+        self.assertRaises(errors.NotEnforced, self.place, 1)
+
+        self.assertEqual(['COS2'], self.list_lost())
+        self.assertEqual(5, self.count_classes())
+
+
 class PluginTest(LaterTrapTestCase):
     SETTINGS = {'plugins': ('pstate',)}  # noqa: RUF012
 
