@@ -64,6 +64,7 @@ class RmdClient:
         self._known_ways = 0
         self.odds = odds.Odds()
         self.losses = losses.find_losses(transport.url)
+        transport.on_gone = self._forget
         self.num_closids = num_closids
         self.mba_mode = mba_mode
 
@@ -75,6 +76,11 @@ class RmdClient:
     def close(self) -> None:
         """Close the connections."""
         self._transport.session.close()
+
+    def _forget(self) -> None:
+        """Nothing listens: what answers later is another process."""
+        self.losses.forget()
+        self.odds.forget()
 
     def writing(self) -> contextlib.AbstractContextManager[object]:
         """Hold this RMD's writer lock; one thread may hold it repeatedly."""

@@ -12,9 +12,12 @@ RMD v0.3.1 gives a class back only when all went well:
   CPUs stay taken.
 
 RMD reports none of this. The ways read as taken, so that nobody is promised
-them; the class would be counted as free. A restart of RMD mends it all, which
-cannot be seen either, except that a lost class is on record again. So losses
-are forgotten with this process at the latest.
+them; the class would be counted as free. A restart of RMD mends it all.
+
+The API does not show a restart: ids go on counting, and there is no time of
+start. It is certain where nothing listened at RMD's address in between, or
+where a lost class is on record again. Otherwise losses are forgotten with this
+process only.
 """
 
 from collections.abc import Callable, Iterable
@@ -72,6 +75,11 @@ class Losses:
             self._losses = tuple(
                 one for one in self._losses if one.cos_name not in names
             )
+
+    def forget(self) -> None:
+        """Forget all: RMD does not run, and begins anew when it does."""
+        with self._lock:
+            self._losses = ()
 
     def list_all(self) -> tuple[Loss, ...]:
         """Return all of them, the oldest first."""

@@ -39,6 +39,11 @@ class Odds:
             window = collections.deque[bool](maxlen=WINDOW)
             self._misses.setdefault(pool, window).append(is_miss)
 
+    def forget(self) -> None:
+        """Forget all: another start of RMD has other odds."""
+        with self._lock:
+            self._misses.clear()
+
     def list_bad(self) -> Mapping[str, tuple[int, int]]:
         """Return pool -> misses and attempts, of the bad ones."""
         with self._lock:

@@ -6,7 +6,7 @@ Only reading requests are repeated. A request that changes something may
 have been carried out although no response came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import http.client
 import json
 import ssl
@@ -38,6 +38,7 @@ class Transport:
 
     :param timeout: seconds that one request may take
     :param retries: how often a GET is repeated, within ``timeout``
+    :ivar on_gone: called when nothing listens at the URL
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Transport:
         self.url = url.rstrip('/')
         self.timeout = timeout
         self.session = session
+        self.on_gone: Callable[[], object] = bool
         self._retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(exception.Retriable),
             stop=tenacity.stop_after_attempt(retries + 1)
@@ -86,6 +88,9 @@ class Transport:
             requests.RequestException,
             urllib3.exceptions.HTTPError,
         ) as err:
+            root = _find_root(err)
+            if isinstance(root.__cause__ or root, ConnectionRefusedError):
+                self.on_gone()
             raise _translate(err, facts) from err
         response.raise_for_error()
         return response

@@ -83,6 +83,22 @@ class LibpqosTest(LaterTrapTestCase):
 
         self.assertEqual([], self.list_lost())
 
+    def test_trap_17_an_rmd_that_was_away_has_lost_nothing(self) -> None:
+        self.simulator.lie()
+        self.assertRaises(errors.NotEnforced, self.place, 1)
+        self.simulator.lie(False)
+        # One that does not respond may run all the same.
+        self.simulator.faults.add(faults.Fault(kind='drop', path='/v1/cache'))
+        self.assertRaises(errors.RmdUnavailable, self.client.list_caches)
+        self.simulator.faults.clear()
+        self.assertEqual(['COS2'], self.list_lost())
+
+        self.simulator.refuse_connections()
+        self.assertRaises(errors.RmdUnavailable, self.client.list_caches)
+        self.simulator.restart()
+
+        self.assertEqual([], self.list_lost())
+
     def test_trap_17_so_are_those_of_the_shared_pool(self) -> None:
         self.client = self.make_client(shared_servers=2)
         self.simulator.lie()
@@ -353,6 +369,13 @@ class MeasureTest(base.TestCase):
         self.assertEqual({'p': (15, 24)}, self.odds.list_bad())
 
         self.add(0, 1)
+        self.assertEqual({}, self.odds.list_bad())
+
+    def test_an_rmd_that_was_away_draws_anew(self) -> None:
+        self.add(15, 0)
+
+        self.odds.forget()
+
         self.assertEqual({}, self.odds.list_bad())
 
     def test_pools_are_told_apart(self) -> None:
