@@ -49,15 +49,16 @@ _NO_RECORD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 class Rank(NamedTuple):
     """The smaller, the better.
 
+    :ivar unread: amounts of which the document says nothing readable, such
+        as those of a provider of other software
     :ivar moves: amounts that the host must take from siblings
-    :ivar unread: amounts of which the document says nothing readable
     :ivar places: how many amounts it says something of
     :ivar loss: by how much the most that one server can get there shrinks
     :ivar free: how many units are free there (full ones are filled first)
     """
 
-    moves: int
     unread: int
+    moves: int
     places: int
     loss: int
     free: int
@@ -114,21 +115,25 @@ class Judge:
 
         Where placement has left out some of the host's providers (it limits
         how many candidates it returns), the host may use them all the same.
+        That is better than what only a provider of other software could give.
         """
-        ranked = []
+        ranked, refused = [], []
         pinning: assignment.Pinning | None = None
         for one in candidates:
             rank, domains = self._judge(document, one)
             if rank is None:
+                refused.append(one)
                 continue
             if self._sizes and domains:
                 pinning = pinning or self._pin(find_free)
                 if pinning and not cache_affinity.can_pin(domains, pinning):
+                    refused.append(one)
                     continue
             ranked.append((rank, one))
-        if not ranked and not self._are_all_offered(document, candidates):
+        is_any_sure = any(not rank.unread for rank, _one in ranked)
+        if not (is_any_sure or self._are_all_offered(document, candidates)):
             view, pinning = self._read(document), self._pin(find_free)
-            for one in candidates:
+            for one in refused:
                 decision = self._decide(view, one, pinning, may_move=True)
                 if decision.fits:
                     ranked.append((self._rank(view, decision), one))
@@ -314,8 +319,8 @@ class Judge:
             for name in resources
         )
         return Rank(
-            moves=len(decision.moves),
             unread=asked - sum(name in self._asked for _, name in places),
+            moves=len(decision.moves),
             places=len(places),
             loss=sum(old.available - new.available for old, new in states),
             free=sum(old.free for old, _new in states),

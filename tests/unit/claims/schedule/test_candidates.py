@@ -270,6 +270,16 @@ class ChooseTestCase(base.TestCase):
             [ON_1, elsewhere], choose(document, [elsewhere, ON_1])
         )
 
+    def test_what_must_move_comes_before_what_the_document_does_not_have(
+        self,
+    ) -> None:
+        elsewhere = make_candidate({uuidsentinel.new: {builders.WAYS: 4}})
+        document = publish(builders.make_view([0x001, 0x7FF]))
+
+        self.assertEqual(
+            [ON_0, elsewhere], choose(document, [elsewhere, ON_0])
+        )
+
     def test_an_odd_record_does_not_let_the_others_pass(self) -> None:
         both = make_candidate(
             {
