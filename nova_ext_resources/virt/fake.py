@@ -13,6 +13,7 @@ import uuid
 from nova import objects
 from nova.virt import fake
 from nova.virt import hardware
+from nova.virt import node
 
 from nova_ext_resources.conf import fake as fake_conf
 from nova_ext_resources.virt import mixin
@@ -36,6 +37,14 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
         'supports_pcpus': True,
     }
     memory_mb = MEMORY_MB
+
+    def init_host(self, host: str) -> None:
+        super().init_host(host)
+        # Without the file of its identity, Nova refuses every start but the
+        # first one: it takes it for lost.
+        if node.read_local_node_uuid() is None:
+            (node_uuid,) = self.get_nodenames_by_uuid()
+            node.write_local_node_uuid(node_uuid)
 
     def get_nodenames_by_uuid(self, refresh: bool = False) -> dict[str, str]:
         # The original makes up new uuids in every process.

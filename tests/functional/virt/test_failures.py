@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 import fixtures
+from nova.compute import manager
 from nova import exception as nova_exc
 from nova.virt import fake as nova_fake
+from nova.virt import node
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import service as host_service
@@ -15,6 +17,10 @@ from nova_ext_resources.virt import fake
 from tests.functional.virt import base
 
 _SECONDS = 60.0
+
+_READ_IDENTITY = node.read_local_node_uuid
+_WRITE_IDENTITY = node.write_local_node_uuid
+_CHECK_IDENTITY = manager.ComputeManager._ensure_existing_node_identity
 
 _DEFINITIONS = """
 resources:
@@ -170,6 +176,34 @@ class StartTest(base.NovaTestCase):
         made = fake.FakeDriver(nova_fake.FakeVirtAPI())
 
         made.cleanup_host('host1')
+
+
+class IdentityTest(base.NovaTestCase):
+    """Nova keeps the identity of a compute node in a file."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Nova's own fixtures leave it out.
+        for target, name, real in (
+            (node, 'read_local_node_uuid', _READ_IDENTITY),
+            (node, 'write_local_node_uuid', _WRITE_IDENTITY),
+            (
+                manager.ComputeManager,
+                '_ensure_existing_node_identity',
+                _CHECK_IDENTITY,
+            ),
+        ):
+            self.useFixture(fixtures.MockPatchObject(target, name, real))
+
+    def test_a_fake_host_can_be_started_again(self) -> None:
+        service = self.start_host('host1')
+        before = service.driver.get_nodenames_by_uuid()
+
+        service.stop()
+        service = self._start_compute('host1')
+        self.addCleanup(service.driver._ext.stop)
+
+        self.assertEqual(before, service.driver.get_nodenames_by_uuid())
 
 
 class WrongHostTest(base.NovaTestCase):
