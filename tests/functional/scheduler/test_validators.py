@@ -56,6 +56,7 @@ class ValidatorsTestCase(scheduling.TestCase):
             'resources:CUSTOM_X:pool',
             'resource:CUSTOM_X',
             'resource:CUSTOM_X:colour',
+            'resource:CUSTOM_LLC_WAYS:max_unit',
             'resource:no_such_enforcer:key',
             'resource:rmd:no_such_key',
         ):

@@ -35,8 +35,9 @@ _INFO_FILES = ('mon_features', 'num_rmids', 'max_threshold_occupancy')
 
 _DATA = 'mon_data'
 
-_CACHE = re.compile(r'mon_L3_([0-9]{1,9})')
-_NODE = re.compile(r'mon_sub_L3_([0-9]{1,9})')
+# Ids on ARM (MPAM) are any 32 or 64 bits.
+_CACHE = re.compile(r'mon_L3_([0-9]{1,20})')
+_NODE = re.compile(r'mon_sub_L3_([0-9]{1,20})')
 
 #: The kernel counts in 64 bits.
 _MAX_DIGITS = 20

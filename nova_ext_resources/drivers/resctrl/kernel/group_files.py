@@ -60,9 +60,7 @@ class GroupFiles:
         try:
             found = self._read_schemata(groups.DEFAULT)
         except errors.GroupGone as err:
-            raise errors.make_missing(
-                self.files.root, 'there is no file "schemata"'
-            ) from err
+            raise self._explain_no_control() from err
         # The CPUs of the default group are those that no other has.
         default = groups.Group(name=groups.DEFAULT, schemata=found)
         return self._add(
@@ -70,6 +68,21 @@ class GroupFiles:
                 info=self._read_info(found), groups={default.name: default}
             ),
             self.list_names(),
+        )
+
+    def _explain_no_control(self) -> errors.ResctrlError:
+        """Return the error of a root without control groups."""
+        root = self.files.root
+        try:
+            self.files.listdir(_INFO)
+        except OSError:
+            return errors.make_missing(root, 'there is no file "schemata"')
+        return errors.ResctrlFailed(
+            action=f'read {root}',
+            reason='resctrl is mounted, but the kernel controls nothing here '
+            'and can only monitor; if the CPU can do more, look for rdt= on '
+            'the command line of the kernel, otherwise take resctrl out of '
+            '[ext_resources] inventory_providers and enforcers on this host',
         )
 
     def read_again(

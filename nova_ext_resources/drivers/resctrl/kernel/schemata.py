@@ -37,7 +37,7 @@ _DATAS = tuple(names[2] for names in CONTROLS.values())
 #: As much as the kernel takes in a write, in bytes.
 MAX_TEXT = 4096
 
-_VALUE = re.compile(r'\s*([0-9]{1,9})\s*=\s*([0-9a-fA-F]{1,64})\s*')
+_VALUE = re.compile(r'\s*([0-9]{1,20})\s*=\s*([0-9a-fA-F]{1,64})\s*')
 
 #: In a group that is set up for pseudo-locking.
 _UNINITIALIZED = 'uninitialized'

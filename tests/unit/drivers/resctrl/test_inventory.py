@@ -9,6 +9,7 @@ import fixtures
 from nova_ext_resources.drivers import base as plugin_base
 from nova_ext_resources.drivers.rdt import classes
 from nova_ext_resources.drivers.resctrl import inventory
+from nova_ext_resources.drivers.resctrl.kernel import files
 from nova_ext_resources.drivers.resctrl.kernel import group_files
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider
@@ -379,12 +380,38 @@ class AssignedCountersTest(ResctrlTestCase):
 
     def test_it_takes_no_class(self) -> None:
         names = self.machine.file_system.listdir('')
-        files = group_files.GroupFiles(self.machine.file_system)
+        groups = group_files.GroupFiles(self.machine.file_system)
 
         self.assertIn('mbm_L3_assignments', names)
-        self.assertEqual([], files.list_names())
+        self.assertEqual([], groups.list_names())
         self.kernel.add_group('db', '')
-        self.assertEqual(['db'], files.list_names())
+        self.assertEqual(['db'], groups.list_names())
+
+
+class MonitoringOnlyTest(ResctrlTestCase):
+    """The kernel counts, and controls nothing (``rdt=!l3cat,!mba``)."""
+
+    def find_failure(self, *folders: str) -> str:
+        root = self.useFixture(fixtures.TempDir()).path
+        for folder in folders:
+            os.makedirs(os.path.join(root, folder))
+        plugin = inventory.ResctrlInventory(
+            self.make_options(cpu_path=self.machine.cpu_path),
+            'host-1',
+            files=files.RealFileSystem(root),
+        )
+        return str(
+            self.assertRaises(exception.DiscoveryFailed, plugin.discover)
+        )
+
+    def test_it_is_no_control_and_not_a_missing_mount(self) -> None:
+        found = self.find_failure('info/L3_MON', 'mon_groups')
+
+        self.assertIn('can only monitor', found)
+        self.assertNotIn('not mounted', found)
+
+    def test_a_folder_without_resctrl_is_a_missing_mount(self) -> None:
+        self.assertIn('not mounted', self.find_failure())
 
 
 class CdpTest(ResctrlTestCase):

@@ -2,11 +2,15 @@
 
 """Tests of what is read of the kernel's counters."""
 
+import pathlib
+
+import fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nova_ext_resources.drivers.resctrl.kernel import counters as counters_mod
 from nova_ext_resources.drivers.resctrl.kernel import errors
+from nova_ext_resources.drivers.resctrl.kernel import files
 from nova_ext_resources.testing import resctrl
 from nova_ext_resources.testing.resctrl import shapes
 from tests import base
@@ -159,6 +163,18 @@ class ReaderTest(base.TestCase):
                         if domain.node is None
                     ),
                 )
+
+    def test_ids_may_be_as_long_as_those_of_arm(self) -> None:
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        path = 'mon_data/mon_L3_4026531840/mon_sub_L3_18446744073709551615'
+        (folder / path).mkdir(parents=True)
+
+        found = counters_mod.list_domains(files.RealFileSystem(str(folder)))
+
+        self.assertEqual(
+            [(4026531840, None), (4026531840, 2**64 - 1)],
+            [(one.cache, one.node) for one in found],
+        )
 
     def test_clusters_come_after_the_cache_that_they_are_in(self) -> None:
         machine = self.useFixture(resctrl.ResctrlFixture('icelake_snc'))

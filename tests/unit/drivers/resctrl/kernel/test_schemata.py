@@ -47,6 +47,13 @@ class ParseTest(base.TestCase):
 
         self.assertEqual({('MB', 0): 100}, found)
 
+    def test_ids_may_be_as_long_as_those_of_arm(self) -> None:
+        number = 2**64 - 1
+
+        found = schemata.parse(f'L3:4026531840=f;{number}=7\n')
+
+        self.assertEqual({('L3', 4026531840): 0xF, ('L3', number): 0x7}, found)
+
     def test_half_a_file_and_other_things_are_refused(self) -> None:
         for text in (
             'L3:0=7ff;1=',
