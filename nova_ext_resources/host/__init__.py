@@ -2,6 +2,7 @@
 
 """What runs in nova-compute for one host.
 
+* ``absent``: finds entries of servers that are nowhere, at run time
 * ``audit``: compares ledger, host and Nova; decides which servers are gone
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
@@ -14,7 +15,7 @@
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
-  asks Nova at the start which servers are here
+  asks Nova now and then which servers are here
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
 * ``restore``: makes entries anew of servers that the ledger has lost

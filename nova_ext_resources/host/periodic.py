@@ -3,25 +3,32 @@
 """The host's loop: discover, audit and repair, observe, publish.
 
 Publishing has a thread of its own, which is only woken here: a placement
-that hangs delays no repair. Nova's servers are compared once, after Nova has
-made sure that host name and cell are right.
+that hangs delays no repair. Nova's servers are compared after Nova has made
+sure that host name and cell are right, and every few minutes from then on.
+Only the first comparison releases anything.
 """
 
 from collections.abc import Callable, Iterable
 import dataclasses
 import threading
+import time
 
 from oslo_log import log as logging
 
+from nova_ext_resources.host import absent
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore as restore_mod
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.placement import publisher as publisher_mod
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds from one question for Nova's servers to the next, at least.
+_PAUSE = 600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +38,13 @@ class _Answer:
     :ivar before: the entries before they were asked
     :ivar live: all servers that one of them has here
     :ivar requests: see :class:`.service.HostService`
+    :ivar is_first: whether it is the first one of this process
     """
 
     before: audit.Entries
     live: frozenset[str]
     requests: restore_mod.Requests
+    is_first: bool
 
 
 class Periodic(worker.Worker):
@@ -73,8 +82,10 @@ class Periodic(worker.Worker):
         self._interval = interval
         self._failures: dict[str, str] = {}
         self._unsettled = 0
-        self._is_accepted = False
+        self._absent = absent.Absent(host)
         self._answer: _Answer | None = None
+        self._asking: threading.Thread | None = None
+        self._asked_at = 0.0
 
     def start(self, pause: float | None = None) -> None:
         """Start the thread; its first round begins after the interval."""
@@ -86,13 +97,29 @@ class Periodic(worker.Worker):
         Only then are the resources of servers that are gone released. No
         I/O: a thread asks which servers are here, and ends with the answer.
         """
-        if not self._is_accepted:
-            self._is_accepted = True
-            threading.Thread(
-                target=self._ask_live, name='ext-resources-live', daemon=True
-            ).start()
+        if self._asking is None:
+            self._ask(is_first=True)
 
-    def _ask_live(self) -> None:
+    def _ask(self, *, is_first: bool) -> None:
+        self._asked_at = time.monotonic()
+        self._asking = threading.Thread(
+            target=self._ask_live,
+            args=(is_first,),
+            name='ext-resources-live',
+            daemon=True,
+        )
+        self._asking.start()
+
+    def _ask_again(self) -> None:
+        """Ask when the last answer is old."""
+        if self._asking is None or self._asking.is_alive():
+            return
+        if self._answer is None and (
+            time.monotonic() - self._asked_at >= _PAUSE
+        ):
+            self._ask(is_first=False)
+
+    def _ask_live(self, is_first: bool) -> None:
         # What is claimed from now on may be missing from the answer: Nova may
         # still name the former host of a server that is evacuated to here.
         before = self._host.entries
@@ -103,12 +130,13 @@ class Periodic(worker.Worker):
                     before=before,
                     live=frozenset(self._list_live()),
                     requests=self._list_requests(),
+                    is_first=is_first,
                 )
             # Of Nova or the hypervisor, which may be away for a while.
             except Exception as err:
                 failures += 1
                 LOG.warning(
-                    'Host %(host)s: which servers are here is not known yet, '
+                    'Host %(host)s: which servers are here is not known now, '
                     'and no resources are released until it is: %(err)s',
                     {'host': self._host.host, 'err': plugins.describe(err)},
                 )
@@ -120,6 +148,7 @@ class Periodic(worker.Worker):
 
     def run_round(self) -> None:
         """Discover, audit and repair, observe, have it published."""
+        self._ask_again()
         self._survive('discovery', self._host.refresh)
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)
@@ -135,17 +164,23 @@ class Periodic(worker.Worker):
                 'this bug',
                 {'host': self._host.host},
             )
-        self._health.report('restore', self._restore.problems)
+        self._health.report('comparison', self._list_problems())
         self._publisher.wake()
 
     def _repair(self) -> None:
         answer = self._answer
-        if answer is None:
-            self._host.heal()
-        else:
+        if answer is not None and answer.is_first:
             self._host.reconcile(answer.live, before=answer.before)
+        else:
+            self._host.heal()
+        if answer is not None:
+            self._absent.compare(answer.before, answer.live)
             self._restore.expect(answer.requests)
             self._answer = None
+
+    def _list_problems(self) -> tuple[alarm.Problem, ...]:
+        """Return what the comparison with Nova has found."""
+        return *self._restore.problems, *self._absent.problems
 
     def _survive(self, step: str, act: Callable[[], None]) -> None:
         """Run a step; whatever it raises, the others go on."""

@@ -48,6 +48,7 @@ STALLED = 'stalled'
 RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
+NOT_IN_NOVA = 'not_in_nova'
 OVERALLOCATED = 'overallocated'
 UNBOOKABLE_UNITS = 'unbookable_units'
 DISCOVERY_FAILED = 'discovery_failed'
@@ -113,6 +114,11 @@ _WARNING = (
         STRANGER_IN_FORCE,
         'server',
         'Settings are applied for a server that is not in the ledger.',
+    ),
+    (
+        NOT_IN_NOVA,
+        'server',
+        'A server that holds resources is not on this host.',
     ),
     (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
     (

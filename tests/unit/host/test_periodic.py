@@ -16,6 +16,7 @@ from keystoneauth1 import token_endpoint
 from nova_ext_resources.host import health
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from tests.unit.host import test_resources_meanwhile
@@ -124,6 +125,100 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         loop.run_round()
 
         self.assertEqual([[SERVER]], expected)
+
+    def make_asking(
+        self, answers: list[list[str]]
+    ) -> tuple[periodic.Periodic, health.Health]:
+        """Make a loop that is run by hand; Nova gives these answers."""
+        observed = health.Health('host1')
+        loop = periodic.Periodic(
+            self.host,
+            observed,
+            mock.Mock(spec=publisher.Publisher),
+            self.make_restore(),
+            list_live=lambda: answers.pop(0),
+            list_requests=dict,
+            expect=lambda _: None,
+            interval=60,
+        )
+        self.addCleanup(loop.stop)
+        return loop, observed
+
+    def run_answered(self, loop: periodic.Periodic) -> None:
+        """Have Nova asked, and run the round after its answer."""
+        if loop._asking is None:
+            loop.accept_host()
+        else:
+            # As if it were long ago.
+            loop._asked_at -= periodic._PAUSE
+            loop.run_round()
+        assert loop._asking is not None
+        loop._asking.join(WAIT)
+        loop.run_round()
+
+    def list_absent(self, observed: health.Health) -> list[str]:
+        return [
+            one.subject
+            for one in observed.snapshot().alarms
+            if one.name == alarm.NOT_IN_NOVA
+        ]
+
+    def test_nova_is_not_asked_before_it_has_checked_the_host(self) -> None:
+        loop, _observed = self.make_asking([])
+
+        loop.run_round()
+
+        self.assertIsNone(loop._asking)
+
+    def test_who_is_missing_for_long_is_reported_and_not_released(
+        self,
+    ) -> None:
+        other = test_resources_meanwhile.OTHER
+        loop, observed = self.make_asking(
+            [[SERVER], [], [], [SERVER], [], [SERVER]]
+        )
+        self.start()
+
+        seen = []
+        for number in range(6):
+            self.run_answered(loop)
+            seen.append(self.list_absent(observed))
+            if number == 1:
+                self.start(other, cpu=2)
+
+        self.assertEqual([[], [], [SERVER], [other], [other], [other]], seen)
+        self.assertEqual({SERVER, other}, {*self.host.entries})
+
+    def test_who_has_been_released_since_is_not_reported(self) -> None:
+        loop, observed = self.make_asking([[SERVER], [], []])
+        self.start()
+        for _ in range(3):
+            self.run_answered(loop)
+        self.assertEqual([SERVER], self.list_absent(observed))
+
+        self.host.release(SERVER)
+        loop.run_round()
+
+        self.assertEqual([], self.list_absent(observed))
+
+    def test_who_is_being_started_is_not_missing(self) -> None:
+        loop, observed = self.make_asking([[SERVER], [], []])
+        self.start()
+
+        with self.host.starting(SERVER):
+            for _ in range(3):
+                self.run_answered(loop)
+
+        self.assertEqual([], self.list_absent(observed))
+
+    def test_nova_is_not_asked_again_so_soon(self) -> None:
+        loop, _observed = self.make_asking([[], []])
+        self.run_answered(loop)
+        asking = loop._asking
+
+        loop.run_round()
+
+        self.assertIs(asking, loop._asking)
 
     def test_a_nova_that_hangs_delays_no_repair(self) -> None:
         is_asked, is_over = threading.Event(), threading.Event()
