@@ -201,6 +201,16 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
 
         self.assertEqual([], self.list_absent(observed))
 
+    def test_whose_release_is_tried_again_is_not_missing(self) -> None:
+        loop, observed = self.make_asking([[], [], []])
+        self.start()
+        self.enforcer.is_failing = True
+        for _ in range(3):
+            self.run_answered(loop)
+
+        self.assertEqual([SERVER], [*self.host.entries])
+        self.assertEqual([], self.list_absent(observed))
+
     def test_who_is_being_started_is_not_missing(self) -> None:
         loop, observed = self.make_asking([[SERVER], [], []])
         self.start()

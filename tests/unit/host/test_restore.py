@@ -4,6 +4,7 @@
 
 from collections.abc import Mapping
 import dataclasses
+import pathlib
 from typing import Any
 
 import fixtures
@@ -175,6 +176,33 @@ class AppliedTest(RestoreTestCase):
         self.assertEqual(self.groups, self.list_ours())
 
 
+class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):
+    def test_limits_of_bandwidth_are_recognized_too(self) -> None:
+        percent = 'CUSTOM_MEMORY_BANDWIDTH_PERCENT'
+        amounts = {with_host.WAYS: 2, percent: 40}
+        self.host = self.make_resctrl_host()
+        before = self.start_with(SERVER, {'L3_0': amounts})
+        self.host.close()
+        self.ledger_path += '.new'
+        self.host = self.make_resctrl_host()
+        for bandwidth, expected in ((50, []), (40, [SERVER])):
+            held = {**amounts, percent: bandwidth}
+            allocated = {with_host.DOMAINS[0]: held}
+            made = restore.Restore(
+                self.host,
+                restore=self.host.restore,
+                read_allocations={SERVER: allocated}.__getitem__,
+            )
+            request = with_host.make_claim(SERVER, cpus=frozenset({1}))
+            made.expect({SERVER: request})
+
+            made.run()
+
+            self.assertEqual(expected, [*self.host.entries])
+        entry = self.host.entries[SERVER]
+        self.assertEqual(list_held(before), list_held(entry))
+
+
 class NotAppliedTest(RestoreTestCase):
     """The host was booted, and the ledger was lost."""
 
@@ -218,6 +246,7 @@ class LeftAloneTest(RestoreTestCase):
         self.restore.run()
 
         self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertEqual([], self.list_problems())
         self.assertIsNone(
             self.host.restore(make_request(SERVER), is_applied=False)
         )
@@ -337,4 +366,25 @@ class CountedTest(with_host.HostTestCase):
         made.run()
 
         self.assert_consistent(host)
+        self.assertEqual([SERVER], [*host.entries])
+
+    def test_nothing_is_decided_before_the_host_was_read(self) -> None:
+        failure = self.useFixture(fixtures.TempDir()).join('failure')
+        pathlib.Path(failure).write_text('not yet')
+        host = self.make_noop_host(failure_file=failure)
+        made = restore.Restore(
+            host,
+            restore=host.restore,
+            read_allocations=lambda _: {
+                with_host.DOMAINS[0]: {with_host.WAYS: 3}
+            },
+        )
+        made.expect({SERVER: make_request(SERVER)})
+        made.run()
+        self.assertEqual(({}, ()), (host.entries, made.problems))
+        pathlib.Path(failure).unlink()
+        host.refresh()
+
+        made.run()
+
         self.assertEqual([SERVER], [*host.entries])
