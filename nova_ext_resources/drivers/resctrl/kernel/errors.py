@@ -96,8 +96,9 @@ ADVICE = {
     errno.EACCES: 'the privileged helper needs CAP_DAC_OVERRIDE: leave it in '
     '[ext_resources_resctrl_privsep] capabilities, and to the container of '
     'nova-compute if there is one',
-    errno.EROFS: 'resctrl is mounted read-only: mount -o remount,rw, in the '
-    'container of nova-compute too if there is one',
+    errno.EROFS: 'resctrl is mounted read-only, at least for nova-compute: on '
+    'the host, mount -o remount,rw; in a container, mount it there without '
+    '"ro"; in a unit of systemd, set ProtectKernelTunables=no',
     errno.EPERM: 'this process may not do that; see the page of the '
     'enforcer resctrl on privileges',
 }

@@ -26,7 +26,9 @@ LOCK_PAUSE = 0.005
 
 _CHUNK = 1 << 16
 
-STATUS = 'info/last_cmd_status'
+_INFO = 'info'
+
+STATUS = f'{_INFO}/last_cmd_status'
 
 
 class FileSystem(Protocol):
@@ -63,7 +65,8 @@ class FileSystem(Protocol):
     def get_rights(self) -> tuple[int, ...]:
         """Return what decides whether groups can be made in the mount.
 
-        Numbers to compare: others after it was mounted in another way.
+        Numbers to compare: others after it was mounted anew, or in another
+        way.
         """
 
     def find_obstacle(self) -> str:
@@ -136,7 +139,12 @@ class RealFileSystem:
 
     def get_rights(self) -> tuple[int, ...]:
         found = os.stat(self.root)
+        # After unmounting, the next mount gets the same device, inode and
+        # mount id. The kernel sets this time when the folder is first seen in
+        # a mount, and changes it with no group, unlike that of the root.
+        since = os.stat(self._resolve(_INFO)).st_ctime_ns
         return (
+            since,
             found.st_dev,
             found.st_ino,
             found.st_mode,

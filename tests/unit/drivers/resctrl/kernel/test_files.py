@@ -71,6 +71,20 @@ class RealFileSystemTest(base.TestCase):
         self.files.rmdir('db')
         self.assertRaises(FileNotFoundError, self.files.rmdir, 'db')
 
+    def test_a_new_mount_has_other_rights(self) -> None:
+        """The kernel uses the numbers of the former one again."""
+        before = self.files.get_rights()
+        self.files.mkdir('db')
+        self.put('schemata', 'L3:0=00f\n')
+        self.assertEqual(before, self.files.get_rights())
+        path = os.path.join(self.root, 'info')
+
+        os.utime(path)
+
+        after = self.files.get_rights()
+        self.assertNotEqual(before, after)
+        self.assertEqual(after, self.files.get_rights())
+
     def test_nobody_else_may_make_anything_in_a_group(self) -> None:
         self.addCleanup(os.umask, os.umask(0))
 
@@ -122,6 +136,8 @@ class RealFileSystemTest(base.TestCase):
             ('EACCES', 'CAP_DAC_OVERRIDE'),
             ('EPERM', 'page of the enforcer resctrl'),
             ('EROFS', 'mount -o remount,rw'),
+            ('EROFS', 'ProtectKernelTunables=no'),
+            ('EROFS', 'without "ro"'),
         ):
             with self.subTest(name=name):
                 err = self.assertRaises(
