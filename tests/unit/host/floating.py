@@ -23,8 +23,9 @@ from tests.unit.host import with_resctrl
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 
-#: By which the hypervisor knows the server.
-NAME = 'instance-00000001'
+#: By which the hypervisor knows the server. Tests of other workers run at the
+#: same time, and see the processes of each other.
+NAME = f'instance-{os.getpid():08x}'
 
 #: A user of this machine.
 STRANGER = 54321
