@@ -19,6 +19,26 @@ def make(shape: str | resctrl.Shape = 'skylake2', **options: Any) -> Any:
     return resctrl.ResctrlFixture(shape, **options)
 
 
+def list_shapes() -> dict[str, resctrl.Shape]:
+    """Return the shapes that can be made here; the first one is the default.
+
+    Of a kernel: this machine, mounted with each of its options.
+    """
+    if not is_kernel():
+        return dict(resctrl.SHAPES)
+    here = resctrl.SHAPES[os.environ[fixture.NAME]]
+    return {
+        name: shape
+        for name, shape in resctrl.SHAPES.items()
+        if shape.with_options() == here
+    }
+
+
+def get_default() -> str:
+    """Return the name of a machine that can be made here."""
+    return next(iter(list_shapes()))
+
+
 def is_kernel() -> bool:
     """Return whether it is a kernel."""
     return fixture.NAME in os.environ

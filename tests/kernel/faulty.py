@@ -52,7 +52,7 @@ class FaultyFileSystem:
         fault = self._note('write', path)
         if fault is not None and fault.half:
             self._real.write(path, faults_mod.halve(text))
-            fault.fail(path)
+            return fault.fail(path)
         self._real.write(path, text)
 
     def assign(self, path: str, tids: Sequence[int]) -> None:

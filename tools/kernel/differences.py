@@ -3,8 +3,7 @@
 """Where kernels answer otherwise than the model, and why that is left so.
 
 The table is part of the documentation. A row says on which kernels (series,
-or "all") which answers to which operation differ; ``*`` at the end of an
-operation stands for any text.
+or "all") which answers to which operation differ.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,12 +61,17 @@ def _make(fields: Mapping[str, str]) -> Row:
     return Row(
         kernels=frozenset(fields['Kernels'].split()),
         difference=Difference(
-            operation=fields['Operation'],
-            kernel=fields['Kernel'],
-            model=fields['Model'],
+            operation=_strip(fields['Operation']),
+            kernel=_strip(fields['Kernel']),
+            model=_strip(fields['Model']),
         ),
         reason=fields['Reason'].strip(),
     )
+
+
+def _strip(text: str) -> str:
+    """Return it without what makes it a literal in the documentation."""
+    return text.removeprefix('``').removesuffix('``')
 
 
 def compare(

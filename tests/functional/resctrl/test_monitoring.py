@@ -7,6 +7,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.monitoring import sample
 from nova_ext_resources.testing import resctrl
 from tests.functional.resctrl import mounting
+from tests import machines
 from tests.unit.monitoring import with_sweeper
 
 SERVER = uuidsentinel.server
@@ -16,11 +17,15 @@ MIB = with_sweeper.MIB
 
 #: Machines that count something.
 SHAPES = tuple(
-    name for name, one in resctrl.SHAPES.items() if one.monitoring is not None
+    name
+    for name, one in machines.list_shapes().items()
+    if one.monitoring is not None
 )
 
 
 class MountedSweepTest(with_sweeper.SweeperTestCase):
+    SHAPE = machines.get_default()
+
     def use(self, shape: str | resctrl.Shape) -> None:
         self.machine = mounting.make(shape)
         self.useFixture(self.machine)

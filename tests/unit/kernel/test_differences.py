@@ -36,7 +36,9 @@ class DifferencesTest(base.TestCase):
 
     def test_the_table_is_of_some_kernels(self) -> None:
         table = differences.read(
-            self.write(f'{HEAD}6.1,a,EIO,done,old\nall,b,EIO,done,both\n')
+            self.write(
+                f'{HEAD}6.1,``a``,``EIO``,done,old\nall,b,EIO,done,both\n'
+            )
         )
         found = [make('a'), make('b')]
 

@@ -99,7 +99,7 @@ class SchemataCases(WithTree):
         self.assertEqual('    L3:0=ffff;1=3', lines[2])
 
     def test_what_is_read_can_be_written_back_on_every_machine(self) -> None:
-        for name in sorted(set(resctrl.SHAPES) - {'mbps'}):
+        for name in sorted(set(machines.list_shapes()) - {'mbps'}):
             with self.subTest(name):
                 self.use(name)
                 text = self.fs.read('schemata')
