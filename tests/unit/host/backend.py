@@ -307,7 +307,7 @@ class BackendSuite(with_host.BackendTestCase):
 
         self.assertEqual((), again.problems)
         self.assertEqual({}, self.list_in_force())
-        self.assertIn(f'{SERVER}, which is gone', self.log.output)
+        self.assertIn(f'{SERVER}, which has no claim', self.log.output)
 
     def test_servers_that_are_gone_are_released_at_the_start(self) -> None:
         for uuid, cpu in ((SERVER, 1), (OTHER, 2)):
