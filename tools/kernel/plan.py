@@ -55,4 +55,6 @@ def _whole(series: str) -> Job:
 JOBS = (
     _whole('6.1'),
     _whole('6.12'),
+    # AMD, with 16 caches and masks that have gaps.
+    Job(series='6.12', machine='epyc16', tests=SHAPES),
 )
