@@ -16,6 +16,7 @@
 * ``locks``: one lock per server
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here
+* ``recent``: remembers the last consumers that something has happened to
 * ``repair``: acts on what an audit finds
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
 * ``restore``: makes entries anew of servers that the ledger has lost

@@ -11,6 +11,7 @@ from oslo_log import log as logging
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
+from nova_ext_resources.host import recent
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import resource
@@ -20,15 +21,11 @@ from nova_ext_resources import plugins
 LOG = logging.getLogger(__name__)
 
 
-#: How many of the last released servers are remembered. Far more than can be
-#: released in the time by which a host may be late.
-_MAX_REMEMBERED = 1024
-
-
 class Enforcement:
     """The enabled enforcers, by name and in order.
 
-    :ivar released: consumers of the last releases, the oldest first
+    :ivar released: consumers of the last releases: what is still applied for
+        them is left over
     """
 
     def __init__(
@@ -40,8 +37,7 @@ class Enforcement:
         self._trackers = trackers or {}
         self._host = host
         self._enforcers = enforcers
-        # A dict for its order: the oldest is forgotten first.
-        self.released: dict[str, None] = {}
+        self.released = recent.Recent()
 
     def check_definition(self, one: resource.ResourceDefinition) -> None:
         """Make sure that a resource can be counted and applied.
@@ -149,16 +145,8 @@ class Enforcement:
                 failures.append(err)
             else:
                 done.append(entry)
-                self.remember(entry.consumer_uuid)
+                self.released.add(entry.consumer_uuid)
         return done, failures
-
-    def remember(self, consumer_uuid: str) -> None:
-        """Note that what is still applied for a consumer is left over."""
-        self.released.pop(consumer_uuid, None)
-        self.released[consumer_uuid] = None
-        # Other threads do the same: one may be gone already.
-        for oldest in list(self.released)[:-_MAX_REMEMBERED]:
-            self.released.pop(oldest, None)
 
     def release(self, entry: assignment.Entry) -> None:
         """Run the enforcers in the opposite order; all are tried."""

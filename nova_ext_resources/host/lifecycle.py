@@ -20,6 +20,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import enforcement as enforcement_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import locks
+from nova_ext_resources.host import recent
 from nova_ext_resources.host import state as state_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import server as server_obj
@@ -36,6 +37,8 @@ class Lifecycle:
     one after the other.
 
     :ivar state: entries and view; changed by this class only
+    :ivar gone: servers that Nova has released here, and that have not
+        claimed since; a claim that failed makes none of them
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Lifecycle:
         self._tests = tuple(tests)
         self._servers = locks.ServerLocks()
         self._published = ledger.list_published()
+        self.gone = recent.Recent()
         # One item for each start; threads change it, one item at a time.
         self._starting: list[str] = []
 
@@ -98,6 +102,7 @@ class Lifecycle:
         :raises LedgerError: it could not be written down
         """
         with self._servers.hold(request.consumer_uuid):
+            self.gone.discard(request.consumer_uuid)
             self._release([request.consumer_uuid])
             return self._claim(request)
 
@@ -159,8 +164,13 @@ class Lifecycle:
             self.state.put(applied)
         return applied
 
+    def undo(self, consumer_uuid: str) -> None:
+        """Release a claim that could not be completed, see :meth:`_undo`."""
+        with self._servers.hold(consumer_uuid):
+            self._undo(consumer_uuid)
+
     def _undo(self, consumer_uuid: str) -> None:
-        """Release after a failed apply.
+        """Release after a claim that failed; its server may be here.
 
         Errors here are logged only, so that the first error is the one
         raised.
@@ -175,12 +185,17 @@ class Lifecycle:
             )
 
     def release(self, consumer_uuid: str) -> None:
-        """Release all that a server holds; to hold nothing is a success.
+        """Release all that a server holds that leaves this host.
+
+        To hold nothing is a success. What may be applied for the server
+        without an entry, where the ledger was lost, is left over from now on.
 
         :raises EnforcementFailed, LedgerError: it counts as held until
             repair has released it
         """
         with self._servers.hold(consumer_uuid):
+            self.gone.add(consumer_uuid)
+            self.enforcement.released.add(consumer_uuid)
             self._release([consumer_uuid])
 
     def _release(self, consumer_uuids: Iterable[str]) -> None:
@@ -247,7 +262,7 @@ class Lifecycle:
         """
         uuid = request.consumer_uuid
         with self._servers.hold(uuid):
-            if self.find_entry(uuid) or uuid in self.enforcement.released:
+            if self.find_entry(uuid) or uuid in self.gone:
                 return None
             if not is_applied:
                 return self._claim(request)

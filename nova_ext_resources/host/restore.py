@@ -70,13 +70,17 @@ class Restore:
         self._report(filter(None, problems))
 
     def _drop_known(self) -> None:
-        """Drop all that has an entry, is gone, or requests nothing of ours."""
+        """Drop all that has what it claimed, is gone, or requests nothing.
+
+        A claim that is not applied yet may fail.
+        """
         host = self._host
         classes = host.view.resource_classes
         for uuid, request in tuple(self._waiting.items()):
+            entry = host.find_entry(uuid)
             if (
-                uuid in host.entries
-                or uuid in host.enforcement.released
+                (entry and entry.state is assignment.State.APPLIED)
+                or uuid in host.gone
                 or not classes & request.requirement.resources.keys()
             ):
                 del self._waiting[uuid]
@@ -85,7 +89,7 @@ class Restore:
         self, request: assignment.ClaimRequest, is_applied: bool
     ) -> alarm_mod.Problem | None:
         uuid = request.consumer_uuid
-        if self._host.is_starting(uuid):
+        if self._host.find_entry(uuid) or self._host.is_starting(uuid):
             return None
         try:
             whole = dataclasses.replace(

@@ -299,11 +299,10 @@ class HostService:
         try:
             self._move_allocations(request, entry)
         except exception.ExtResourcesError:
-            self.release(
-                request.consumer_uuid, operation_obj.Operation.BUILD_FAILED
-            )
+            self.host.undo(request.consumer_uuid)
             raise
-        self.periodic.wake()
+        finally:
+            self.periodic.wake()
 
     def release(
         self,
@@ -316,16 +315,14 @@ class HostService:
         """
         if operation.keeps_claim:
             return
-        if not self.host.find_entry(consumer_uuid):
-            # Its settings may still be applied, where the ledger was lost.
-            self.host.enforcement.remember(consumer_uuid)
-            if self._is_reported(consumer_uuid):
-                self.periodic.wake()
-            return
+        is_ours = self.host.find_entry(consumer_uuid) or self._is_reported(
+            consumer_uuid
+        )
         try:
             self.host.release(consumer_uuid)
         finally:
-            self.periodic.wake()
+            if is_ours:
+                self.periodic.wake()
 
     def _is_reported(self, consumer_uuid: str) -> bool:
         """Return whether anything is wrong with a server."""

@@ -241,7 +241,7 @@ class NotAppliedTest(RestoreTestCase):
 class LeftAloneTest(RestoreTestCase):
     def test_who_has_gone_in_the_meantime(self) -> None:
         self.come_back()
-        self.host.enforcement.remember(SERVER)
+        self.host.release(SERVER)
 
         self.restore.run()
 

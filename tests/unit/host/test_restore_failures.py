@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A server whose ledger was lost gets its entry, whatever fails meanwhile."""
+
+import dataclasses
+import threading
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import restore
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from tests.unit.host import test_resources_meanwhile
+from tests.unit.host import test_restore
+from tests.unit.host import test_service_rounds
+from tests.unit.host import with_host
+
+SERVER = test_restore.SERVER
+
+State = assignment.State
+
+
+def read_allocations(_uuid: str) -> dict[str, dict[str, int]]:
+    return {with_host.DOMAINS[0]: {with_host.WAYS: 3}}
+
+
+class ActingRestoreTestCase(test_resources_meanwhile.ActingHostTestCase):
+    """One server that its ledger has lost."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.restore = restore.Restore(
+            self.host,
+            restore=self.host.restore,
+            read_allocations=read_allocations,
+        )
+        self.host.reconcile([SERVER])
+        self.restore.expect({SERVER: test_restore.make_request(SERVER)})
+
+    def run_round(self) -> list[str]:
+        """Run a round; return the servers that have no entry yet."""
+        self.host.refresh()
+        self.host.heal()
+        self.restore.run()
+        return [one.subject for one in self.restore.problems]
+
+
+class FailedOnceTest(ActingRestoreTestCase):
+    """What fails once is tried again."""
+
+    def test_an_enforcer_that_chooses_units(self) -> None:
+        self.enforcer.CHOOSES_UNITS = True  # type: ignore[misc]
+        self.enforcer.is_failing = True
+        self.assertEqual([SERVER], self.run_round())
+        self.enforcer.is_failing = False
+
+        self.assertEqual([], self.run_round())
+
+        self.assertEqual([SERVER], [*self.host.entries])
+
+    def test_a_claim_that_is_not_applied(self) -> None:
+        """Such as that of a hard reboot, which is refused then."""
+        self.host.claim(with_host.make_claim(SERVER, 3))
+        with self.host.starting(SERVER):
+            self.run_round()
+        self.enforcer.is_failing = True
+        self.assertRaises(exception.EnforcementFailed, self.host.apply, SERVER)
+        self.enforcer.is_failing = False
+        self.host.heal()
+        self.assertEqual({}, self.host.entries)
+
+        self.run_round()
+        self.run_round()
+
+        self.assertIs(State.APPLIED, self.host.entries[SERVER].state)
+        self.assertEqual({SERVER}, self.enforcer.in_force)
+
+    def test_who_was_released_and_is_back_has_its_entry(self) -> None:
+        self.host.release(SERVER)
+        self.host.claim(with_host.make_claim(SERVER, 3))
+        self.host.undo(SERVER)
+
+        self.run_round()
+
+        self.assertEqual([SERVER], [*self.host.entries])
+
+
+class FollowTest(test_service_rounds.RoundsTestCase):
+    def test_a_placement_that_fails_once(self) -> None:
+        made = self.made._restore
+        made._read_allocations = read_allocations
+        elsewhere = dataclasses.replace(
+            test_restore.make_request(SERVER), cpus=frozenset({13})
+        )
+        made.expect({SERVER: elsewhere})
+        self.made.host.heal()
+
+        for _ in range(2):
+            made.run()
+
+            self.assertEqual({}, self.made.host.entries)
+            self.assertEqual(
+                [(alarm.NOT_RECORDED, SERVER)],
+                [(one.alarm, one.subject) for one in made.problems],
+            )
+
+
+class DeletedTest(test_service_rounds.RoundsTestCase):
+    def test_who_is_deleted_while_it_is_restored_is_gone(self) -> None:
+        host = self.made.host
+        deleting = threading.Thread(target=self.made.release, args=[SERVER])
+        # As long as its entry is being made.
+        with host._servers.hold(SERVER):
+            deleting.start()
+            deleting.join(test_resources_meanwhile.PAUSE)
+            host._claim(with_host.make_claim(SERVER, 3))
+
+        deleting.join(test_resources_meanwhile.WAIT)
+        self.assertEqual({}, host.entries)
