@@ -185,11 +185,14 @@ class Enforcement:
                     'until no server of this host holds anything',
                 )
 
-    def release_orphan(
-        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
-    ) -> None:
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._enforcers)
+
+    def release_orphan(self, consumer_uuid: str, names: Iterable[str]) -> None:
         """Release what is applied and not in the ledger.
 
+        :param names: the enforcers to ask
         :raises EnforcementFailed: it may still be applied
         """
         entry = assignment.Entry(
@@ -197,19 +200,14 @@ class Enforcement:
             state=assignment.State.RELEASING,
             assignments=(),
         )
-        for name, uuids in applied.items():
-            if consumer_uuid in uuids:
-                LOG.warning(
-                    'Host %(host)s: enforcer %(name)s has settings for server '
-                    '%(uuid)s, which has no claim; releasing them',
-                    {
-                        'host': self._host,
-                        'name': name,
-                        'uuid': consumer_uuid,
-                    },
-                )
-                with self._translated(name, consumer_uuid):
-                    self._enforcers[name].release(entry)
+        for name in names:
+            LOG.warning(
+                'Host %(host)s: releasing the settings of enforcer %(name)s '
+                'for server %(uuid)s, which has no claim',
+                {'host': self._host, 'name': name, 'uuid': consumer_uuid},
+            )
+            with self._translated(name, consumer_uuid):
+                self._enforcers[name].release(entry)
 
     @property
     def has_tunables(self) -> bool:

@@ -234,18 +234,16 @@ class Lifecycle:
                 if self.find_entry(one.consumer_uuid) == one
             )
 
-    def release_orphan(
-        self, consumer_uuid: str, applied: Mapping[str, frozenset[str]]
-    ) -> None:
+    def release_orphan(self, consumer_uuid: str, names: Iterable[str]) -> None:
         """Release what is applied and not in the ledger.
 
-        :param applied: enforcer -> consumer uuids
+        :param names: the enforcers to ask
         :raises EnforcementFailed: it may still be applied
         """
         with self._servers.hold(consumer_uuid):
             # The server may have come back in the meantime.
             if self.find_entry(consumer_uuid) is None:
-                self.enforcement.release_orphan(consumer_uuid, applied)
+                self.enforcement.release_orphan(consumer_uuid, names)
 
     def restore(
         self, request: assignment.ClaimRequest, *, is_applied: bool

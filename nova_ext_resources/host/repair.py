@@ -186,7 +186,10 @@ class Repair:
         """
         uuid = one.consumer_uuid
         if one.kind is Kind.ORPHAN:
-            self._host.release_orphan(uuid, applied)
+            self._host.release_orphan(
+                uuid,
+                [name for name, uuids in applied.items() if uuid in uuids],
+            )
         elif one.kind in (Kind.RELEASING, Kind.UNAPPLIED):
             self._host.finish(uuid)
         elif one.kind is Kind.GONE:

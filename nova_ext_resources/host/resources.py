@@ -184,14 +184,13 @@ class HostResources(lifecycle.Lifecycle):
     def clear(self, consumer_uuid: str) -> None:
         """Release what is applied for a server without an entry. Does I/O.
 
-        Otherwise its own leftovers would be in the way of a new claim.
+        Enforcers are not asked what that is: what they list is for the audit,
+        which runs in a thread of its own.
 
         :raises EnforcementFailed: it may still be applied
         """
-        applied, _problems = self.enforcement.list_applied()
-        if any(consumer_uuid in uuids for uuids in applied.values()):
-            self.release_orphan(consumer_uuid, applied)
-            self.refresh()
+        self.release_orphan(consumer_uuid, self.enforcement.names)
+        self.refresh()
 
     def heal(self) -> None:
         """Audit the host, and repair what can be repaired."""

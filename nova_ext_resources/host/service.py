@@ -271,15 +271,26 @@ class HostService:
     def claim(self, request: assignment.ClaimRequest) -> None:
         """Claim, and let placement's allocation follow the host's choice.
 
-        What is applied for a server that the ledger has lost is released
-        first: it would be in the way.
+        What is applied for a server that the ledger has lost counts as used
+        by other software. Where that is in the way, and no guest runs on it,
+        it is released.
 
         :raises ExtResourcesError: nothing is held
         """
-        uuid = request.consumer_uuid
-        if not self.host.find_entry(uuid) and self._is_reported(uuid):
-            self.host.clear(uuid)
-        self._follow(request, self.host.claim(request))
+        try:
+            entry = self.host.claim(request)
+        except exception.ClaimError:
+            if not self._may_clear(request.consumer_uuid):
+                raise
+            self.host.clear(request.consumer_uuid)
+            entry = self.host.claim(request)
+        self._follow(request, entry)
+
+    def _may_clear(self, consumer_uuid: str) -> bool:
+        if not self._is_reported(consumer_uuid):
+            return False
+        running = self._guests.read()
+        return running is not None and consumer_uuid not in running
 
     def _restore_entry(
         self, request: assignment.ClaimRequest, *, is_applied: bool

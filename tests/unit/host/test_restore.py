@@ -167,6 +167,27 @@ class AppliedTest(RestoreTestCase):
         self.host.clear(SERVER)
         self.start(self.host, SERVER, 3, cpus=CPUS[SERVER])
 
+    def test_a_claim_next_to_its_leftovers_replaces_them(self) -> None:
+        self.come_back()
+        free = self.count_free()
+
+        self.start(self.host, SERVER, 4, cpus=CPUS[SERVER])
+
+        self.host.refresh()
+        self.assertEqual(free - 1, self.count_free())
+        self.assertEqual({SERVER, OTHER}, {*self.list_ours()})
+
+    def test_a_claim_that_is_refused_leaves_them(self) -> None:
+        self.come_back()
+
+        self.assertRaises(
+            exception.ClaimError,
+            self.host.claim,
+            with_host.make_claim(SERVER, 5, cpus=CPUS[SERVER]),
+        )
+
+        self.assertEqual(self.groups, self.list_ours())
+
     def test_what_is_recorded_is_not_cleared(self) -> None:
         self.come_back()
         self.restore.run()

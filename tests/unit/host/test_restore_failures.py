@@ -5,16 +5,20 @@
 import dataclasses
 import threading
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import guest
 from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import test_restore
 from tests.unit.host import test_service_rounds
 from tests.unit.host import with_host
 
 SERVER = test_restore.SERVER
+LEFT = test_restore.OTHER
 
 State = assignment.State
 
@@ -102,6 +106,57 @@ class FollowTest(test_service_rounds.RoundsTestCase):
                 [(alarm.NOT_RECORDED, SERVER)],
                 [(one.alarm, one.subject) for one in made.problems],
             )
+
+
+class LeftoversTest(test_service_rounds.RoundsTestCase):
+    """What is applied for a server without an entry is in its way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.running: dict[str, guest.Guest] | None = {}
+        self.made.host.close()
+        self.made = self.make(list_guests=self.list_running)
+        self.made.host.refresh()
+        # It stands for what is applied for our server.
+        self.made.host.claim(with_host.make_claim(LEFT, 8))
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.made.host,
+                'clear',
+                lambda _uuid: self.made.host.release(LEFT),
+            )
+        )
+        self.made._restore.problems = (
+            alarm.Problem(
+                alarm=alarm.NOT_RECORDED, subject=SERVER, text='in doubt'
+            ),
+        )
+
+    def list_running(self) -> dict[str, guest.Guest]:
+        if self.running is None:
+            raise OSError('libvirt is away')
+        return self.running
+
+    def claim(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER, 4))
+
+    def test_it_goes_where_no_guest_runs_on_it(self) -> None:
+        self.claim()
+
+        self.assertEqual([SERVER], [*self.made.host.entries])
+
+    def test_it_stays_where_it_is_not_in_the_way(self) -> None:
+        self.made.claim(with_host.make_claim(SERVER, 2))
+
+        self.assertEqual({LEFT, SERVER}, {*self.made.host.entries})
+
+    def test_it_stays_while_a_guest_runs_on_it(self) -> None:
+        for running in ({SERVER: guest.Guest(name='one', number=1)}, None):
+            self.running = running
+
+            self.assertRaises(exception.ClaimError, self.claim)
+
+            self.assertEqual([LEFT], [*self.made.host.entries])
 
 
 class DeletedTest(test_service_rounds.RoundsTestCase):
