@@ -190,7 +190,7 @@ def find_shortfalls(
 ) -> tuple[exception.Shortfall, ...]:
     """Run all tests; return all reasons, sorted, none when it fits."""
     whole = _with_implied(view, request)
-    found = set(_list_missing(view, request))
+    found = set(list_missing(view, request))
     found.update(constraints.find_violations(view, request))
     for test in tests:
         found.update(test.shortfalls(view, whole))
@@ -351,7 +351,7 @@ def _with_implied(
     return dataclasses.replace(request, allocations=whole)
 
 
-def _list_missing(
+def list_missing(
     view: view_obj.HostView, request: assignment.ClaimRequest
 ) -> Iterable[exception.Shortfall]:
     """Report what the flavor asks of us and nobody has allocated."""

@@ -26,6 +26,7 @@ class Kind(enum.StrEnum):
     ``RELEASING``: an entry whose release was not finished.
     ``UNAPPLIED``: an entry that should be applied and is not.
     ``UNKNOWN``: applied, without an entry; nothing else is known of it.
+        None is while Nova's servers are unknown, nor of :mod:`.restore`'s.
     """
 
     GONE = 'gone'
@@ -60,6 +61,8 @@ class Seen:
     :ivar live: servers that Nova or the hypervisor has on this host; None
         while that is not known
     :ivar interrupted: consumers whose claim nothing under way will apply
+    :ivar waiting: servers without an entry that will get one, or an alarm;
+        None while they are not known
     """
 
     before: Entries
@@ -69,6 +72,7 @@ class Seen:
     released: Collection[str] = frozenset()
     live: frozenset[str] | None = None
     interrupted: Collection[str] = ()
+    waiting: frozenset[str] | None = frozenset()
 
     @property
     def known(self) -> frozenset[str]:
@@ -135,7 +139,9 @@ def _list_unknown(seen: Seen) -> Iterator[Finding]:
 
     A server whose entry was lost with the ledger may be running on it.
     """
-    known = seen.known | frozenset(_list_orphans(seen))
+    if seen.waiting is None:
+        return
+    known = seen.known | seen.waiting | frozenset(_list_orphans(seen))
     for name, uuids in sorted(seen.applied.items()):
         for uuid in sorted(uuids - known):
             yield Finding(

@@ -255,7 +255,8 @@ class Lifecycle:
             Otherwise it claims, and repair applies that
         :return: None where a claim or a release came first, or where it
             cannot be told for certain which units are applied
-        :raises ClaimError: the host no longer has what it needs
+        :raises ClaimError: the host no longer has what it needs, or does not
+            offer all of it now
         :raises EnforcementFailed, LedgerError: it has no entry
         """
         uuid = request.consumer_uuid

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 import dataclasses
 import threading
 import time
+from typing import TypeVar
 
 from oslo_log import log as logging
 
@@ -30,6 +31,8 @@ LOG = logging.getLogger(__name__)
 #: Seconds from one question for Nova's servers to the next, at least.
 _PAUSE = 600.0
 
+_Said = TypeVar('_Said')
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
@@ -37,13 +40,11 @@ class _Answer:
 
     :ivar before: the entries before they were asked
     :ivar live: all servers that one of them has here
-    :ivar requests: see :class:`.service.HostService`
     :ivar is_first: whether it is the first one of this process
     """
 
     before: audit.Entries
     live: frozenset[str]
-    requests: restore_mod.Requests
     is_first: bool
 
 
@@ -84,6 +85,7 @@ class Periodic(worker.Worker):
         self._unsettled = 0
         self._absent = absent.Absent(host)
         self._answer: _Answer | None = None
+        self._requests: restore_mod.Requests | None = None
         self._asking: threading.Thread | None = None
         self._asked_at = 0.0
 
@@ -123,28 +125,38 @@ class Periodic(worker.Worker):
         # What is claimed from now on may be missing from the answer: Nova may
         # still name the former host of a server that is evacuated to here.
         before = self._host.entries
+        live = self._insist(self._list_live)
+        if live is None:
+            return
+        self._answer = _Answer(
+            before=before, live=frozenset(live), is_first=is_first
+        )
+        # Whoever is gone is released, even if the next question fails.
+        self.wake()
+        requests = self._insist(self._list_requests)
+        if requests is not None:
+            self._requests = requests
+            self.wake()
+
+    def _insist(self, ask: Callable[[], _Said]) -> _Said | None:
+        """Ask until there is an answer; return None when stopped."""
         failures = 0
         while not self._is_stopping.is_set():
             try:
-                self._answer = _Answer(
-                    before=before,
-                    live=frozenset(self._list_live()),
-                    requests=self._list_requests(),
-                    is_first=is_first,
-                )
+                return ask()
             # Of Nova or the hypervisor, which may be away for a while.
             except Exception as err:
                 failures += 1
                 LOG.warning(
-                    'Host %(host)s: which servers are here is not known now, '
-                    'and no resources are released until it is: %(err)s',
+                    'Host %(host)s: Nova or the hypervisor does not report '
+                    'the servers of this host. This is tried again; until '
+                    'then, the resources of servers that are gone are not '
+                    'released, and lost entries are not made anew: %(err)s',
                     {'host': self._host.host, 'err': plugins.describe(err)},
                 )
-                delay = publisher_mod.find_delay(failures, self._interval)
-                self._is_stopping.wait(delay)
-            else:
-                self.wake()
-                return
+            delay = publisher_mod.find_delay(failures, self._interval)
+            self._is_stopping.wait(delay)
+        return None
 
     def run_round(self) -> None:
         """Discover, audit and repair, observe, have it published."""
@@ -168,14 +180,19 @@ class Periodic(worker.Worker):
         self._publisher.wake()
 
     def _repair(self) -> None:
-        answer = self._answer
+        answer, requests = self._answer, self._requests
+        if requests is not None:
+            self._restore.expect(requests)
+            self._requests = None
+        waiting = self._restore.waiting
         if answer is not None and answer.is_first:
-            self._host.reconcile(answer.live, before=answer.before)
+            self._host.reconcile(
+                answer.live, before=answer.before, waiting=waiting
+            )
         else:
-            self._host.heal()
+            self._host.heal(waiting)
         if answer is not None:
             self._absent.compare(answer.before, answer.live)
-            self._restore.expect(answer.requests)
             self._answer = None
 
     def _list_problems(self) -> tuple[alarm.Problem, ...]:

@@ -40,6 +40,8 @@ class Repair:
     """Audits a host again and again. Used by one thread at a time.
 
     :ivar problems: what the last audit found and could not be repaired
+    :ivar applied: enforcer -> consumer uuids, as the last audit read them,
+        without enforcers that keep nothing; None where that failed
     """
 
     def __init__(
@@ -50,22 +52,27 @@ class Repair:
         self._host = host
         self._trackers = trackers
         self.problems: tuple[alarm_mod.Problem, ...] = ()
+        self.applied: Mapping[str, frozenset[str]] | None = None
         self._is_compared = False
 
     def run(
         self,
         live: frozenset[str] | None = None,
         before: audit.Entries | None = None,
+        waiting: frozenset[str] | None = frozenset(),
     ) -> None:
         """Audit, and repair.
 
         :param live: uuids of all servers that Nova or the hypervisor has on
             this host; None: that is not known, and nothing is gone
         :param before: the entries before anyone was asked for these
+        :param waiting: see :class:`.audit.Seen`
         """
         host = self._host
         before = host.entries if before is None else before
+        self.applied = None
         applied, problems = host.enforcement.list_applied()
+        self.applied = None if problems else applied
         entries = host.entries
         self._is_compared |= live is not None
         findings = audit.compare(
@@ -77,6 +84,7 @@ class Repair:
                 released=host.enforcement.released,
                 live=live,
                 interrupted=self._list_interrupted(entries),
+                waiting=waiting,
             )
         )
         problems += self._repair_all(findings, entries, applied)

@@ -119,6 +119,11 @@ class HostResources(lifecycle.Lifecycle):
         return self._repair.problems
 
     @property
+    def applied(self) -> Mapping[str, frozenset[str]] | None:
+        """Return enforcer -> consumer uuids, see :class:`.repair.Repair`."""
+        return self._repair.applied
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing waits to be repaired."""
         return not self.problems and all(
@@ -192,16 +197,20 @@ class HostResources(lifecycle.Lifecycle):
         self.release_orphan(consumer_uuid, self.enforcement.names)
         self.refresh()
 
-    def heal(self) -> None:
-        """Audit the host, and repair what can be repaired."""
+    def heal(self, waiting: frozenset[str] | None = frozenset()) -> None:
+        """Audit the host, and repair what can be repaired.
+
+        :param waiting: see :class:`.audit.Seen`
+        """
         self._ledger.check()
-        self._repair.run()
+        self._repair.run(waiting=waiting)
 
     def reconcile(
         self,
         live: Iterable[str],
         *,
         before: Mapping[str, assignment.Entry] | None = None,
+        waiting: frozenset[str] | None = frozenset(),
     ) -> None:
         """Do the same, and release servers that are gone.
 
@@ -209,7 +218,10 @@ class HostResources(lifecycle.Lifecycle):
             this host
         :param before: the entries before anyone was asked for these; what
             has been claimed since is left alone
+        :param waiting: see :class:`.audit.Seen`
         """
         self._repair.run(
-            frozenset(live), self.entries if before is None else before
+            frozenset(live),
+            self.entries if before is None else before,
+            waiting,
         )

@@ -8,7 +8,7 @@ agree, the server has its entry again, and notices nothing. Where they do not,
 an alarm is raised, and what the server uses is given to no other.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 
 from oslo_log import log as logging
@@ -17,8 +17,15 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
+
+_CLAIM = (
+    'Reboot the server hard, which claims its resources anew; if that is '
+    'refused, shelve and unshelve it'
+)
+_WAIT = 'Placement is asked again in every round'
 
 Requests = Mapping[str, assignment.ClaimRequest]
 Allocations = Mapping[str, Mapping[str, int]]
@@ -44,87 +51,136 @@ class Restore:
         self._host = host
         self._restore = restore
         self._read_allocations = read_allocations
-        self._waiting: dict[str, assignment.ClaimRequest] = {}
+        self._waiting: dict[str, assignment.ClaimRequest] | None = None
         self.problems: tuple[alarm_mod.Problem, ...] = ()
+
+    @property
+    def waiting(self) -> frozenset[str] | None:
+        """Return the servers without an entry; None before any is expected."""
+        return None if self._waiting is None else frozenset(self._waiting)
 
     def expect(self, requests: Requests) -> None:
         """Note what the servers request that are here, without allocations."""
         self._waiting = dict(requests)
+        self._drop_known()
 
     def run(self) -> None:
         """Restore what can be restored now. Does I/O where any is missing."""
         self._drop_known()
-        if not self._waiting:
-            self._report(())
-            return
-        applied, failures = self._host.enforcement.list_applied()
-        if failures or self._host.found.missing:
+        host = self._host
+        requests = [
+            request
+            for uuid, request in (self._waiting or {}).items()
+            if not host.find_entry(uuid) and not host.is_starting(uuid)
+        ]
+        applied = host.applied
+        if requests and (applied is None or host.found.missing):
             # These have alarms of their own; without them nothing is certain.
             return
-        everywhere = frozenset[str]().union(*applied.values())
-        problems = [
-            self._restore_one(request, uuid in everywhere)
-            for uuid, request in tuple(self._waiting.items())
-        ]
+        everywhere = frozenset[str]().union(*(applied or {}).values())
+        # What was released is left over, and may be gone by now.
+        held = everywhere - frozenset(host.enforcement.released)
+        problems = tuple(self._try_all(requests, held))
         self._drop_known()
-        self._report(filter(None, problems))
+        self._report(problems)
 
     def _drop_known(self) -> None:
         """Drop all that has what it claimed, is gone, or requests nothing.
 
         A claim that is not applied yet may fail.
         """
-        host = self._host
-        classes = host.view.resource_classes
-        for uuid, request in tuple(self._waiting.items()):
-            entry = host.find_entry(uuid)
+        for uuid, request in tuple((self._waiting or {}).items()):
+            entry = self._host.find_entry(uuid)
             if (
                 (entry and entry.state is assignment.State.APPLIED)
-                or uuid in host.gone
-                or not classes & request.requirement.resources.keys()
+                or uuid in self._host.gone
+                or not self._list_own(request)
             ):
-                del self._waiting[uuid]
+                self._drop(uuid)
+
+    def _drop(self, uuid: str) -> None:
+        if self._waiting is not None:
+            self._waiting.pop(uuid, None)
+
+    def _list_own(self, request: assignment.ClaimRequest) -> frozenset[str]:
+        """Return the resource classes of this host that it requests."""
+        wanted = request.requirement.resources.keys()
+        return self._host.view.resource_classes & wanted
+
+    def _try_all(
+        self,
+        requests: Iterable[assignment.ClaimRequest],
+        held: frozenset[str],
+    ) -> Iterator[alarm_mod.Problem]:
+        """Restore each server; yield what keeps it from that.
+
+        :param held: the servers for which something is applied
+        """
+        away: exception.PlacementUnavailable | None = None
+        for request in requests:
+            uuid = request.consumer_uuid
+            advice = _CLAIM
+            try:
+                if away is not None:
+                    raise away
+                reason = self._restore_one(request, uuid in held)
+            except exception.PlacementUnavailable as err:
+                # Each of the others would wait as long, and repair with them.
+                away = err
+                reason, advice = str(err).rstrip('.'), _WAIT
+            except exception.ExtResourcesError as err:
+                reason = str(err).rstrip('.')
+            # Of one server; a third party's plugin may raise anything.
+            except Exception as err:
+                LOG.debug('Server %(uuid)s', {'uuid': uuid}, exc_info=True)
+                reason = plugins.describe(err)
+            if reason:
+                yield _make_problem(uuid, reason, uuid in held, advice)
 
     def _restore_one(
         self, request: assignment.ClaimRequest, is_applied: bool
-    ) -> alarm_mod.Problem | None:
-        uuid = request.consumer_uuid
-        if self._host.find_entry(uuid) or self._host.is_starting(uuid):
-            return None
-        try:
-            whole = dataclasses.replace(
-                request, allocations=self._read_allocations(uuid)
-            )
-            if not self._host.view.list_places(whole.allocations):
-                # Built before there were any, or its settings are unknown.
-                del self._waiting[uuid]
-                return None
-            entry = self._restore(whole, is_applied=is_applied)
-        except exception.ExtResourcesError as err:
-            return _make_problem(uuid, str(err).rstrip('.'))
-        if entry is not None:
-            LOG.warning(
-                'Host %(host)s: the ledger had no entry for server %(uuid)s, '
-                'which is on this host; made it anew from %(source)s',
-                {
-                    'host': self._host.host,
-                    'uuid': uuid,
-                    'source': 'what is applied for it'
-                    if is_applied
-                    else 'its allocations in placement',
-                },
-            )
-        elif is_applied and uuid not in self._host.entries:
-            return _make_problem(
-                uuid,
-                'it cannot be told for certain which of the units in use are '
-                'its own',
-            )
-        return None
+    ) -> str:
+        """Restore a server; return what is in doubt, or ''.
 
-    def _report(self, problems: Iterable[alarm_mod.Problem]) -> None:
+        :raises ExtResourcesError: it has no entry
+        """
+        uuid = request.consumer_uuid
+        whole = dataclasses.replace(
+            request, allocations=self._read_allocations(uuid)
+        )
+        host = self._host
+        if not (
+            host.view.list_places(whole.allocations)
+            or host.found.left_out & self._list_own(request)
+        ):
+            # Built before there were any, or its settings are unknown.
+            self._drop(uuid)
+            return ''
+        entry = self._restore(whole, is_applied=is_applied)
+        if entry is not None:
+            self._log_restored(uuid, is_applied)
+        elif is_applied and uuid not in host.entries:
+            return (
+                'it cannot be told for certain which of the units in use are '
+                'its own'
+            )
+        return ''
+
+    def _log_restored(self, uuid: str, is_applied: bool) -> None:
+        LOG.warning(
+            'Host %(host)s: the ledger had no entry for server %(uuid)s, '
+            'which is on this host; made it anew from %(source)s',
+            {
+                'host': self._host.host,
+                'uuid': uuid,
+                'source': 'what is applied for it'
+                if is_applied
+                else 'its allocations in placement',
+            },
+        )
+
+    def _report(self, found: tuple[alarm_mod.Problem, ...]) -> None:
         """Log each problem once."""
-        found = tuple(problems)
         for one in found:
             if one not in self.problems:
                 LOG.error(
@@ -134,13 +190,17 @@ class Restore:
         self.problems = found
 
 
-def _make_problem(uuid: str, reason: str) -> alarm_mod.Problem:
+def _make_problem(
+    uuid: str, reason: str, is_applied: bool, advice: str
+) -> alarm_mod.Problem:
+    state = (
+        'What is applied for it stays, and is given to no other server'
+        if is_applied
+        else 'Nothing is applied for it'
+    )
     return alarm_mod.Problem(
         alarm=alarm_mod.NOT_RECORDED,
         subject=uuid,
-        text=f'server {uuid} is on this host and has allocations of it in '
-        f'placement, but the ledger has no entry for it: {reason}. What is '
-        'applied for it is given to no other server. Reboot the server hard, '
-        'which claims its resources anew; if that is refused, shelve and '
-        'unshelve it',
+        text=f'server {uuid} is on this host, but the ledger has no entry '
+        f'for it: {reason}. {state}. {advice}',
     )

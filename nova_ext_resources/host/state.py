@@ -106,8 +106,17 @@ class HostState:
     def describe(self, request: assignment.ClaimRequest) -> assignment.Entry:
         """Return the entry of a server that is applied, without its units.
 
+        :raises ClaimError: of what it requests, not all is allocated on what
+            this host offers now
         :raises ValueError: an attribute of the flavor makes no sense
         """
+        missing = decide.Decision(
+            request=request,
+            view=self.view,
+            shortfalls=tuple(decide.list_missing(self.view, request)),
+        )
+        if not missing.fits:
+            raise missing.make_error(self._host)
         held = decide.describe(self.view, request, self._trackers)
         return dataclasses.replace(
             request.make_entry(held), state=assignment.State.APPLIED

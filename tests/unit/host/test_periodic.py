@@ -230,6 +230,32 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
 
         self.assertIs(asking, loop._asking)
 
+    def test_who_is_gone_is_released_though_requests_are_not_known(
+        self,
+    ) -> None:
+        failures: list[str] = []
+
+        def fail() -> dict[str, Any]:
+            failures.append('asked')
+            raise OSError('no topology')
+
+        placement = HungPlacement()
+        self.addCleanup(placement.close)
+        self.start()
+        # It runs here, without an entry.
+        self.enforcer.in_force.add(test_resources_meanwhile.OTHER)
+        loop = self.make_periodic(
+            placement.client,
+            list_live=lambda: [test_resources_meanwhile.OTHER],
+            list_requests=fail,
+        )
+
+        loop.accept_host()
+
+        self.wait_for(lambda: SERVER not in self.host.entries)
+        self.wait_for(lambda: len(failures) > 1)
+        self.assertEqual((), self.host.problems)
+
     def test_a_nova_that_hangs_delays_no_repair(self) -> None:
         is_asked, is_over = threading.Event(), threading.Event()
 

@@ -93,6 +93,17 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
             [(alarm.STRANGER_IN_FORCE, SERVER)], self.list_problems()
         )
 
+    def test_none_is_a_stranger_while_it_may_get_its_entry_back(self) -> None:
+        self.enforcer.in_force.add(SERVER)
+        for waiting in (None, frozenset({SERVER})):
+            self.host.heal(waiting)
+
+            self.assertEqual([], self.list_problems())
+        self.host.heal(frozenset({OTHER}))
+        self.assertEqual(
+            [(alarm.STRANGER_IN_FORCE, SERVER)], self.list_problems()
+        )
+
     def test_leftovers_of_who_was_released_go_and_are_no_strangers(
         self,
     ) -> None:

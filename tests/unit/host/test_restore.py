@@ -137,6 +137,11 @@ class AppliedTest(RestoreTestCase):
         self.assertEqual({OTHER}, {*self.host.entries})
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
         self.assertEqual(1, self.log.output.count('cannot be told'))
+        self.assertIn(
+            'What is applied for it stays', str(self.restore.problems[0])
+        )
+        self.host.heal(self.restore.waiting)
+        self.assertEqual((), self.host.problems)
         self.assertEqual(self.groups, self.list_ours())
         self.assertEqual(4, self.count_free())
 
@@ -216,6 +221,7 @@ class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):
             )
             request = with_host.make_claim(SERVER, cpus=frozenset({1}))
             made.expect({SERVER: request})
+            self.host.heal()
 
             made.run()
 
@@ -251,7 +257,12 @@ class NotAppliedTest(RestoreTestCase):
 
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
         (problem,) = self.restore.problems
-        for words in ('8 requested', 'hard', 'shelve and unshelve'):
+        for words in (
+            '8 requested',
+            'Nothing is applied for it',
+            'hard',
+            'shelve and unshelve',
+        ):
             self.assertIn(words, str(problem))
         held[with_host.WAYS] = 3
         self.restore.run()
@@ -316,7 +327,8 @@ class LeftAloneTest(RestoreTestCase):
         self.assertEqual(1, self.asked.count(SERVER))
 
     def test_all_while_placement_does_not_answer(self) -> None:
-        def fail(_uuid: str) -> dict[str, dict[str, int]]:
+        def fail(uuid: str) -> dict[str, dict[str, int]]:
+            self.asked.append(uuid)
             raise exception.PlacementUnavailable(action='', detail='it is off')
 
         self.come_back()
@@ -331,6 +343,21 @@ class LeftAloneTest(RestoreTestCase):
             {(alarm.NOT_RECORDED, one) for one in (SERVER, OTHER)},
             {*self.list_problems()},
         )
+        # It may take long to fail: the others are not asked for.
+        self.assertEqual(1, len(self.asked))
+        for one in self.restore.problems:
+            self.assertIn('it is off', one.text)
+            self.assertNotIn('hard', one.text)
+
+    def test_one_of_which_a_plugin_raises_anything(self) -> None:
+        del self.allocated[SERVER]
+        self.come_back()
+
+        self.restore.run()
+
+        self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.list_problems())
+        self.assertIn('KeyError', self.restore.problems[0].text)
 
 
 class OtherEnforcerTest(test_resources_meanwhile.ActingHostTestCase):
@@ -349,6 +376,7 @@ class OtherEnforcerTest(test_resources_meanwhile.ActingHostTestCase):
 
     def test_what_is_applied_is_in_doubt(self) -> None:
         self.enforcer.in_force.add(SERVER)
+        self.host.heal()
         made = self.make_restore()
 
         made.run()
@@ -361,11 +389,13 @@ class OtherEnforcerTest(test_resources_meanwhile.ActingHostTestCase):
             raise OSError('no such device')
 
         self.enforcer.acts['list_applied'] = fail
+        self.host.heal()
         made = self.make_restore()
 
         made.run()
 
         self.assertEqual(({}, ()), (self.host.entries, made.problems))
+        self.host.heal()
         made.run()
         self.assertEqual([SERVER], [*self.host.entries])
 
@@ -383,6 +413,7 @@ class CountedTest(with_host.HostTestCase):
             },
         )
         made.expect({SERVER: make_request(SERVER)})
+        host.heal()
 
         made.run()
 
@@ -401,6 +432,7 @@ class CountedTest(with_host.HostTestCase):
             },
         )
         made.expect({SERVER: make_request(SERVER)})
+        host.heal()
         made.run()
         self.assertEqual(({}, ()), (host.entries, made.problems))
         pathlib.Path(failure).unlink()
