@@ -163,7 +163,7 @@ class _Round:
         ready = [
             one
             for one in self.tunables
-            if (one.consumer_uuid, one.rp_key) not in excluded
+            if _name(one) not in excluded
             and self._track(one).is_ready(self.now, self.limits)
         ]
         restored = self._restore(ready) or self._take_back(excluded)
@@ -228,18 +228,21 @@ class _Round:
         """Return a step from a server that is no longer measured.
 
         Nothing shows what it does with more than it has with even division.
-        The units go to the server that lacks most, or become free.
+        The units go to the server that lacks most, or become free. While that
+        one is on trial, they wait: its level would show their effect too.
         """
+        poorest = min(self.tunables, key=self._find_surplus, default=None)
+        lack = 0 if poorest is None else -self._find_surplus(poorest)
+        taker = poorest if lack > 0 else None
+        if taker is not None and _name(taker) in excluded:
+            return None
         for giver in self.tunables:
             surplus = self._find_surplus(giver)
             if (
                 surplus > 0
-                and (giver.consumer_uuid, giver.rp_key) not in excluded
+                and _name(giver) not in excluded
                 and self._track(giver).is_lapsed(self.now, self.limits)
             ):
-                poorest = min(self.tunables, key=self._find_surplus)
-                lack = -self._find_surplus(poorest)
-                taker = poorest if lack > 0 else None
                 units = self._bound(min(surplus, lack) if taker else surplus)
                 if units:
                     return self._make_move(
@@ -355,3 +358,8 @@ class _Round:
                 for one in concerned
             },
         )
+
+
+def _name(one: tunable.Tunable) -> tuple[str, str]:
+    """Return what excludes a server from steps: itself and its provider."""
+    return one.consumer_uuid, one.rp_key

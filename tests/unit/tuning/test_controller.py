@@ -416,12 +416,18 @@ class UnmeasuredTest(base.TestCase):
         *,
         lack: int = 2,
         on_trial: tuple[history.Trial, ...] = (),
+        count: int = 10,
     ) -> tuple[tuple[steps.Move, ...], history.State]:
         """Decide when a has 4 + 2 of 12 ways, and b lacks some."""
         amounts = {'a': 6, 'b': 4 - lack, 'c': 4}
         state = builders.make_state(
             {
-                uuid: builders.make_track(0.25, amount=amount, measured_at=0.0)
+                uuid: builders.make_track(
+                    0.25,
+                    amount=amount,
+                    measured_at=0.0 if uuid == 'a' else now,
+                    count=count,
+                )
                 for uuid, amount in amounts.items()
             },
             *on_trial,
@@ -450,6 +456,22 @@ class UnmeasuredTest(base.TestCase):
 
         self.assertEqual(('b', 'a', controller.UNMEASURED), read(move))
         self.assertEqual((1, steps.Kind.UNDONE), (move.units, move.kind))
+
+    def test_who_is_on_trial_gets_none_and_no_other_does(self) -> None:
+        for taker, giver in (('b', 'c'), ('c', 'b')):
+            trial = history.Trial(
+                taker=(taker, *builders.WAYS),
+                giver=(giver, *builders.WAYS),
+                units=1,
+                started_at=self.LONG,
+                before=(level.Level(), level.Level()),
+            )
+            with self.subTest(taker=taker):
+                moves, state = self.decide(
+                    self.LONG, on_trial=(trial,), count=0
+                )
+
+                self.assertEqual(((), (trial,)), (moves, state.trials))
 
     def test_where_no_server_lacks_any_they_become_free(self) -> None:
         [move], state = self.decide(self.LONG, lack=0)
