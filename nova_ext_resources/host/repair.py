@@ -136,7 +136,8 @@ class Repair:
         """Report of what more is held than there is.
 
         What servers hold that have changed meanwhile is not counted. So an
-        alarm about it is not cleared before they count again.
+        alarm about it is not cleared before they count again. A new claim has
+        never counted.
         """
         host = self._host
         found = units.list_overallocated(host.state.view, settled)
@@ -144,7 +145,7 @@ class Repair:
         changing = {
             units.name_place(one.rp_key, one.resource_class)
             for entry in host.entries.values()
-            if entry not in settled
+            if entry not in settled and entry.state is not State.CLAIMED
             for one in entry.assignments
         }
         return found + [

@@ -231,5 +231,7 @@ class SmallerHostTest(with_host.HostTestCase):
         self.assertEqual('L3_0 CUSTOM_LLC_WAYS', problem.subject)
         self.assertEqual(1, log.output.count('servers hold 10'))
         host.release(OTHER)
+        # A boot that takes long does not hide that.
+        host.claim(with_host.make_claim(OTHER, 1))
         host.heal()
         self.assertEqual((), host.problems)
