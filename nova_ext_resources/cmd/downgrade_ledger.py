@@ -28,6 +28,13 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         ledger.downgrade(arguments[0])
+    except exception.LedgerInUse:
+        print(
+            f'Ledger {arguments[0]}: nova-compute of this host, or another '
+            'process, uses it; stop that first, servers keep running',
+            file=sys.stderr,
+        )
+        return 1
     except exception.LedgerError as err:
         print(err, file=sys.stderr)
         return 1

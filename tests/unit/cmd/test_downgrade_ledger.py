@@ -50,7 +50,8 @@ class DowngradeTest(base.TestCase):
             status, text = self.run_command(self.path)
 
         self.assertEqual(1, status)
-        self.assertIn('another process', text)
+        self.assertIn('stop that first', text)
+        self.assertNotIn('ledger_path', text)
         self.assertEqual(2, self.read_version())
 
     def test_a_missing_one_is_not_made(self) -> None:
