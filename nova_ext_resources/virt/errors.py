@@ -50,9 +50,22 @@ def translated(instance: Any, host: str) -> Iterator[None]:
         raise _translate(err, reason, instance) from err
 
 
+def find_name(instance: Any) -> str:
+    """Return the server's name, or its uuid where that is shorter.
+
+    A long name would take the place of the reason in what Nova keeps.
+    """
+    name: str = instance.display_name or instance.uuid
+    return name if len(name) <= len(instance.uuid) else instance.uuid
+
+
 def _name_server(text: str, instance: Any) -> str:
-    """Write the server's name where only its uuid was known."""
-    return text.replace(instance.uuid, instance.display_name or instance.uuid)
+    """Write the server's name where only its uuid was known.
+
+    The names of files and control groups contain the uuid too, and keep it.
+    """
+    subject = f'server {instance.uuid}'
+    return text.replace(subject, f'server {find_name(instance)}')
 
 
 def _translate(

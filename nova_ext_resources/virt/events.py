@@ -14,6 +14,7 @@ from typing import Any
 
 from nova.compute import utils as compute_utils
 from nova import exception as nova_exc
+from nova import utils
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ APPLY = 'ext_resources_apply'
 
 @contextlib.contextmanager
 def reported(
-    context: Any, name: str, host: str, instance_uuid: str
+    context: Any, name: str, host: str, instance: Any
 ) -> Iterator[None]:
     """Report an event of the action under way.
 
@@ -32,14 +33,13 @@ def reported(
     that fails is only logged.
     The host is part of the event's name, because Nova finishes the first
     event of a name (``nova.db.main.api.action_event_finish``), and several
-    hosts may try the same server.
+    hosts may try the same server. Any user may read the name, so that the host
+    is there as the ``hostId`` of the project, which Nova shows to its users.
     """
+    instance_uuid = instance.uuid
+    host_id = utils.generate_hostid(host, instance.project_id)
     event = compute_utils.EventReporter(
-        context,
-        f'{name}:{host}'[:255],
-        host,
-        instance_uuid,
-        graceful_exit=True,
+        context, f'{name}:{host_id}', host, instance_uuid, graceful_exit=True
     )
     with _logged(instance_uuid):
         event.__enter__()

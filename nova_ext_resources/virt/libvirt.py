@@ -39,13 +39,10 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     Servers that request nothing of ours are left to Nova's driver.
     """
 
-    def init_host(self, host: str) -> None:
-        # Nova's own switches CPUs off, also those of servers that run.
-        self._check_cpus_stay_online(host)
-        super().init_host(host)
-
-    def _check_cpus_stay_online(self, host: str) -> None:
+    def _check_options(self, host: str) -> None:
         """Make sure that Nova does not switch off CPUs that are needed.
+
+        Its start does that, also to CPUs of servers that run.
 
         :raises InvalidConfiguration: it would, and an enforcer can apply and
             release nothing for CPUs that are offline

@@ -51,11 +51,18 @@ class ExtResourcesMixin(driver.ComputeDriver):
     def init_host(self, host: str) -> None:
         with exception.naming_host(host):
             gate.check_nova()
+            self._check_options(host)
             super().init_host(host)
             self._ext = self._make_service(host)
             self._ext_grammar = self._ext.grammar
             self._ext.describe(_describe_servers(host))
             self._ext.start()
+
+    def _check_options(self, host: str) -> None:
+        """Refuse options of Nova that its own start must not act on.
+
+        :raises InvalidConfiguration: servers that run would lose something
+        """
 
     def cleanup_host(self, host: str) -> None:
         # Nova also cleans up a host that failed to start.
@@ -277,9 +284,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Report an event, unless the server has nothing of ours."""
         if not subject:
             return contextlib.nullcontext()
-        return events.reported(
-            context, name, self._ext.host.host, instance.uuid
-        )
+        return events.reported(context, name, self._ext.host.host, instance)
 
     def _release(self, instance: Any, operation: operations.Operation) -> None:
         """Release what a server holds; never stop Nova's operation.
@@ -346,11 +351,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
 
 def _explain(instance: Any) -> str:
-    name = instance.display_name or instance.uuid
     return (
-        f'shelve and unshelve server {name} instead, because it holds or '
-        'requests extended resources, which this version moves in no other '
-        'way'
+        f'shelve and unshelve server {errors.find_name(instance)} instead, '
+        'because it holds or requests extended resources, which this version '
+        'moves in no other way'
     )
 
 
@@ -363,8 +367,10 @@ def _is_evacuated(context: Any, host: str, uuid: str) -> bool:
                 'source_compute': host,
                 'instance_uuid': uuid,
                 'migration_type': 'evacuation',
-                # As Nova asks when the host comes back (ComputeManager
-                # ``_destroy_evacuated_instances``).
+                # Nova also asks for ``done`` when the host comes back
+                # (ComputeManager ``_destroy_evacuated_instances``). By then
+                # the server has its new host, which was compared before; and
+                # of one that is back here, that would be a former evacuation.
                 'status': ['accepted', 'pre-migrating'],
             },
         )

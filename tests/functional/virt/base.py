@@ -265,12 +265,16 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
     def list_reasons(self, server: Any, event: str) -> list[str]:
         """Return what an operator reads in the events of the boot."""
+        return [
+            one['details']
+            for one in self.list_events(server)
+            if one['event'].startswith(event)
+        ]
+
+    def list_events(self, server: Any) -> list[Any]:
+        """Return the events of the boot."""
         path = f'/servers/{server["id"]}/os-instance-actions'
         actions = self.admin_api.api_get(path).body['instanceActions']
         request_id = actions[0]['request_id']
         action = self.admin_api.api_get(f'{path}/{request_id}').body
-        return [
-            one['details']
-            for one in action['instanceAction']['events']
-            if one['event'].startswith(event)
-        ]
+        return list(action['instanceAction']['events'])

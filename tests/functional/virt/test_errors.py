@@ -62,13 +62,34 @@ def named(err: Exception) -> str:
 
 
 class TranslatedTest(base.TestCase):
-    def translate(self, err: Exception) -> Exception:
+    def translate(
+        self, err: Exception, instance: objects.Instance | None = None
+    ) -> Exception:
         def fail() -> None:
-            with errors.translated(make_instance(), 'compute-12'):
+            with errors.translated(instance or make_instance(), 'compute-12'):
                 raise err
 
         translated: Exception = self.assertRaises(nova_exc.NovaException, fail)
         return translated
+
+    def test_what_is_called_by_the_uuid_keeps_its_name(self) -> None:
+        err = self.translate(
+            exception.EnforcementFailed(
+                host='compute-12',
+                enforcer='resctrl',
+                consumer_uuid=SERVER,
+                reason=f'could not set nova-{SERVER}/schemata',
+            )
+        )
+
+        self.assertIn(f'nova-{SERVER}/schemata', str(err))
+        self.assertIn('(server web-1)', str(err))
+
+    def test_a_long_name_does_not_push_the_reason_out(self) -> None:
+        instance = objects.Instance(uuid=SERVER, display_name='a' * _KEPT)
+        err = self.translate(make_refusal(), instance)
+
+        self.assertIn(f'server {SERVER}', str(err))
 
     def test_a_host_that_is_busy_has_not_failed(self) -> None:
         for err in (

@@ -3,6 +3,7 @@
 """Nova switches CPUs off that no server uses."""
 
 import pathlib
+from unittest import mock
 
 import fixtures
 import nova.conf
@@ -21,8 +22,19 @@ class PowerTest(base.TestCase):
         self.started: list[str] = []
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.mixin.ExtResourcesMixin.init_host',
+                'nova.virt.libvirt.driver.LibvirtDriver.init_host',
                 lambda _driver, host: self.started.append(host),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.mixin.ExtResourcesMixin._make_service',
+                mock.Mock(),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.mixin._describe_servers', mock.Mock()
             )
         )
         self.nova = self.useFixture(config_fixture.Config(nova.conf.CONF))
@@ -65,6 +77,23 @@ class PowerTest(base.TestCase):
         ):
             self.assertIn(words, str(err))
         self.assertEqual([], self.started)
+
+    def test_the_release_of_nova_is_checked_first(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.gate.TESTED', (1000,)
+            )
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            self.start,
+            'rmd',
+            'cpu_state',
+            manages=True,
+        )
+
+        self.assertIn('needs Nova 1000', str(err))
 
     def test_all_else_is_left_to_the_operator(self) -> None:
         for enforcer, strategy, manages in (

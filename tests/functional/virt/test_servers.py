@@ -458,6 +458,9 @@ class TwoHostsTest(base.NovaTestCase):
         self.assertEqual(2, len(reasons))
         for reason in reasons:
             self.assertIn('is not available', reason)
+        # Who may read these names must not read those of hosts there.
+        names = ' '.join(one['event'] for one in self.list_events(server))
+        self.assertNotIn('host', names)
 
     def test_moves_are_refused(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
