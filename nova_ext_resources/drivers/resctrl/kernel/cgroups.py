@@ -8,10 +8,10 @@ is named after it, and never puts anything else there: ``machine-qemu\\x2d<n>
 Where that lies differs: below ``/machine.slice`` or ``/machine``, a partition
 of the domain, or the cgroup of the container that libvirt runs in
 (``/docker/<id>``, ``/kubepods/...``). So its place proves nothing; whoever
-could have made it does, see :meth:`Cgroups.find_machine`.
+could have made it does, see :class:`Machine`.
 
-Sources: cgroups(7), the kernel's "Control Group v2", and "Control Groups
-Resource Management" of libvirt.
+Sources: cgroups(7), cgroup_namespaces(7), the kernel's "Control Group v2", and
+"Control Groups Resource Management" of libvirt.
 """
 
 from collections.abc import Collection, Iterator
@@ -37,16 +37,24 @@ _MAY_BE_CUT = 63
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The cgroup of one machine.
+    """The machine that a cgroup is named after.
 
     :ivar name: of the machine, such as ``qemu-1-instance-0000002a``
     :ivar number: of the run of its guest
-    :ivar folder: where the cgroup is
+    :ivar folder: where the cgroup is, if nobody but ``owners`` can have made
+        or filled it: they alone can change every folder, from the hierarchy's
+        root on. Users get cgroups of their own as folders that they own. ''
+        where that is not so, or not seen: then only the name is known.
     """
 
     name: str
     number: int
-    folder: str
+    folder: str = ''
+
+    @property
+    def is_proved(self) -> bool:
+        """Return whether libvirt has made the cgroup, and no other user."""
+        return bool(self.folder)
 
     def is_named_after(self, name: str) -> bool:
         """Return whether its name can be that of a guest's machine.
@@ -79,18 +87,18 @@ class Cgroups:
         self._owners = owners
 
     def find_machine(self, pid: int) -> Machine | None:
-        """Return the machine whose cgroup a process is in.
+        """Return the machine that the cgroup of a process is named after.
 
-        Only one that nobody else can have made or filled: every folder, from
-        the hierarchy's root on, can be changed by ``owners`` alone. Users
-        get cgroups of their own as folders that they own.
+        The kernel shows the name in every cgroup namespace.
         """
-        return next(self._list_machines(pid), None)
+        found = list(self._list_machines(pid))
+        proved = (one for one in found if one.is_proved)
+        return next(proved, found[0] if found else None)
 
     def list_threads(self, pid: int) -> set[int]:
         """Return all threads in the machine's cgroup, and below it."""
         for one in self._list_machines(pid):
-            threads = set(_walk(one.folder))
+            threads = set(_walk(one.folder)) if one.is_proved else None
             if threads:
                 return threads
         return set()
@@ -100,20 +108,24 @@ class Cgroups:
         for controllers, path in self._reader.list_cgroups(pid):
             parts = path.strip('/').split('/')
             place = next(filter(None, map(_FOLDER.fullmatch, parts)), None)
-            # Dots are relative to a cgroup namespace that it is not in.
-            if place is None or '..' in parts:
+            if place is None:
                 continue
-            inner = parts[: parts.index(place[0]) + 1]
             name = (place[1] or place[2]).replace('\\x2d', '-')
             match = _MACHINE.fullmatch(name)
             if match is None:
                 continue
+            named = Machine(name=name, number=int(match[1]))
+            inner = parts[: parts.index(place[0]) + 1]
+            for folder in self._list_owned(controllers, inner):
+                yield dataclasses.replace(named, folder=folder)
+            yield named
+
+    def _list_owned(self, controllers: str, parts: list[str]) -> Iterator[str]:
+        # Dots are relative to a cgroup namespace that it is not in.
+        if '..' not in parts:
             for root in self._list_roots(controllers):
-                if self._is_owned(root, inner):
-                    folder = os.path.join(root, *inner)
-                    yield Machine(
-                        name=name, number=int(match[1]), folder=folder
-                    )
+                if self._is_owned(root, parts):
+                    yield os.path.join(root, *parts)
 
     def _list_roots(self, controllers: str) -> Iterator[str]:
         if controllers:

@@ -63,13 +63,22 @@ def of_silence(pid: int) -> Doubt:
     )
 
 
-def of_guest(pid: int, machine: str, owner: str) -> Doubt:
-    """Doubt a process in the cgroup of another server's machine."""
+def of_guest(pid: int, machine: str, owner: str, *, is_sure: bool) -> Doubt:
+    """Doubt a process in the cgroup of another server's machine.
+
+    :param is_sure: whether nobody but root can have made this cgroup
+    """
+    unless = (
+        ''
+        if is_sure
+        else ', unless a user of this host has made the cgroup, which '
+        'nova-compute cannot rule out'
+    )
     return Doubt(
         pid=pid,
-        subject=f'server {owner}',
+        subject=f'server {owner}{unless}',
         advice=f'isolate server {owner}, whose guest may have broken out of '
         f'QEMU: process {pid} is in the cgroup of its machine {machine} and '
-        'names another server',
+        f'names another server{unless}',
         may_be_it=False,
     )

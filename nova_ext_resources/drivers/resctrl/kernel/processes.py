@@ -16,14 +16,17 @@ another program use them because it looks like that server, nor may a server
 lose its own threads to the group of another.
 
 * Any user may start a program with any command line. So the first source is
-  believed of a process in the cgroup of a machine, which root alone can make
-  and fill, only if that is the machine of this server; and of a process that
+  believed of a process in the cgroup of a machine, if root alone can make and
+  fill that, only if it is the machine of this server; and of a process that
   is in none only if its real user is one that libvirt runs QEMU as: root, this
   process' own, or one that the options name.
 * A guest that has broken out of its QEMU can start programs as QEMU's user.
   They stay in the cgroup of its machine, so they are not believed when they
   name another server. Where libvirt makes no cgroups, nothing tells them
   apart: then such a guest can put itself into another's ways.
+* In a container, this process may see the name of a cgroup and not who has
+  made it. The name alone counts against a process that names another server,
+  and for none.
 * Which guest has a machine follows from the number that libvirt gives to each
   run of a guest, and from the name. While the hypervisor does not answer, its
   last answer counts; before the first one, nobody in any machine is believed.
@@ -200,16 +203,18 @@ class Processes:
     ) -> doubts.Doubt | None:
         """Decide whether a process that names a server is not believed."""
         owner = scan.find_owner(machine) if machine else ''
-        if machine and owner:
-            if owner == uuid:
-                return None
-            return doubts.of_guest(pid, machine.name, owner)
+        if machine and owner not in ('', uuid):
+            return doubts.of_guest(
+                pid, machine.name, owner, is_sure=machine.is_proved
+            )
         if machine and self._known is None:
             return doubts.of_silence(pid)
-        if uid in self._users:
+        # Users choose the names of their own cgroups, and may make many.
+        proved = machine if machine and machine.is_proved else None
+        if uid in self._users or (owner and proved):
             return None
-        if machine:
-            return doubts.of_machine(pid, machine.name)
+        if proved:
+            return doubts.of_machine(pid, proved.name)
         return doubts.of_user(pid, uid)
 
     def _ask_pid_files(self, scan: 'Scan') -> None:
@@ -223,7 +228,9 @@ class Processes:
         inside = collections.defaultdict(list)
         for pid in self._reader.list_numbers('') if scan.list_absent() else ():
             machine = self._cgroups.find_machine(pid)
-            if machine and (uuid := scan.find_owner(machine)):
+            if not machine or not machine.is_proved:
+                continue
+            if uuid := scan.find_owner(machine):
                 inside[uuid, machine].append(pid)
         for uuid in scan.list_absent():
             for (owner, _machine), pids in inside.items():

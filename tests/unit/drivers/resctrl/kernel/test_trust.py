@@ -3,6 +3,7 @@
 """Which of the processes that name a server are believed, and why not."""
 
 from collections.abc import Sequence
+import shutil
 from typing import Any
 
 import fixtures
@@ -22,13 +23,16 @@ STRANGER = test_processes.STRANGER
 LONG = 'instance-' + 'a' * 80
 
 
-def make_scope(machine: str) -> str:
+def make_scope(machine: str, above: str = '') -> str:
     """Return the cgroup of a machine, as it is with systemd."""
     escaped = machine.replace('-', '\\x2d')
-    return f'0::/machine.slice/machine-{escaped}.scope'
+    return f'0::/{above}machine.slice/machine-{escaped}.scope'
 
 
 class TrustTestCase(base.TestCase):
+    #: What the kernel shows above the cgroup of a machine.
+    above = ''
+
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
@@ -40,7 +44,7 @@ class TrustTestCase(base.TestCase):
 
     def add(self, pid: int, uuid: str, machine: str, **fields: Any) -> None:
         """Start what names a server, in the cgroup of a machine."""
-        cgroup = make_scope(machine)
+        cgroup = make_scope(machine, self.above)
         self.made.add_server(pid, uuid, cgroup=cgroup, **fields)
 
     def scan(
@@ -203,6 +207,65 @@ class PosingTest(TrustTestCase):
         self.assertIn(f'isolate server {OTHER}', self.log.output)
         self.assertIn('qemu-2-instance-00000002', self.log.output)
         self.assertNotIn('qemu_users', self.log.output)
+
+
+class UnseenCgroupTest(PosingTest):
+    """The same where nova-compute has a cgroup namespace of its own.
+
+    The kernel shows it the cgroups of others relative to its own
+    (cgroup_namespaces(7)): the name is there, and nothing proves who made it.
+    """
+
+    above = '../../'
+
+    def add(self, pid: int, uuid: str, machine: str, **fields: Any) -> None:
+        """Start what its user vouches for, because the cgroup cannot."""
+        super().add(pid, uuid, machine)
+
+    def add_stranger(self, machine: str) -> None:
+        cgroup = make_scope(machine, self.above)
+        self.made.add_server(300, cgroup=cgroup, uid=STRANGER)
+
+    def test_the_machine_of_no_guest_vouches_for_no_user(self) -> None:
+        self.add_stranger('qemu-3-a')
+
+        scan, _ = self.scan([SERVER, OTHER])
+
+        self.assert_found({100}, scan)
+
+    def test_nor_does_that_of_its_own_guest(self) -> None:
+        self.add_stranger('qemu-1-instance-00000001')
+
+        scan, _ = self.scan([SERVER, OTHER])
+
+        self.assert_found({100}, scan)
+        self.assertIn(f'add user {STRANGER} of process 300', self.log.output)
+
+    def test_nor_does_it_for_what_names_nobody(self) -> None:
+        self.notice('third', 'a', 3)
+        cgroup = make_scope('qemu-3-a', self.above)
+        self.made.add(300, 'wrapped', cgroup=cgroup)
+
+        scan, _ = self.scan([SERVER, OTHER, 'third'])
+
+        self.assert_found(set(), scan, 'third')
+
+    def test_that_it_may_be_a_users_cgroup_is_said(self) -> None:
+        self.scan([SERVER, OTHER])
+
+        self.assertIn('unless a user of this host has made', self.log.output)
+
+
+class MissingCgroupsTest(UnseenCgroupTest):
+    """The same without the host's ``/sys/fs/cgroup``."""
+
+    above = ''
+
+    def scan(
+        self, *answers: Sequence[str] | None
+    ) -> tuple[processes.Scan, processes.Processes]:
+        shutil.rmtree(self.made.cgroup)
+        return super().scan(*answers)
 
 
 class AdviceTest(TrustTestCase):
