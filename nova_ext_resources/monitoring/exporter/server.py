@@ -9,6 +9,7 @@ another client needs their place, so that they cannot keep a scrape waiting.
 from collections.abc import Callable
 import contextlib
 import errno
+import http
 import io
 import socket
 import socketserver
@@ -39,6 +40,11 @@ LOG = logging.getLogger(__name__)
 #: are not cut off for a scrape.
 MAX_CONNECTIONS = 64
 
+#: Bytes of the request line and the headers in all. Prometheus sends less than
+#: one KiB. The standard library takes 64 KiB for each of 100 headers: all
+#: connections together could take gigabytes.
+MAX_HEAD = 1 << 14
+
 #: Seconds for a request and its answer in all.
 MAX_DURATION = 15.0
 
@@ -67,6 +73,17 @@ class _Handler(simple_server.WSGIRequestHandler):
     server_version = application.SERVER
     sys_version = ''
 
+    def handle(self) -> None:
+        with self.rfile as file:
+            head = _read_head(file)
+        if len(head) <= MAX_HEAD:
+            # There is no more to read: no method has a body here.
+            self.rfile = io.BytesIO(head)
+            super().handle()
+            return
+        self.command = self.requestline = self.request_version = ''
+        self.send_error(http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
     def log_message(self, format: str, *args: Any) -> None:
         # The default writes a line per scrape to stderr.
         LOG.debug(
@@ -77,6 +94,17 @@ class _Handler(simple_server.WSGIRequestHandler):
     def get_stderr(self) -> TextIO:
         # Where wsgiref writes a traceback when a client stalls.
         return io.StringIO()
+
+
+def _read_head(file: io.BufferedIOBase) -> bytes:
+    """Return the request line and the headers; of too large ones, too much."""
+    head = b''
+    while len(head) <= MAX_HEAD:
+        line = file.readline(MAX_HEAD + 1 - len(head))
+        head += line
+        if not line.strip(b'\r\n'):
+            break
+    return head
 
 
 class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):

@@ -122,7 +122,7 @@ class PagesTest(ServerTestCase):
 
     def test_no_answer_tells_what_python_this_is(self) -> None:
         url = self.start()
-        for path in ('/metrics', '/health', '/', f'/{70000 * "x"}'):
+        for path in ('/metrics', '/health', '/', f'/{server.MAX_HEAD * "x"}'):
             response, _body = self.ask(url, path)
 
             self.assertEqual(
@@ -547,7 +547,7 @@ class SlowClientsTest(ServerTestCase):
             b'\x16\x03\x01\x00\xa5\x01\x00\n\n',
             b'GET\r\n\r\n',
             b'GET /metrics HTTP/9.9\r\n\r\n',
-            b'GET /' + 70000 * b'x' + b' HTTP/1.0\r\n\r\n',
+            b'GET /' + server.MAX_HEAD * b'x' + b' HTTP/1.0\r\n\r\n',
             b'GET /metrics HTTP/1.0\r\n' + 200 * b'X: y\r\n' + b'\r\n',
         ):
             with self.subTest(rubbish=rubbish[:20]), open_socket(url) as one:
@@ -557,6 +557,55 @@ class SlowClientsTest(ServerTestCase):
         response, _body = self.ask(url, '/health')
         self.assertEqual(200, response.status)
         self.assertNotIn('Traceback', self.log.output)
+
+
+class HeadTest(ServerTestCase):
+    """How large the request line and the headers may be, in all."""
+
+    def send(self, url: str, head: bytes) -> bytes:
+        """Return all that the server says until it closes the connection."""
+        with open_socket(url) as one:
+            one.sendall(head)
+            return b''.join(iter(lambda: one.recv(4096), b''))
+
+    def make_head(self, size: int, lines: int = 1) -> bytes:
+        """Make a whole head of this size, of some long lines."""
+        first, last = b'GET /health HTTP/1.0\r\n', b'\r\n'
+        left = size - len(first + last)
+        sizes = [left // lines] * (lines - 1)
+        sizes.append(left - sum(sizes))
+        middle = b''.join(b'X: ' + (one - 5) * b'y' + b'\r\n' for one in sizes)
+        return first + middle + last
+
+    def test_the_largest_is_answered(self) -> None:
+        url = self.start()
+        for lines in (1, 90):
+            head = self.make_head(server.MAX_HEAD, lines)
+            self.assertEqual(server.MAX_HEAD, len(head))
+
+            self.assertIn(b' 200 OK', self.send(url, head))
+
+    def test_one_byte_more_is_refused(self) -> None:
+        url = self.start()
+        for lines in (1, 90):
+            answer = self.send(url, self.make_head(server.MAX_HEAD + 1, lines))
+
+            self.assertIn(b' 431 ', answer.partition(b'\r\n')[0])
+
+    def test_it_is_refused_before_it_ends(self) -> None:
+        """Or else a client could send more and more."""
+        url = self.start()
+        for begun in (
+            b'GET /',
+            b'GET /health HTTP/1.0\r\nX: ',
+            b'GET /health HTTP/1.0\r\n' + 90 * (b'X: ' + 160 * b'y' + b'\r\n'),
+        ):
+            head = begun.ljust(server.MAX_HEAD + 1, b'x')
+            self.assertEqual(server.MAX_HEAD + 1, len(head))
+
+            answer = self.send(url, head)
+
+            self.assertIn(b' 431 ', answer.partition(b'\r\n')[0])
 
 
 class StopTest(ServerTestCase):
