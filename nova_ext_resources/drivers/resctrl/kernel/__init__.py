@@ -2,6 +2,7 @@
 
 """What the kernel shows, and the calls that change it. Decides nothing.
 
+* ``answers``: which guests the hypervisor has reported
 * ``cgroups``: the cgroups that libvirt makes, one for each machine
 * ``command_line``: whom a command line names
 * ``counters``: occupancy and traffic, as the kernel counts them

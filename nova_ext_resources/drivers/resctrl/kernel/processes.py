@@ -49,7 +49,7 @@ Groups Resource Management" of libvirt.
 """
 
 import collections
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import functools
@@ -60,6 +60,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.drivers.resctrl.kernel import answers as answers_mod
 from nova_ext_resources.drivers.resctrl.kernel import cgroups as cgroups_mod
 from nova_ext_resources.drivers.resctrl.kernel import command_line
 from nova_ext_resources.drivers.resctrl.kernel import doubts
@@ -79,8 +80,7 @@ USERS = ('libvirt-qemu', 'qemu')
 #: The parent of the kernel's threads, in the host's own PID namespace.
 _KTHREADD = 2
 
-#: Server -> its guest, of all that have processes on this host now.
-Guests = Mapping[str, guest_obj.Guest]
+Guests = answers_mod.Guests
 
 
 def from_options(
@@ -122,18 +122,13 @@ class Processes:
         self._cgroups = cgroups_mod.Cgroups(self._reader, cgroup, self._owners)
         self._users = self._owners | frozenset(_list_uids(users))
         self._pid_path = pid_path
-        self._list_guests = list_guests
-        # The guests of the last answer; None: there was none yet.
-        self._known: Guests | None = None
+        self._answers = answers_mod.Answers(list_guests)
         # What was doubted and logged.
         self._logged: set[str] = set()
 
     def read_guests(self) -> Guests | None:
         """Ask the hypervisor which guests run; None: that is unknown."""
-        guests = self._list_guests()
-        if guests is not None:
-            self._known = guests
-        return guests
+        return self._answers.ask()
 
     def scan(self) -> 'Scan':
         """Ask the hypervisor, and read every process once.
@@ -162,7 +157,7 @@ class Processes:
             reader=self._reader,
             cgroups=self._cgroups,
             guests=guests or {},
-            known=self._known or {},
+            known=self._answers.last if guests is None else guests,
             is_complete=is_complete and guests is not None,
         )
         for pid in self._reader.list_numbers(''):
@@ -207,7 +202,7 @@ class Processes:
             return doubts.of_guest(
                 pid, machine.name, owner, is_sure=machine.is_proved
             )
-        if machine and self._known is None:
+        if machine and scan.known is None:
             return doubts.of_silence(pid)
         # Users choose the names of their own cgroups, and may make many.
         proved = machine if machine and machine.is_proved else None
@@ -263,7 +258,7 @@ class Processes:
         servers run, each of which none was found may be one of them.
         """
         absent = sorted(filter(scan.is_unseen, consumers))
-        now = self._list_guests() if absent else {}
+        now = self._answers.ask() if absent else {}
         if now is None or not scan.is_complete:
             return dict.fromkeys(absent, doubts.SILENCE)
         return {
@@ -311,7 +306,8 @@ class Scan:
     """What was found.
 
     :ivar guests: server -> its guest, of all that run
-    :ivar known: the same; while it is unknown which run, those that last ran
+    :ivar known: the same; while it is unknown which run, those that last ran;
+        None: none were ever reported
     :ivar is_complete: whether these are all; otherwise that is unknown
     :ivar servers: server -> its processes
     :ivar doubted: server -> processes that name it and are not believed
@@ -321,7 +317,7 @@ class Scan:
     reader: procfs.Reader
     cgroups: cgroups_mod.Cgroups
     guests: Guests
-    known: Guests
+    known: Guests | None
     is_complete: bool = True
     servers: dict[str, list[procfs.Process]] = dataclasses.field(
         default_factory=_make_lists
@@ -336,18 +332,18 @@ class Scan:
     @functools.cached_property
     def names(self) -> dict[str, str]:
         """The name of each guest -> its server."""
-        return {one.name: uuid for uuid, one in self.known.items()}
+        return {one.name: uuid for uuid, one in (self.known or {}).items()}
 
     @functools.cached_property
     def numbers(self) -> dict[int, str]:
         """The number of each guest -> its server."""
-        return {one.number: uuid for uuid, one in self.known.items()}
+        return {one.number: uuid for uuid, one in (self.known or {}).items()}
 
     def find_owner(self, machine: cgroups_mod.Machine) -> str:
         """Return the server that has a machine; '' when it is not known."""
         uuid = self.numbers.get(machine.number, '')
-        is_its = uuid and machine.is_named_after(self.known[uuid].name)
-        return uuid if is_its else ''
+        guest = (self.known or {}).get(uuid)
+        return uuid if guest and machine.is_named_after(guest.name) else ''
 
     def find_named(self, line: bytes) -> str:
         """Return the server that a command line names, or ''."""

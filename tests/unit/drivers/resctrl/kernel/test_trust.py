@@ -54,7 +54,7 @@ class TrustTestCase(base.TestCase):
         left = list(answers)
 
         def list_guests() -> dict[str, guest.Guest] | None:
-            uuids = left.pop(0)
+            uuids = left.pop(0) if len(left) > 1 else left[0]
             if uuids is None:
                 return None
             return {uuid: self.made.guests[uuid] for uuid in uuids}
@@ -268,6 +268,40 @@ class MissingCgroupsTest(UnseenCgroupTest):
         return super().scan(*answers)
 
 
+class AnswersTest(TrustTestCase):
+    """Several threads ask the hypervisor, and one of them waits longer."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.notice(SERVER, 'instance-00000001', 1)
+        self.add(100, SERVER, 'qemu-1-instance-00000001', uid=STRANGER)
+
+    def test_an_earlier_question_is_answered_last(self) -> None:
+        """Its answer, without the server, is not the one to remember."""
+        asked: list[None] = []
+
+        def list_guests() -> dict[str, guest.Guest] | None:
+            asked.append(None)
+            if len(asked) == 1:
+                made.read_guests()
+                return {}
+            return self.made.guests if len(asked) == 2 else None
+
+        made = self.made.make_processes(list_guests=list_guests)
+        made.read_guests()
+
+        self.assert_found({100}, made.scan())
+
+    def test_another_question_is_answered_before_a_scan(self) -> None:
+        """What a scan was asked for is what it knows."""
+        made = self.made.make_processes(list_guests=dict)
+        made.read_guests()
+
+        scan = made.scan_for(self.made.guests)
+
+        self.assert_found({100}, scan)
+
+
 class AdviceTest(TrustTestCase):
     """What is advised for a server of which no process is believed."""
 
@@ -278,7 +312,6 @@ class AdviceTest(TrustTestCase):
 
     def explain(self) -> str:
         scan, made = self.scan([SERVER, OTHER])
-        made._list_guests = lambda: dict(self.made.guests)
         return made.explain_absence(scan, [SERVER])[SERVER]
 
     def test_a_user_that_is_not_known(self) -> None:
