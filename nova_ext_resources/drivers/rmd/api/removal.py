@@ -32,7 +32,7 @@ def remove_workload(client: client_mod.RmdClient, uuid: str) -> None:
         if found is None or not after:
             return
         has_freed = any(difference.taken_ways(after, before).values())
-        if has_freed or found.core_ids & difference.list_idle(after):
+        if has_freed or found.core_ids <= difference.list_idle(after):
             return
         _lose(
             client,
@@ -52,15 +52,17 @@ def undo(
 
     :param before: the caches before it was created
     :param after: and after
-    :return: whether RMD has its class of service again, as far as can be seen
-    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`
+    :return: whether RMD has its class of service again
+    :raises RmdError: see :meth:`.client.RmdClient.delete_workload`; or the
+        caches cannot be read, so that this is unknown
     """
     client.delete_workload(created.workload_id)
-    cores, left = created.core_ids, _read_caches(client)
-    was_idle = bool(cores & difference.list_idle(before))
-    is_idle = not left or bool(cores & difference.list_idle(left))
+    cores = created.core_ids
     if difference.has_moved(before, after, cores):
-        is_kept = not is_idle and difference.has_moved(before, left, cores)
+        left = client.list_caches()
+        is_kept = difference.has_moved(before, left, cores) and not (
+            cores <= difference.list_idle(left)
+        )
         what = (
             f'DELETE of workload {created.workload_id} had no effect, and '
             f'{_describe(before, left, cores)} stay taken'
@@ -69,7 +71,10 @@ def undo(
         # A mask that came to ways of the wrong cache that were taken before
         # is not seen, nor are CPUs that were in some group before. But where
         # libpqos works, DELETE has moved them to the default group.
-        is_kept = was_idle or not is_idle
+        was_idle = bool(cores & difference.list_idle(before))
+        is_kept = was_idle or not (
+            cores <= difference.list_idle(client.list_caches())
+        )
         what = f'libpqos failed for workload {created.workload_id}'
     if is_kept:
         _lose(client, what, cos_name=created.cos_name)

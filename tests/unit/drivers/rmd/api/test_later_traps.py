@@ -3,6 +3,7 @@
 """Traps of RMD that were found later, with the real libpqos below it."""
 
 import contextlib
+import itertools
 from typing import Any
 
 import fixtures
@@ -39,6 +40,20 @@ class LaterTrapTestCase(with_simulator.RmdTestCase):
     def list_lost(self) -> list[str]:
         """Return the classes that RMD is known to have lost."""
         return [one.cos_name for one in self.client.losses.list_all()]
+
+    def release_one_cpu_only(self) -> None:
+        """Let libpqos fail after it has moved the first CPU back."""
+        associate = resctrl.Resctrl.associate_cpus
+
+        def fail(made: resctrl.Resctrl, name: str, cpus: Any) -> bool:
+            if name != resctrl.DEFAULT:
+                return associate(made, name, cpus)
+            associate(made, name, {min(cpus)})
+            return False
+
+        self.useFixture(
+            fixtures.MockPatchObject(resctrl.Resctrl, 'associate_cpus', fail)
+        )
 
 
 class LibpqosTest(LaterTrapTestCase):
@@ -134,6 +149,29 @@ class ReleaseTest(LaterTrapTestCase):
         for words in ('DELETE', record.uuid, 'CPUs 1-2'):
             self.assertIn(words, loss.text)
 
+    def test_one_of_several_cpus_that_comes_back_is_no_effect(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.release_one_cpu_only()
+
+        removal.remove_workload(self.client, record.uuid)
+
+        self.assertEqual(5, self.count_classes())
+        self.assertEqual(['COS2'], self.list_lost())
+
+    def test_nor_is_it_where_they_were_in_another_group(self) -> None:
+        self.place(1, 2)
+        (record,) = self.client.list_workloads()
+        self.simulator.lie()
+        removal.remove_workload(self.client, record.uuid)
+        self.simulator.on_change.append(lambda: self.simulator.lie(False))
+        self.release_one_cpu_only()
+
+        self.assertRaises(errors.NotEnforced, self.place, 1, 2)
+
+        self.assertEqual(4, self.count_classes())
+        self.assertEqual(['COS2', 'COS3'], self.list_lost())
+
     def test_nor_is_what_the_kernel_did_not_have(self) -> None:
         self.place(1, 2)
         (record,) = self.client.list_workloads()
@@ -147,7 +185,7 @@ class ReleaseTest(LaterTrapTestCase):
         self.place(1, 2)
         (record,) = self.client.list_workloads()
         self.simulator.faults.add(
-            faults.Fault(kind='status', path='/v1/cache', count=1)
+            faults.Fault(kind='status', path='/v1/cache')
         )
 
         removal.remove_workload(self.client, record.uuid)
@@ -219,6 +257,34 @@ class OtherSoftwareTest(LaterTrapTestCase):
         self.assertEqual([], self.list_lost())
         self.assertEqual({0: 0x60}, masks)
         self.assertEqual(5, self.count_classes())
+
+    def test_it_is_not_placed_again_while_some_of_its_cpus_stay(self) -> None:
+        self.come_with_the_next_change({1: 0x6})
+        self.release_one_cpu_only()
+
+        self.assertRaises(errors.NotEnforced, self.place, 1, 2)
+
+        self.assertEqual(['POST', 'DELETE'], self.changes())
+        self.assertEqual(['COS2'], self.list_lost())
+
+    def test_nor_while_it_is_unknown_what_stays(self) -> None:
+        self.come_with_the_next_change({1: 0x6})
+        reads = itertools.count(1)
+
+        def fail_once() -> None:
+            self.simulator.faults.clear()
+            # After those before and after the POST.
+            if next(reads) == 3:
+                fault = faults.Fault(kind='status', path='/v1/cache')
+                self.simulator.faults.add(fault)
+
+        self.interrupt('list_caches', fail_once)
+
+        self.assertRaises(errors.RmdUnavailable, self.place, 1)
+
+        self.assertEqual(['POST', 'DELETE'], self.changes())
+        self.assertEqual([], self.list_lost())
+        self.assertEqual((), self.client.list_workloads())
 
     def test_it_is_no_miss_of_rmd(self) -> None:
         add = self.useFixture(fixtures.MockPatchObject(odds.Odds, 'add')).mock
