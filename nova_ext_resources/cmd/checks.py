@@ -3,7 +3,8 @@
 """What ``nova-ext-resources-status`` checks: a method each.
 
 A check does what a start of nova-compute does, as far as that only reads.
-What it raises is a failure; what it or a plugin logs is a warning; what it
+What it raises is a failure, with a traceback on standard error if that is not
+an error of this package; what it or a plugin logs is a warning; what it
 returns is the detail of a success.
 """
 
@@ -12,6 +13,7 @@ import contextlib
 import functools
 import logging
 import os
+import traceback
 from typing import Any, TypeAlias
 
 from oslo_config import cfg
@@ -19,6 +21,7 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.conf import monitoring as monitoring_conf
+from nova_ext_resources.conf import state
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources.drivers import base as drivers_base
@@ -39,11 +42,7 @@ Check: TypeAlias = Callable[[], str]
 Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 
 #: Options of Nova's own.
-_NOVA = (
-    cfg.StrOpt('compute_driver', default=''),
-    # Nova's default is a folder of its own installation.
-    cfg.StrOpt('state_path', default=''),
-)
+_NOVA = (cfg.StrOpt('compute_driver', default=''),)
 _NOVA_CPUS = (cfg.StrOpt('cpu_dedicated_set'), cfg.StrOpt('cpu_shared_set'))
 
 #: nova-compute ignores our options with another driver.
@@ -161,11 +160,13 @@ class Checks:
         )
 
     def _check_ledger(self) -> str:
-        if not self._conf.state_path and not self._options.ledger_path:
-            return 'Not checked: [DEFAULT] state_path is not set.'
-        folder = os.path.join(self._conf.state_path, 'ext_resources')
-        path = service.find_ledger_path(self._options, folder, self.host)
         options = self._options
+        folder = state.find_folder(self._conf)
+        if not folder and not options.ledger_path:
+            return 'Not checked: [DEFAULT] state_path is not set.'
+        path = os.path.abspath(
+            service.find_ledger_path(options, folder, self.host)
+        )
         journal.check_none(
             path, {*options.inventory_providers, *options.enforcers}
         )
@@ -219,6 +220,11 @@ def _run(check: Check, _commands: object = None) -> upgradecheck.Result:
             detail = check()
         except exception.ExtResourcesError as err:
             lines.append(str(err))
+            return _make_result(upgradecheck.Code.FAILURE, *lines)
+        # Of a plugin, or a bug: the other checks have to be seen all the same.
+        except Exception as err:
+            traceback.print_exc()
+            lines.append(plugins.describe(err))
             return _make_result(upgradecheck.Code.FAILURE, *lines)
     if lines:
         return _make_result(upgradecheck.Code.WARNING, *lines)

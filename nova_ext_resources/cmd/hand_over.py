@@ -15,6 +15,7 @@ import sys
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources.conf import state
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
@@ -192,10 +193,8 @@ def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
     :raises LedgerError: it is not there, or nova-compute could not write to
         it afterwards
     """
-    conf.register_opt(cfg.StrOpt('state_path', default=''))
-    folder = os.path.join(conf.state_path, 'ext_resources')
     path: str = options.ledger or service.find_ledger_path(
-        conf.ext_resources, folder, options.host
+        conf.ext_resources, state.find_folder(conf), options.host
     )
     reason = ''
     if not os.path.isfile(path):

@@ -15,6 +15,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
 * ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
 * ``scheduler``: ``[ext_resources_scheduler]``
+* ``state``: where Nova keeps its state
 * ``tuning``: ``[ext_resources_tuning]``
 * ``values``: explains which option has a value that cannot be used, and why
 """

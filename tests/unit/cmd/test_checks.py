@@ -2,6 +2,10 @@
 
 """Each check of the status command: what it notices, and what it says."""
 
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import logging
 import os
 from typing import Any
@@ -319,11 +323,51 @@ class LedgerTest(ChecksTestCase):
         self.assert_result(SUCCESS, self.path, 'Ledger')
 
     def test_one_that_only_nova_knows(self) -> None:
+        # Nova is not installed here.
+        self.patch(importlib.util, 'find_spec', lambda _name: None)
+
         self.assert_result(
             SUCCESS,
             'Not checked: [DEFAULT] state_path is not set',
             'Ledger',
-            DEFAULT={'state_path': ''},
+            DEFAULT={'state_path': '$pybasedir'},
+        )
+
+    def test_the_folder_of_nova_s_installation_is_its_default(self) -> None:
+        spec = importlib.machinery.ModuleSpec(
+            'nova', None, origin=f'{self.folder}/nova/__init__.py'
+        )
+        self.patch(importlib.util, 'find_spec', lambda _name: spec)
+
+        for folder, options in (
+            ('', {'state_path': '$pybasedir'}),
+            ('/state', {'state_path': '$pybasedir/state'}),
+        ):
+            self.assert_result(
+                SUCCESS,
+                f'{self.folder}{folder}/ext_resources/cpu1.sqlite',
+                'Ledger',
+                DEFAULT=options,
+            )
+
+    def test_a_folder_below_the_current_one(self) -> None:
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+
+        for path in ('.', 'state'):
+            self.assert_result(
+                SUCCESS,
+                os.path.abspath(f'{path}/ext_resources/cpu1.sqlite'),
+                'Ledger',
+                DEFAULT={'state_path': path},
+            )
+
+    def test_a_file_below_the_current_folder(self) -> None:
+        self.assert_result(
+            SUCCESS,
+            os.path.abspath('nowhere/ledger.sqlite'),
+            'Ledger',
+            ext_resources={'ledger_path': 'nowhere/ledger.sqlite'},
         )
 
     def test_one_in_another_place(self) -> None:
@@ -333,7 +377,7 @@ class LedgerTest(ChecksTestCase):
             SUCCESS,
             path,
             'Ledger',
-            DEFAULT={'state_path': ''},
+            DEFAULT={'state_path': '$pybasedir'},
             ext_resources={'ledger_path': path},
         )
 
@@ -429,5 +473,19 @@ class RunTest(base.TestCase):
 
         self.assertEqual(before, logging.getLogger().handlers)
 
-    def test_a_bug_is_not_taken_for_a_result(self) -> None:
-        self.assertRaises(KeyError, checks._run, {}.popitem)
+    def test_a_bug_is_a_failure_with_its_type(self) -> None:
+        def check() -> str:
+            raise KeyError('oops')
+
+        with contextlib.redirect_stderr(io.StringIO()) as printed:
+            self.assertEqual(
+                (FAILURE, "KeyError: 'oops'"), self.run_check(check)
+            )
+
+        self.assertIn('Traceback', printed.getvalue())
+
+    def test_a_person_may_end_it(self) -> None:
+        def check() -> str:
+            raise KeyboardInterrupt
+
+        self.assertRaises(KeyboardInterrupt, checks._run, check)

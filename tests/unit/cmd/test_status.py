@@ -75,11 +75,26 @@ class StatusTest(base.TestCase):
             self.assertEqual(code, found)
             self.assertEqual(len(made), len(output['checks']))
 
-    def test_a_bug_is_255(self) -> None:
+    def test_a_bug_in_a_check_leaves_the_other_checks(self) -> None:
         def be_wrong() -> str:
             raise KeyError('oops')
 
-        self.set_rows(be_wrong)
+        self.set_rows(be_wrong, self.warn)
+        path = os.path.join(self.folder, 'nova.conf')
+        open(path, 'w').close()
+
+        code, output = self.run_command('check', '--config-file', path)
+
+        self.assertEqual(2, code)
+        self.assertIn("Details: KeyError: 'oops'", output)
+        self.assertIn('Traceback', output)
+        self.assertIn('Mind this.', output)
+
+    def test_a_bug_elsewhere_is_255(self) -> None:
+        def be_wrong(*_: object) -> None:
+            raise KeyError('oops')
+
+        self.patch(checks.Checks, 'list_rows', be_wrong)
         path = os.path.join(self.folder, 'nova.conf')
         open(path, 'w').close()
 
