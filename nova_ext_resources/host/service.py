@@ -178,15 +178,11 @@ class HostService:
         """Whether any inventory provider is enabled."""
         return bool(self.conf.ext_resources.inventory_providers)
 
-    def start(self) -> None:
-        """Discover, repair, publish, and go on in threads.
-
-        Nova calls this before it has checked host name and cell: nothing is
-        released before :meth:`accept_host`. What has to leave placement does
-        so before this returns, when Nova has not read its provider tree yet.
+    def prepare(self) -> None:
+        """Make what measures, and what serves metrics; :meth:`stop` ends it.
 
         :raises InvalidConfiguration: an option for metrics or measuring
-            cannot be used; nothing was started
+            cannot be used
         """
         self._measuring = telemetry.Measuring(
             self.conf,
@@ -203,6 +199,20 @@ class HostService:
             self._metrics = server.from_conf(
                 self.conf, read=self.read_metrics, health=self.read_health
             )
+
+    def start(self) -> None:
+        """Discover, repair, publish, and go on in threads.
+
+        Nova calls this before it has checked host name and cell: nothing is
+        released before :meth:`accept_host`. What has to leave placement does
+        so before this returns, when Nova has not read its provider tree yet.
+
+        :raises InvalidConfiguration: see :meth:`prepare`, which this calls
+            unless the caller has; nothing was started
+        """
+        if self._measuring is None:
+            self.prepare()
+        assert self._measuring is not None
         options = self.conf.ext_resources
         LOG.info(
             'Host %(host)s: extended resources of %(providers)s, applied by '

@@ -8,7 +8,9 @@
 * ``gate``: which releases of Nova this package was tested with
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``mixin``: the driver's methods that claim, apply, release and refuse moves
+* ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server
+* ``power``: whether Nova may switch CPUs off
 * ``request``: what one of Nova's instances requests
 
 The drivers are imported on first use: each needs libraries that the other

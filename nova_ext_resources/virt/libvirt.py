@@ -13,16 +13,16 @@ from typing import Any
 import nova.conf
 from nova import exception as nova_exc
 from nova.virt.libvirt import driver
+from oslo_config import cfg
 from oslo_log import log as logging
 from oslo_utils import excutils
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
-from nova_ext_resources import exception
 from nova_ext_resources.objects import guest as guest_obj
-from nova_ext_resources import plugins
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import power
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -39,32 +39,9 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
     Servers that request nothing of ours are left to Nova's driver.
     """
 
-    def _check_options(self, host: str) -> None:
-        """Make sure that Nova does not switch off CPUs that are needed.
-
-        Its start does that, also to CPUs of servers that run.
-
-        :raises InvalidConfiguration: it would, and an enforcer can apply and
-            release nothing for CPUs that are offline
-        """
-        options = CONF.libvirt
-        strategy = options.cpu_power_management_strategy
-        if not options.cpu_power_management or strategy != 'cpu_state':
-            return
-        enabled = plugins.load_classes(
-            plugins.ENFORCERS, self._read_conf(host).ext_resources.enforcers
-        )
-        for name, enforcer in enabled.items():
-            if enforcer.NEEDS_ONLINE_CPUS:
-                raise exception.InvalidConfiguration(
-                    option='[libvirt] cpu_power_management_strategy',
-                    value=strategy,
-                    reason=f'on host {host} the enforcer {name} is enabled, '
-                    'which can neither apply nor release anything for CPUs '
-                    'that Nova has switched off; set it to governor, or '
-                    'cpu_power_management to false, or use the enforcer '
-                    'resctrl',
-                )
+    def _check_conf(self, conf: cfg.ConfigOpts) -> None:
+        # Nova's start switches CPUs off, also those of servers that run.
+        power.check(conf.ext_resources, CONF.libvirt)
 
     def _init_host_topology(self) -> None:
         """Read the caches of all CPUs while they are online.

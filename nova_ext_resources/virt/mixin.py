@@ -29,12 +29,12 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
-from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
+from nova_ext_resources.virt import node
 from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import request
 
@@ -49,20 +49,21 @@ class ExtResourcesMixin(driver.ComputeDriver):
     _ext_grammar: extra_specs.Grammar
 
     def init_host(self, host: str) -> None:
-        with exception.naming_host(host):
+        with exception.naming_host(host), contextlib.ExitStack() as stack:
             gate.check_nova()
-            self._check_options(host)
-            super().init_host(host)
-            self._ext = self._make_service(host)
+            # What can fail here does so before Nova's own. Of libvirt's
+            # threads, which that starts, one keeps the process of a start
+            # that fails later, and the service manager sees it running.
+            conf = self._read_conf(host)
+            self._check_conf(conf)
+            self._ext = self._make_service(conf, host)
+            stack.callback(self._ext.stop)
             self._ext_grammar = self._ext.grammar
+            self._ext.prepare()
+            super().init_host(host)
             self._ext.describe(_describe_servers(host))
             self._ext.start()
-
-    def _check_options(self, host: str) -> None:
-        """Refuse options of Nova that its own start must not act on.
-
-        :raises InvalidConfiguration: servers that run would lose something
-        """
+            stack.pop_all()
 
     def cleanup_host(self, host: str) -> None:
         # Nova also cleans up a host that failed to start.
@@ -70,12 +71,20 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext.stop()
         super().cleanup_host(host)
 
-    def _make_service(self, host: str) -> service.HostService:
-        node_uuid, name = next(iter(self.get_nodenames_by_uuid().items()))
+    def _check_conf(self, conf: cfg.ConfigOpts) -> None:
+        """Make sure that Nova's options go with ours.
+
+        :param conf: of ours, parsed
+        :raises ExtResourcesError: they do not
+        """
+
+    def _make_service(
+        self, conf: cfg.ConfigOpts, host: str
+    ) -> service.HostService:
         return service.HostService(
-            self._read_conf(host),
+            conf,
             host=host,
-            node=provider.Node(uuid=node_uuid, hypervisor_hostname=name),
+            node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             on_deleted=self._forget_providers,
             list_live=lambda: {

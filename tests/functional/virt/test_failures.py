@@ -2,6 +2,8 @@
 
 """What becomes of a claim, and of a host, when Nova's part fails."""
 
+import contextlib
+import sqlite3
 import time
 from typing import Any
 
@@ -171,6 +173,54 @@ class StartTest(base.NovaTestCase):
 
         self.assertIn('this is 30.0', str(err))
         self.assertIn('Host host1: ', str(err))
+
+    def test_what_is_wrong_is_known_before_nova_starts_anything(self) -> None:
+        """Nova's libvirt driver starts threads that keep the process."""
+        started: list[str] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.fake.FakeDriver.init_host',
+                lambda _driver, host: started.append(host),
+            )
+        )
+        newer = self.folder / 'newer.sqlite'
+        with contextlib.closing(sqlite3.connect(newer)) as ledger:
+            ledger.execute('PRAGMA user_version = 99')
+        for options, words in (
+            ('[ext_resources]\nenforcers = rmdd\n', "no plugin 'rmdd'"),
+            ('[ext_resources]\nclaim_tests = luck\n', "no plugin 'luck'"),
+            ('[ext_resources]\nenforcers = noop, rmd, noop\n', 'twice'),
+            ('[ext_resources]\nrefresh_interval = 0\n', 'refresh_interval'),
+            ('[ext_resources_rmd]\ntimeout = soon\n', 'timeout = soon'),
+            (f'[ext_resources]\nledger_path = {newer}\n', 'version 99'),
+            ('[ext_resources_placement]\nauth_type = x\n', 'auth_type'),
+            ('[ext_resources_metrics]\nport = many\n', 'port = many'),
+            ('[ext_resources_monitoring]\ninterval = 0\n', 'interval = 0'),
+            (
+                '[ext_resources_tuning]\nenabled = True\n'
+                # Nova's tests allow nobody to read the real one.
+                '[ext_resources_resctrl]\ncpu_path = /nowhere\n',
+                'monitoring',
+            ),
+        ):
+            self.host_options = options
+            with self.subTest(options=options):
+                err = self.assertRaises(
+                    exception.ExtResourcesError, self.start_host, 'host1'
+                )
+
+                self.assertIn('host1', str(err))
+                self.assertIn(words, str(err))
+                self.assertEqual([], started)
+
+    def test_nothing_is_locked_after_a_start_that_nova_refuses(self) -> None:
+        def fail(*_: Any) -> None:
+            raise nova_exc.InternalError('libvirt is too old')
+
+        with fixtures.MonkeyPatch('nova.virt.fake.FakeDriver.init_host', fail):
+            self.assertRaises(nova_exc.InternalError, self.start_host, 'host1')
+
+        self.start_host('host1')
 
     def test_a_host_that_did_not_start_is_cleaned_up_in_peace(self) -> None:
         made = fake.FakeDriver(nova_fake.FakeVirtAPI())
