@@ -30,8 +30,11 @@ from nova_ext_resources.host import discovery as discovery_mod
 from nova_ext_resources.host import enforcement as enforcement_mod
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import service
+from nova_ext_resources.host import telemetry
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources import plugins
+from nova_ext_resources.tuning import loop as tuning_loop
+from nova_ext_resources.virt import power
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +47,10 @@ Row: TypeAlias = tuple[str, Callable[[Any], upgradecheck.Result]]
 #: Options of Nova's own.
 _NOVA = (cfg.StrOpt('compute_driver', default=''),)
 _NOVA_CPUS = (cfg.StrOpt('cpu_dedicated_set'), cfg.StrOpt('cpu_shared_set'))
+_NOVA_POWER = (
+    cfg.BoolOpt('cpu_power_management', default=False),
+    cfg.StrOpt('cpu_power_management_strategy', default='cpu_state'),
+)
 
 #: nova-compute ignores our options with another driver.
 _DRIVERS = 'ext_resources.'
@@ -59,6 +66,7 @@ class Checks:
         self.host = host
         conf.register_opts(_NOVA)
         conf.register_opts(_NOVA_CPUS, group='compute')
+        conf.register_opts(_NOVA_POWER, group='libvirt')
         self._conf = conf
         self._options = conf.ext_resources
         # Filled by the checks: one plugin that cannot be loaded hides
@@ -99,11 +107,12 @@ class Checks:
             yield f'Inventory provider {name}', check
         yield 'Ledger', self._check_ledger
         yield 'Placement', self._check_placement
+        yield 'Metrics', self._check_metrics
+        yield 'Monitoring and tuning', self._check_tuning
         yield 'CPUs of servers that are not pinned', self._check_cpus
+        yield 'CPUs that Nova switches off', self._check_power
 
     def _check_configuration(self) -> str:
-        for part in (monitoring_conf, tuning_conf):
-            values.load(self._conf, part.GROUP, part.OPTS)
         driver = self._conf.compute_driver
         if not self._options.inventory_providers:
             LOG.warning(
@@ -170,20 +179,45 @@ class Checks:
         journal.check_none(
             path, {*options.inventory_providers, *options.enforcers}
         )
-        found = path
-        while not os.path.lexists(found):
-            found = os.path.dirname(found)
-        if not os.access(found, os.R_OK | os.W_OK):
-            raise exception.LedgerError(
-                path=path,
-                reason=f'this user cannot read and write {found}. Run this as '
-                'the user that nova-compute runs as; if this is that user, '
-                'change the owner.',
-            )
-        return path if found == path else f'nova-compute will make {path}.'
+        problem = _find_unwritable(path)
+        if problem:
+            raise exception.LedgerError(path=path, reason=problem)
+        is_there = os.path.lexists(path)
+        return path if is_there else f'nova-compute will make {path}.'
 
     def _check_placement(self) -> str:
         placement_client.from_conf(self._conf).check_access()
+        return ''
+
+    def _check_metrics(self) -> str:
+        if self._conf.ext_resources_metrics.port:
+            # Only a host with metrics needs an HTTP server.
+            from nova_ext_resources.monitoring.exporter import server
+
+            server.check(self._conf)
+        return ''
+
+    def _check_tuning(self) -> str:
+        values.load(self._conf, monitoring_conf.GROUP, monitoring_conf.OPTS)
+        options = values.load(self._conf, tuning_conf.GROUP, tuning_conf.OPTS)
+        if not options.enabled:
+            return ''
+        tuning_loop.Settings.from_conf(self._conf)
+        telemetry.check_measured(self._conf)
+        folder = state.find_folder(self._conf)
+        if not folder and not options.audit_path:
+            return 'Not checked: [DEFAULT] state_path is not set.'
+        path = os.path.abspath(
+            options.audit_path or service.find_audit_path(folder, self.host)
+        )
+        is_link = os.path.islink(path)
+        problem = 'it is a link' if is_link else _find_unwritable(path)
+        if problem:
+            raise tuning_loop.refuse_trail(path, problem.rstrip('.'))
+        return ''
+
+    def _check_power(self) -> str:
+        power.check(self._options, self._conf.libvirt)
         return ''
 
     def _check_cpus(self) -> str:
@@ -197,6 +231,24 @@ class Checks:
                 {'cpus': cpus.cpu_dedicated_set},
             )
         return ''
+
+
+def _find_unwritable(path: str) -> str:
+    """Return why a file can be neither written nor made; '' if it can.
+
+    :param path: absolute
+    """
+    found = path
+    while not os.path.lexists(found):
+        found = os.path.dirname(found)
+    if os.path.isdir(found) != (found != path):
+        return f'{found} is {"a" if found == path else "not a"} folder'
+    if os.access(found, os.R_OK | os.W_OK):
+        return ''
+    return (
+        f'this user cannot read and write {found}. Run this as the user that '
+        'nova-compute runs as; if this is that user, change the owner.'
+    )
 
 
 def _check_nova() -> str:

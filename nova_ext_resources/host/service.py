@@ -58,6 +58,13 @@ def find_ledger_path(
     return options.ledger_path or os.path.join(state_path, name)
 
 
+def find_audit_path(state_path: str, host: str) -> str:
+    """Return the file of a host's audit trail where no option names it."""
+    return os.path.join(
+        state_path, f'{reader.make_file_name(host)}-tuning.jsonl'
+    )
+
+
 class HostService:
     """The resources of one host, published by a thread.
 
@@ -107,9 +114,7 @@ class HostService:
             enforcers=options.enforcers,
             stale_after=_STALE_ROUNDS * options.refresh_interval + _STALE,
         )
-        self.audit_path = os.path.join(
-            state_path, f'{reader.make_file_name(host)}-tuning.jsonl'
-        )
+        self.audit_path = find_audit_path(state_path, host)
         self._measuring: telemetry.Measuring | None = None
         self._servers = servers.ServerList(
             list_servers, host=host, interval=options.refresh_interval

@@ -71,11 +71,7 @@ class Measuring:
             self._check_tunable()
 
     def _check_tunable(self) -> None:
-        if self._sweeps is None:
-            raise _refuse_tuning(
-                'it decides on what monitoring measures, which is off; set '
-                '[ext_resources_monitoring] enabled = True too'
-            )
+        check_measured(self._conf)
         if not self._host.enforcement.has_tunables:
             names = self._conf.ext_resources.enforcers
             enforcers = ', '.join(names) or '(empty)'
@@ -153,6 +149,19 @@ class Measuring:
             )
         else:
             self._health.observe_tuning(self._tuner.problems)
+
+
+def check_measured(conf: cfg.ConfigOpts) -> None:
+    """Make sure that there is monitoring, on which tuning decides.
+
+    :param conf: with the options of monitoring registered
+    :raises InvalidConfiguration: it is disabled
+    """
+    if not conf[monitoring_conf.GROUP.name].enabled:
+        raise _refuse_tuning(
+            'it decides on what monitoring measures, which is off; set '
+            '[ext_resources_monitoring] enabled = True too'
+        )
 
 
 def _refuse_tuning(reason: str) -> exception.InvalidConfiguration:

@@ -112,6 +112,16 @@ class _Failure:
     text: str
 
 
+def refuse_trail(path: str, reason: str) -> exception.InvalidConfiguration:
+    """Return the error for an audit trail that cannot be written."""
+    return exception.InvalidConfiguration(
+        option=f'[{tuning_conf.GROUP.name}] audit_path',
+        value=path,
+        reason=f'{reason}; it must be a file that the user of nova-compute '
+        'can write',
+    )
+
+
 def from_conf(
     conf: cfg.ConfigOpts, target: Host, *, host: str, audit_path: str
 ) -> 'Tuner | None':
@@ -131,12 +141,7 @@ def from_conf(
     except OSError as err:
         # A disk that is full now does not keep nova-compute from starting.
         if err.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise exception.InvalidConfiguration(
-                option=f'[{tuning_conf.GROUP.name}] audit_path',
-                value=trail.path,
-                reason=f'{err.strerror or err}; it must be a file that the '
-                'user of nova-compute can write',
-            ) from err
+            raise refuse_trail(trail.path, err.strerror or str(err)) from err
     return Tuner(target, settings=settings, audit=trail, host=host)
 
 

@@ -231,12 +231,7 @@ class MetricsServer(worker.Worker):
         try:
             self._bind()
         except PermissionError as err:
-            raise exception.InvalidConfiguration(
-                option=f'{_GROUP} port',
-                value=port,
-                reason=f'this process may not listen on {listen} port {port}: '
-                f'{err.strerror}; choose another port, or 0 for no metrics',
-            ) from err
+            raise _refuse(listen, port, err) from err
         except OSError as err:
             self._log(err)
 
@@ -297,6 +292,37 @@ class MetricsServer(worker.Worker):
             self._server.wait_until_idle(
                 self.STOP_TIMEOUT if timeout is None else timeout
             )
+
+
+def _refuse(
+    listen: str, port: int, err: PermissionError
+) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option=f'{_GROUP} port',
+        value=port,
+        reason=f'this process may not listen on {listen} port {port}: '
+        f'{err.strerror}; choose another port, or 0 for no metrics',
+    )
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Make sure of what :func:`from_conf` refuses, and let no client connect.
+
+    :param conf: with the options of :mod:`.conf.metrics` registered
+    :raises InvalidConfiguration: this process may not listen there
+    """
+    listen, port = (conf.ext_resources_metrics[n] for n in ('listen', 'port'))
+    if not port:
+        return
+    family = socket.AF_INET6 if ':' in listen else socket.AF_INET
+    with socket.socket(family) as tried:
+        try:
+            tried.bind((listen, port))
+        except PermissionError as err:
+            raise _refuse(listen, port, err) from err
+        except OSError:
+            # It may be free, or the host may have the address, later.
+            return
 
 
 def from_conf(

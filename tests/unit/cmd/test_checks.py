@@ -8,6 +8,7 @@ import importlib.util
 import io
 import logging
 import os
+import socket
 from typing import Any
 
 from oslo_upgradecheck import upgradecheck
@@ -132,7 +133,7 @@ class HostTest(ChecksTestCase):
             self.assert_result(
                 FAILURE,
                 f'[{group}] {name} = often',
-                'Configuration',
+                'Monitoring and tuning',
                 **{group: {name: 'often'}},
             )
 
@@ -396,6 +397,147 @@ class LedgerTest(ChecksTestCase):
         )
 
         self.assert_result(FAILURE, 'has not ended', 'Ledger')
+
+
+class PowerTest(ChecksTestCase):
+    NAME = 'CPUs that Nova switches off'
+
+    def run_with(self, enforcer: str, **options: Any) -> Any:
+        found = self.run_all(
+            self.make(ext_resources={'enforcers': enforcer}, libvirt=options)
+        )
+        return found[self.NAME]
+
+    def test_rmd_needs_them(self) -> None:
+        # The strategy is Nova's default.
+        found = self.run_with('rmd', cpu_power_management='True')
+
+        self.assertEqual(FAILURE, found.code)
+        self.assertIn('set it to governor', found.details)
+
+    def test_all_else_does_not(self) -> None:
+        for enforcer, options in (
+            ('rmd', {}),
+            (
+                'rmd',
+                {
+                    'cpu_power_management': 'True',
+                    'cpu_power_management_strategy': 'governor',
+                },
+            ),
+            ('noop', {'cpu_power_management': 'True'}),
+        ):
+            self.assertEqual(SUCCESS, self.run_with(enforcer, **options).code)
+
+
+class MetricsTest(ChecksTestCase):
+    NAME = 'Metrics'
+
+    def setUp(self) -> None:
+        super().setUp()
+        with socket.create_server(('127.0.0.1', 0)) as free:
+            self.port = free.getsockname()[1]
+
+    def test_a_port_that_this_user_may_not_listen_on(self) -> None:
+        def refuse(*_: object) -> None:
+            raise PermissionError(13, 'Permission denied')
+
+        self.patch(socket.socket, 'bind', refuse)
+
+        self.assert_result(
+            FAILURE,
+            'port 80: Permission denied; choose another port',
+            self.NAME,
+            ext_resources_metrics={'port': 80},
+        )
+        # Nothing is tried where nothing is served.
+        self.assert_result(SUCCESS, '', self.NAME)
+
+    def test_a_port_on_which_nova_compute_listens_now(self) -> None:
+        with socket.create_server(('127.0.0.1', self.port)):
+            self.assert_result(
+                SUCCESS,
+                '',
+                self.NAME,
+                ext_resources_metrics={'port': self.port},
+            )
+
+    def test_nobody_can_connect_to_what_only_checks(self) -> None:
+        self.patch(socket.socket, 'listen', lambda *_: self.fail('it listens'))
+
+        self.assert_result(
+            SUCCESS, '', self.NAME, ext_resources_metrics={'port': self.port}
+        )
+
+
+class TuningTest(ChecksTestCase):
+    NAME = 'Monitoring and tuning'
+
+    def assert_tuning(
+        self,
+        code: upgradecheck.Code,
+        words: str,
+        *,
+        is_monitored: bool = True,
+        **options: Any,
+    ) -> None:
+        self.assert_result(
+            code,
+            words,
+            self.NAME,
+            ext_resources_tuning={'enabled': True, **options},
+            ext_resources_monitoring={'enabled': is_monitored},
+        )
+
+    def test_the_audit_trail_is_not_made(self) -> None:
+        path = os.path.join(self.folder, 'new', 'trail')
+
+        self.assert_tuning(SUCCESS, '', audit_path=path)
+
+        self.assertFalse(os.path.exists(os.path.dirname(path)))
+
+    def test_an_audit_trail_that_cannot_be_made(self) -> None:
+        folder = self.make_folder()
+        path = os.path.join(folder, 'trail')
+        # Whoever runs the tests, root too.
+        self.patch(os, 'access', lambda found, _mode: found != folder)
+
+        self.assert_tuning(FAILURE, f'audit_path = {path}', audit_path=path)
+
+    def test_an_audit_trail_below_a_file(self) -> None:
+        path = os.path.join(self.definitions, 'trail')
+
+        self.assert_tuning(
+            FAILURE,
+            f'{self.definitions} is not a folder',
+            audit_path=path,
+        )
+
+    def test_an_audit_trail_that_is_a_folder_or_a_link(self) -> None:
+        link = os.path.join(self.folder, 'link')
+        os.symlink('trail', link)
+        for path in (self.folder, link):
+            self.assert_tuning(FAILURE, path, audit_path=path)
+
+    def test_where_no_option_names_it(self) -> None:
+        folder = os.path.join(self.folder, 'ext_resources')
+        os.mkdir(folder)
+        os.mkdir(os.path.join(folder, 'cpu1-tuning.jsonl'))
+
+        self.assert_tuning(FAILURE, f'{folder}/cpu1-tuning.jsonl')
+
+    def test_options_that_do_not_go_together(self) -> None:
+        self.assert_tuning(
+            FAILURE, 'it must be below want_above', give_below=0.5
+        )
+        self.assert_tuning(
+            FAILURE,
+            'what monitoring measures, which is off',
+            is_monitored=False,
+        )
+
+    def test_nothing_is_needed_where_nothing_is_tuned(self) -> None:
+        self.assert_tuning(SUCCESS, '', enabled=False, audit_path=self.folder)
 
 
 class PlacementTest(ChecksTestCase):
