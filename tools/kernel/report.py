@@ -3,7 +3,7 @@
 """What came of the guests, in numbers and in what is wrong."""
 
 import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 import dataclasses
 import json
 import pathlib
@@ -37,20 +37,47 @@ class Result:
     def add_tests(
         self, series: str, table: pathlib.Path = known.TABLE
     ) -> None:
-        """Read what tests said; a listed one may fail, and must."""
-        path = self.folder / 'tests.jsonl'
-        with path.open(encoding='utf-8') as stream:
-            self.tests = [json.loads(line) for line in stream]
-        listed = known.read(series, table)
+        """Read what tests said; a listed one may fail, and must.
+
+        A test that was loaded and never ended is missed, whatever the status
+        of the run; without one that passed, nothing was tested.
+        """
+        rows = self._read_rows(self.folder / 'tests.jsonl')
+        self.tests = [one for one in rows if one['outcome'] != 'loaded']
+        ended = {one['test'] for one in self.tests}
+        missed = [one['test'] for one in rows if one['test'] not in ended]
+        if missed:
+            self.problems.append(
+                f'{len(missed)} tests did not run, the first one is '
+                f'{missed[0]}'
+            )
+        if rows and not any(one['outcome'] == 'pass' for one in self.tests):
+            self.problems.append('no test passed')
+        self._judge_tests(known.read(series, table))
+
+    def _read_rows(self, path: pathlib.Path) -> list[dict[str, str]]:
+        rows = []
+        if path.exists():
+            for line in path.read_text(encoding='utf-8').splitlines():
+                try:
+                    rows.append(json.loads(line))
+                except ValueError:
+                    # A guest was lost while it wrote.
+                    self.problems.append(f'no row: {line[:40]}')
+        if not rows:
+            self.problems.append(f'the tests wrote nothing to {path}')
+        return rows
+
+    def _judge_tests(self, listed: Container[str]) -> None:
         for row in self.tests:
             is_listed = row['test'] in listed
             if row['outcome'] == 'fail' and not is_listed:
                 last = row['text'].strip().splitlines() or ['']
                 self.problems.append(f'{row["test"]}: {last[-1]}')
-            elif row['outcome'] == 'pass' and is_listed:
-                self.stale.append(f'{row["test"]} passes')
             elif row['outcome'] == 'fail':
                 row['outcome'] = 'known'
+            elif is_listed:
+                self.stale.append(f'{row["test"]}: {row["outcome"]}')
 
     def add_answers(self, series: str) -> None:
         """Compare what kernel and model have answered."""
@@ -69,7 +96,10 @@ class Result:
 
 
 def tell(results: Sequence[Result]) -> int:
-    """Print it; return a status for the shell."""
+    """Print it; return a status for the shell.
+
+    Without any guest, the run has failed.
+    """
     for one in results:
         counts = collections.Counter(row['outcome'] for row in one.tests)
         print(
@@ -84,7 +114,7 @@ def tell(results: Sequence[Result]) -> int:
             print(f'   {problem}')
         for stale in one.stale:
             print(f'   take it out of the table: {stale}')
-    return int(any(one.problems for one in results))
+    return int(not results or any(one.problems for one in results))
 
 
 def _tell_skipped(rows: Iterable[dict[str, str]]) -> None:
