@@ -65,18 +65,22 @@ def find_addresses() -> dict[bool, str]:
 
 
 def _run(*command: str, folder: pathlib.Path | None = None) -> str:
-    ended = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
+    short = ' '.join(command[:1] + command[-2:])
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise obstacle.Obstacle(f'"{short}" failed: {err}') from err
     if ended.returncode:
         said = (ended.stderr or ended.stdout).strip().splitlines()
         raise obstacle.Obstacle(
-            f'"{" ".join(command[:1] + command[-2:])}" failed: '
+            f'"{short}" failed: '
             + (said[-1] if said else f'status {ended.returncode}')
         )
     return ended.stdout
@@ -144,14 +148,20 @@ class Archive:
         return choose(found.split())
 
     def fetch_kernel(self, package: str, folder: pathlib.Path) -> None:
-        """Unpack a kernel and its modules into a folder."""
-        at = folder.with_suffix('.debs')
-        shutil.rmtree(at, ignore_errors=True)
+        """Unpack a kernel and its modules into a folder that is not there.
+
+        Whatever stops this, nobody finds half a kernel in the folder.
+        """
+        at = folder.with_name(f'{folder.name}.debs')
+        unpacked = folder.with_name(f'{folder.name}.new')
+        for one in (at, unpacked):
+            shutil.rmtree(one, ignore_errors=True)
         at.mkdir(parents=True)
         self._apt('apt-get', 'download', *self._list_parts(package), folder=at)
         for one in sorted(at.glob('*.deb')):
-            _run('dpkg-deb', '-x', str(one), str(folder))
+            _run('dpkg-deb', '-x', str(one), str(unpacked))
         shutil.rmtree(at)
+        unpacked.rename(folder)
 
     def _list_parts(self, package: str) -> Sequence[str]:
         said = self._apt('apt-cache', 'depends', '--important', package)

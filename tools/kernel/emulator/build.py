@@ -78,18 +78,22 @@ def _build(
 
 def _run(command: list[str], folder: pathlib.Path, log: pathlib.Path) -> None:
     print(f'   {" ".join(command[:5])}', flush=True)
-    with log.open('a') as output:
-        ended = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            timeout=_PATIENCE,
-            check=False,
-        )
+    try:
+        with log.open('a') as output:
+            ended = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=_PATIENCE,
+                check=False,
+            )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise obstacle.Obstacle(f'{command[0]} failed: {err}') from err
     if ended.returncode:
-        last = log.read_text(errors='replace').strip().splitlines()[-1]
+        said = log.read_text(errors='replace').strip().splitlines()
+        last = said[-1] if said else f'status {ended.returncode}'
         raise obstacle.Obstacle(
             f'{command[0]} failed: {last}; all that it said is in {log}'
         )
