@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 
 from tools.kernel import archive as archive_mod
 from tools.kernel.boot import guest as guest_mod
@@ -72,19 +73,30 @@ def run(arguments: argparse.Namespace) -> int:
 
     :raises obstacle.Obstacle: something that it needs is missing
     """
+    jobs = choose(arguments)
     CACHE.mkdir(parents=True, exist_ok=True)
     archive = archive_mod.Archive(CACHE / 'apt')
     archive.update()
     qemu, version = build.get(archive, CACHE)
     print(f'== QEMU {version}', flush=True)
-    jobs = choose(arguments)
+    # All that can be missing is missed before the first guest.
+    trees = {one: get_kernel(archive, one) for one in {j.series for j in jobs}}
     warm_up(jobs)
-    results = [run_job(archive, qemu, one, arguments) for one in jobs]
-    return report.tell(results)
+    return report.tell(
+        [run_job(qemu, trees[one.series], one, arguments) for one in jobs]
+    )
 
 
 def choose(arguments: argparse.Namespace) -> list[plan.Job]:
-    """Return what of the plan is wanted, or what else is."""
+    """Return what of the plan is wanted, or what else is.
+
+    :raises obstacle.Obstacle: that is nothing
+    """
+    if arguments.machine not in (None, *machines.MACHINES):
+        raise obstacle.Obstacle(
+            f'there is no machine {arguments.machine}, but '
+            + ', '.join(machines.MACHINES)
+        )
     if arguments.tests or arguments.shell:
         return [
             plan.Job(
@@ -93,30 +105,52 @@ def choose(arguments: argparse.Namespace) -> list[plan.Job]:
                 tests=tuple(arguments.tests),
             )
         ]
-    return [
+    return _choose_planned(arguments.kernel, arguments.machine)
+
+
+def _choose_planned(series: str | None, machine: str | None) -> list[plan.Job]:
+    found = [
         one
         for one in plan.JOBS
-        if arguments.kernel in (None, one.series)
-        and arguments.machine in (None, one.machine)
+        if series in (None, one.series) and machine in (None, one.machine)
     ]
+    if not found:
+        planned = (f'{one.series} with {one.machine}' for one in plan.JOBS)
+        raise obstacle.Obstacle(
+            f'the plan has no kernel {series or "at all"} with the machine '
+            f'{machine or "of any name"}, but {", ".join(planned)}; name '
+            'tests to run them on another one'
+        )
+    return found
 
 
 def warm_up(jobs: Sequence[plan.Job]) -> None:
-    """Compile here what the guests will import."""
-    names = {name for one in jobs for name in (*one.tests, *plan.USER)}
+    """Compile here what the guests will import.
+
+    :raises obstacle.Obstacle: a test cannot be loaded
+    """
+    names = {name for one in jobs for name in one.list_tests()}
     command = [
         sys.executable,
         '-c',
         'import sys, unittest\n'
-        'unittest.TestLoader().loadTestsFromNames(sys.argv[1:])',
+        'loader = unittest.TestLoader()\n'
+        'loader.loadTestsFromNames(sys.argv[1:])\n'
+        'sys.exit("\\n".join(loader.errors) or None)',
     ]
-    subprocess.run(
+    ended = subprocess.run(
         [*command, *sorted(names)],
         cwd=ROOT,
         env={**os.environ, **_ENVIRONMENT},
+        stderr=subprocess.PIPE,
+        text=True,
         timeout=PATIENCE,
         check=False,
     )
+    if ended.returncode:
+        raise obstacle.Obstacle(
+            f'a test cannot be loaded: {ended.stderr.strip()}'
+        )
 
 
 def get_kernel(archive: archive_mod.Archive, series: str) -> pathlib.Path:
@@ -138,13 +172,16 @@ def get_kernel(archive: archive_mod.Archive, series: str) -> pathlib.Path:
 
 
 def run_job(
-    archive: archive_mod.Archive,
     qemu: pathlib.Path,
+    tree: pathlib.Path,
     job: plan.Job,
     arguments: argparse.Namespace,
 ) -> report.Result:
-    """Run one guest of the plan."""
-    tree = get_kernel(archive, job.series)
+    """Run one guest of the plan.
+
+    Whatever ends it is a problem of this one: what the guests before it have
+    shown is told at the end.
+    """
     name = f'{tree.name.removeprefix("linux-image-")}-{job.machine}'
     print(f'== {name}', flush=True)
     result = report.Result(name=name, folder=CACHE / 'out' / name)
@@ -157,8 +194,9 @@ def run_job(
                 result.add_status(guest.run(sys.stdin.read(), PATIENCE))
             else:
                 run_steps(guest, job, result)
-    except guest_mod.Lost as err:
-        result.problems.append(str(err))
+    except Exception as err:
+        traceback.print_exc()
+        result.problems.append(f'{type(err).__name__}: {err}')
     result.minutes = (time.monotonic() - began) / 60
     return result
 
@@ -169,10 +207,11 @@ def run_steps(
     """Do everything that a job is for."""
     if job.is_asked:
         words = ['-m', 'tests.kernel.ask', '/run/out/kernel.json']
-        result.add_status(guest.run(make_script(job, words), PATIENCE))
-        if (result.folder / 'kernel.json').exists():
+        status = guest.run(make_script(job, words), PATIENCE)
+        result.add_status(status)
+        if not status:
             ask_model(job, result)
-    tests = [*(plan.USER if job.is_user else ()), *job.tests]
+    tests = job.list_tests()
     if tests:
         words = ['-m', 'tests.kernel.run', '/run/out/tests.jsonl', *tests]
         try:

@@ -17,6 +17,7 @@ PROGRAMS = {
     'flex': 'flex',
     'bison': 'bison',
     'pkg-config': 'pkg-config',
+    'setpriv': 'util-linux',
     'sudo': 'sudo',
 }
 

@@ -45,6 +45,10 @@ class Job:
     is_user: bool = False
     is_asked: bool = False
 
+    def list_tests(self) -> tuple[str, ...]:
+        """Return the names of its modules, classes and tests."""
+        return (*(USER if self.is_user else ()), *self.tests)
+
 
 def _whole(series: str) -> Job:
     return Job(
