@@ -47,13 +47,13 @@ class Row:
 def read(path: pathlib.Path = TABLE) -> list[Row]:
     """Return the table.
 
-    :raises ValueError: a row has no reason
+    :raises ValueError: a row has no reason, or is for no kernel
     """
     with path.open(encoding='utf-8', newline='') as stream:
         rows = [_make(one) for one in csv.DictReader(stream)]
     for row in rows:
-        if not row.reason:
-            raise ValueError(f'no reason: {row.difference}')
+        if not row.reason or not row.kernels:
+            raise ValueError(f'no reason, or no kernel: {row.difference}')
     return rows
 
 
@@ -77,16 +77,27 @@ def _strip(text: str) -> str:
 def compare(
     kernel: Sequence[Mapping[str, str]], model: Sequence[Mapping[str, str]]
 ) -> list[Difference]:
-    """Return each difference once, in the order in which they came."""
-    found = [
-        Difference(
-            operation=one['operation'],
-            kernel=one['answer'],
-            model=other['answer'],
-        )
-        for one, other in zip(kernel, model, strict=True)
-        if one['answer'] != other['answer']
-    ]
+    """Return each difference once, in the order in which they came.
+
+    :raises ValueError: they were not asked the same
+    """
+    if not kernel:
+        raise ValueError('the kernel was asked nothing')
+    found = []
+    for one, other in zip(kernel, model, strict=True):
+        if one['operation'] != other['operation']:
+            raise ValueError(
+                f'the kernel was asked "{one["operation"]}", and the model '
+                f'"{other["operation"]}"'
+            )
+        if one['answer'] != other['answer']:
+            found.append(
+                Difference(
+                    operation=one['operation'],
+                    kernel=one['answer'],
+                    model=other['answer'],
+                )
+            )
     return list(dict.fromkeys(found))
 
 

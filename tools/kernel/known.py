@@ -16,13 +16,14 @@ TABLE = differences.TABLE.with_name('kernels_tests.csv')
 def read(series: str, path: pathlib.Path = TABLE) -> dict[str, str]:
     """Return test -> reason, for a kernel.
 
-    :raises ValueError: a row has no reason
+    :raises ValueError: a row has no reason, or is for no kernel
     """
     found = {}
     with path.open(encoding='utf-8', newline='') as stream:
         for row in csv.DictReader(stream):
-            if not row['Reason']:
-                raise ValueError(f'no reason: {row["Test"]}')
-            if {differences.ALL, series} & set(row['Kernels'].split()):
+            kernels = set(row['Kernels'].split())
+            if not row['Reason'].strip() or not kernels:
+                raise ValueError(f'no reason, or no kernel: {row["Test"]}')
+            if {differences.ALL, series} & kernels:
                 found[row['Test']] = row['Reason']
     return found

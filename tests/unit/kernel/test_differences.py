@@ -2,13 +2,17 @@
 
 """Kernel, model, and the table of what differs."""
 
+import csv
 import pathlib
+import unittest
 
 import fixtures
 
 from tests import base
+from tests.kernel import operations
 from tools.kernel import differences
 from tools.kernel import known
+from tools.kernel import plan
 
 HEAD = 'Kernels,Operation,Kernel,Model,Reason\n'
 
@@ -33,6 +37,22 @@ class DifferencesTest(base.TestCase):
         model = [{**one, 'answer': 'done'} for one in kernel]
 
         self.assertEqual([make('a')], differences.compare(kernel, model))
+
+    def test_answers_to_other_operations_are_not_compared(self) -> None:
+        kernel = [{'operation': 'a', 'answer': 'done'}]
+        model = [{'operation': 'b', 'answer': 'done'}]
+
+        err = self.assertRaises(ValueError, differences.compare, kernel, model)
+
+        self.assertIn('"a", and the model "b"', str(err))
+
+    def test_fewer_answers_are_not_compared(self) -> None:
+        one = {'operation': 'a', 'answer': 'done'}
+
+        self.assertRaises(ValueError, differences.compare, [one], [one, one])
+
+    def test_no_answers_are_not_compared(self) -> None:
+        self.assertRaises(ValueError, differences.compare, [], [])
 
     def test_the_table_is_of_some_kernels(self) -> None:
         table = differences.read(
@@ -61,6 +81,43 @@ class DifferencesTest(base.TestCase):
 
         self.assertRaises(ValueError, differences.read, path)
 
-    def test_the_tables_of_the_documentation_can_be_read(self) -> None:
-        differences.read()
-        known.read('6.1')
+    def test_a_row_is_for_some_kernel(self) -> None:
+        path = self.write(f'{HEAD},a,EIO,done,yes\n')
+
+        self.assertRaises(ValueError, differences.read, path)
+
+    def test_a_listed_test_is_for_some_kernel_and_has_a_reason(self) -> None:
+        for row in (',a,reason', 'all,a, '):
+            with self.subTest(row=row):
+                path = self.write(f'Kernels,Test,Reason\n{row}\n')
+
+                self.assertRaises(ValueError, known.read, '6.1', path)
+
+    def test_each_line_of_the_tables_is_for_a_kernel_of_the_plan(self) -> None:
+        planned = {one.series for one in plan.JOBS} | {differences.ALL}
+
+        for path in (differences.TABLE, known.TABLE):
+            with path.open(encoding='utf-8', newline='') as stream:
+                for row in csv.DictReader(stream):
+                    with self.subTest(path=path.name, row=row):
+                        series = set(row['Kernels'].split())
+
+                        self.assertTrue(series)
+                        self.assertEqual(set(), series - planned)
+
+    def test_each_operation_of_the_table_is_asked(self) -> None:
+        asked = {
+            one.words for chapter in operations.CHAPTERS for one in chapter()
+        }
+
+        named = {row.difference.operation for row in differences.read()}
+
+        self.assertEqual(set(), named - asked)
+
+    def test_each_test_of_the_table_is_there(self) -> None:
+        loader = unittest.TestLoader()
+        named = {*known.read('6.1'), *known.read('6.12')}
+
+        loader.loadTestsFromNames(sorted(named))
+
+        self.assertEqual([], loader.errors)
