@@ -5,6 +5,7 @@
 from collections.abc import Mapping
 import dataclasses
 import pathlib
+import shutil
 from typing import Any
 
 import fixtures
@@ -21,6 +22,7 @@ from tests.unit.host import with_resctrl
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+LATE = uuidsentinel.late
 
 CPUS = {SERVER: frozenset({1, 2}), OTHER: frozenset({3})}
 
@@ -200,6 +202,53 @@ class AppliedTest(RestoreTestCase):
         self.host.clear(SERVER)
 
         self.assertEqual(self.groups, self.list_ours())
+
+
+class OlderCopyTest(with_resctrl.ResctrlHostTestCase):
+    """An operator has put back a ledger from before the last changes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.make_resctrl_host()
+        self.start(self.host, SERVER, 3, cpus=CPUS[SERVER])
+        self.start(self.host, OTHER, 2, cpus=CPUS[OTHER])
+        self.host.close()
+        copy = shutil.copy(self.ledger_path, f'{self.ledger_path}.copy')
+        former = self.get_masks(f'nova-{OTHER}')
+        self.host = self.make_resctrl_host()
+        self.host.release(OTHER)
+        self.start(self.host, LATE, 2, cpus=frozenset({5}))
+        self.assertEqual(former, self.get_masks(f'nova-{LATE}'))
+        self.groups = self.list_ours()
+        self.host.close()
+        self.ledger_path = copy
+        self.host = self.make_resctrl_host()
+
+    def test_a_server_keeps_what_one_that_is_gone_had_before(self) -> None:
+        self.host.heal()
+
+        self.assertEqual(self.groups[LATE], self.list_ours()[LATE])
+        self.host.reconcile([SERVER, LATE])
+        self.assertEqual(self.groups, self.list_ours())
+
+    def test_it_has_its_entry_again(self) -> None:
+        self.host.reconcile([SERVER, LATE])
+        allocated = {with_host.DOMAINS[0]: {with_host.WAYS: 2}}
+        restored = restore.Restore(
+            self.host,
+            restore=self.host.restore,
+            read_allocations={LATE: allocated}.__getitem__,
+        )
+        restored.expect(
+            {LATE: with_host.make_claim(LATE, 2, cpus=frozenset({5}))}
+        )
+        restored.run()
+
+        self.assertEqual((), restored.problems)
+        self.assertEqual({SERVER, LATE}, {*self.host.entries})
+        self.assertEqual(self.groups, self.list_ours())
+        self.host.heal()
+        self.assertEqual((), self.host.problems)
 
 
 class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):

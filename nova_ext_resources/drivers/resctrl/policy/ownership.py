@@ -329,16 +329,26 @@ def _add_servers(
 
     What is on record and not applied does not count, because its apply takes
     other ways if it must: a new claim, or after a reboot ways where a pool is
-    now. A server that is being released has what its group still shows.
+    now. Nor do ways count that the group of a server without an entry has: the
+    ledger is an older copy, and its own server may be gone. A server that is
+    being released has what its group still shows.
 
     :param shown: server -> ways of its group, if it can have some of its own
     :param recorded: server -> ways in the ledger
     """
+    unknown = bitmask.unite(
+        mask
+        for uuid, mask in shown.items()
+        if uuid not in entries and not mask & plain.default
+    )
     applied = {
         uuid: ways.mask
         for uuid, ways in recorded.items()
         if entries[uuid].state is assignment.State.APPLIED
-        and (not ways.mask & plain.pools or shown.get(uuid) == ways.mask)
+        and (
+            not ways.mask & (plain.pools | unknown)
+            or shown.get(uuid) == ways.mask
+        )
     }
     seen = _list_seen(plain, shown, recorded, applied)
     return dataclasses.replace(
