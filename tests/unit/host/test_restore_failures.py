@@ -87,6 +87,16 @@ class FailedOnceTest(ActingRestoreTestCase):
 
         self.assertEqual([SERVER], [*self.host.entries])
 
+    def test_what_a_failed_claim_left_over_is_not_what_it_has(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER, 3))
+        self.host.undo(SERVER)
+        # The host has carried out a request late.
+        self.enforcer.in_force.add(SERVER)
+
+        self.assertEqual([], self.run_round())
+
+        self.assertIs(State.CLAIMED, self.host.entries[SERVER].state)
+
 
 class FollowTest(test_service_rounds.RoundsTestCase):
     def test_a_placement_that_fails_once(self) -> None:
