@@ -66,6 +66,10 @@ KEPT_CLOSIDS = 1
 #: is started, and leaves them when it ends, some of them open to all ways.
 _GROUPS_OF = {'rmd': 'COS[1-9]*'}
 
+#: Other plugin -> what gives its groups the same names: libpqos chooses them,
+#: the library below both.
+_LIKE = {'rmd': 'pqos'}
+
 
 class ResctrlInventory(base.InventoryProvider):
     """Classes of service, and each cache, the last-level one with its memory.
@@ -124,11 +128,12 @@ class ResctrlInventory(base.InventoryProvider):
             return ''
         path = os.path.normpath(self.options.path)
         return (
-            f'{path} has control groups of {other} ({", ".join(names)}), '
-            'and resctrl cannot use their ways and classes of service. Stop '
-            f'{other} so that it does not make them again (systemctl disable '
-            f'--now {other}), and remove them (rmdir {path}/'
-            f'{_GROUPS_OF[other]}).'
+            f'{path} has control groups of {other}, or of {_LIKE[other]} '
+            f'({", ".join(names)}), and resctrl cannot use their ways and '
+            f'classes of service. Stop {other} so that it does not make them '
+            f'again (systemctl disable --now {other}), make sure that nothing '
+            f'needs what {_LIKE[other]} has set, and remove them (rmdir '
+            f'{path}/{_GROUPS_OF[other]}).'
         )
 
     def _read(self) -> groups.Tree:

@@ -22,7 +22,8 @@ class OneKernelTest(test_pools.PoolsTestCase, with_both.OneKernelTestCase):
 
     def assert_groups_are_named(self, text: str) -> None:
         for words in (
-            ALL_GROUPS,
+            f'control groups of rmd, or of pqos ({ALL_GROUPS})',
+            'make sure that nothing needs what pqos has set',
             'systemctl disable --now rmd',
             'rmdir /sys/fs/resctrl/COS[1-9]*',
         ):
