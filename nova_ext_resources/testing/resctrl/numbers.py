@@ -94,15 +94,19 @@ def _split_line(text: str) -> list[str]:
 def parse_cpu_mask(text: str, count: int) -> set[int]:
     """Read a mask like ``ff,ffffffff``, as bitmap_parse() does.
 
-    :raises OSError: EINVAL, or EOVERFLOW for too many digits or CPUs
+    It reads the last word first.
+
+    :raises OSError: EINVAL, or EOVERFLOW for too many digits, words or CPUs
     """
     mask = 0
-    for word in _split_line(text):
+    for low, word in enumerate(reversed(_split_line(text))):
+        if low * _WORD >= count:
+            raise OSError(errno.EOVERFLOW, f'{text!r} has too many words')
         if not re.fullmatch(r'[0-9a-fA-F]+', word):
             raise OSError(errno.EINVAL, f'{text!r} is no mask of CPUs')
         if len(word) > _WORD // 4:
             raise OSError(errno.EOVERFLOW, f'{word!r} has more than 32 bits')
-        mask = mask << _WORD | int(word, 16)
+        mask |= int(word, 16) << low * _WORD
     if mask >> count:
         raise OSError(errno.EOVERFLOW, f'{text!r} has more than {count} CPUs')
     return {cpu for cpu in range(count) if mask >> cpu & 1}

@@ -44,6 +44,16 @@ class NumbersTest(base.TestCase):
     def test_leading_zeros_stay(self) -> None:
         self.assertEqual('00,00000002', numbers.format_cpu_mask({1}, 40))
 
+    def test_a_mask_has_no_more_words_than_the_host(self) -> None:
+        """Not even if they are 0."""
+        for text, count in (('0,1', 8), ('00000000,1', 32), ('x,0,1', 40)):
+            with self.subTest(text):
+                err = self.assertRaises(
+                    OSError, numbers.parse_cpu_mask, text, count
+                )
+                self.assertEqual(errno.EOVERFLOW, err.errno)
+        self.assertEqual({0}, numbers.parse_cpu_mask('0,1', 40))
+
     def test_lists_may_have_steps(self) -> None:
         self.assertEqual(
             {0, 1, 4, 5, 9}, numbers.parse_cpu_list('0-7:2/4,9\n', 16)
