@@ -50,6 +50,7 @@ _RESTORE = (
     'nova-compute, restore the file, and start nova-compute again. Without '
     'the file, shelve and unshelve the servers of this host.'
 )
+_LOST = 'was deleted, replaced or emptied'
 _CLOSE_OTHERS = (
     'End other programs that write to it, such as the sqlite3 tool.'
 )
@@ -99,7 +100,7 @@ class Ledger:
         return self._status
 
     def check(self) -> None:
-        """Find out whether the file is still there.
+        """Find out whether the file still has what was written.
 
         After a failure, also whether writing works again. Raises nothing;
         the answer is in ``status``.
@@ -110,8 +111,8 @@ class Ledger:
                 with self._transaction() as db:
                     db.execute(f'PRAGMA user_version = {tables.VERSION}')
             else:
-                with self._noting_failure():
-                    self._check_file()
+                with self._noting_failure(), self._begun():
+                    pass
 
     def list_entries(self) -> dict[str, assignment.Entry]:
         """Return all entries by consumer uuid.
@@ -233,12 +234,26 @@ class Ledger:
         tables.upgrade(db)
 
     def _check_file(self) -> None:
-        """Refuse to write into a file that no start would find again."""
-        with _translated(
-            self.path, 'was deleted or replaced', advice=_RESTORE
-        ):
+        """Refuse to write into a file that no start would find again.
+
+        Within a transaction: nobody else writes meanwhile.
+        """
+        with _translated(self.path, _LOST, advice=_RESTORE):
             if os.stat(self.path).st_ino != self._inode:
                 raise OSError('another file has this name')
+        # This connection has pages in its cache that the file may have lost.
+        with _read_only(self.path) as db:
+            try:
+                is_kept = tables.dump(db) == tables.dump(self._db)
+                is_kept &= tables.check_version(db) == tables.VERSION
+            except sqlite3.DatabaseError as err:
+                # Else the file system refuses, or a process is in the way.
+                if err.sqlite_errorcode not in _CUT:
+                    raise
+                is_kept = False
+        if not is_kept:
+            with _translated(self.path, _LOST, advice=_RESTORE):
+                raise ValueError('it lacks what was written to it')
 
     @contextlib.contextmanager
     def _noting_failure(self) -> Iterator[None]:
@@ -249,19 +264,23 @@ class Ledger:
             raise
 
     @contextlib.contextmanager
+    def _begun(self) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction, which ends without a change by default."""
+        with self._lock, _translated(self.path, 'cannot be written'):
+            self._db.execute('BEGIN IMMEDIATE')
+            try:
+                self._check_file()
+                yield self._db
+            finally:
+                # A full disk ends the transaction by itself.
+                if self._db.in_transaction:
+                    self._db.execute('ROLLBACK')
+
+    @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._noting_failure():
-            self._check_file()
-            with self._lock, _translated(self.path, 'cannot be written'):
-                self._db.execute('BEGIN IMMEDIATE')
-                try:
-                    yield self._db
-                    self._db.execute('COMMIT')
-                except BaseException:
-                    # A full disk ends the transaction by itself.
-                    if self._db.in_transaction:
-                        self._db.execute('ROLLBACK')
-                    raise
+        with self._noting_failure(), self._begun() as db:
+            yield db
+            db.execute('COMMIT')
         self._status = Status(last_success_at=_read_clock())
 
 
@@ -273,19 +292,25 @@ def read_entries(path: str) -> dict[str, assignment.Entry]:
 
     :raises LedgerError: it cannot be read, or another release wrote it
     """
-    uri = f'{pathlib.Path(os.path.realpath(path)).as_uri()}?mode=ro'
     with (
         _translated(path, 'cannot be read', advice=_READ_AS_OWNER),
-        contextlib.closing(
-            sqlite3.connect(uri, uri=True, isolation_level=None)
-        ) as db,
+        _read_only(path) as db,
     ):
-        db.row_factory = sqlite3.Row
         if tables.check_version(db) != tables.VERSION:
             raise tables.VersionError(
                 'it was written by an older release; start nova-compute once'
             )
         return tables.read(db)
+
+
+@contextlib.contextmanager
+def _read_only(path: str) -> Iterator[sqlite3.Connection]:
+    uri = f'{pathlib.Path(os.path.realpath(path)).as_uri()}?mode=ro'
+    with contextlib.closing(
+        sqlite3.connect(uri, uri=True, isolation_level=None)
+    ) as db:
+        db.row_factory = sqlite3.Row
+        yield db
 
 
 def downgrade(path: str) -> None:
@@ -338,6 +363,15 @@ def _read_clock() -> datetime.datetime:
     now: datetime.datetime = timeutils.utcnow(with_timezone=True)
     return now
 
+
+#: Errors of SQLite about a file that lacks what SQLite wrote to it.
+_CUT = frozenset(
+    {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_IOERR_SHORT_READ,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
 
 #: Errors of SQLite about the file system, not about the file's contents.
 _OUTSIDE: dict[int, str] = {

@@ -126,6 +126,15 @@ def check_version(db: sqlite3.Connection) -> int:
     return version
 
 
+def dump(db: sqlite3.Connection) -> dict[str, list[sqlite3.Row]]:
+    """Return the rows of all tables by name, to compare two connections."""
+    names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {
+        name: db.execute(f'SELECT * FROM "{name}"').fetchall()  # noqa: S608
+        for (name,) in names.fetchall()
+    }
+
+
 def read(db: sqlite3.Connection) -> dict[str, assignment.Entry]:
     """Return all entries by consumer uuid.
 

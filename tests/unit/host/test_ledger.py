@@ -501,7 +501,7 @@ class StatusTest(LedgerTestCase):
                 exception.LedgerError, ledger.put, make_entry()
             )
 
-            for words in (self.path, 'was deleted or replaced', 'restore'):
+            for words in (self.path, 'was deleted, replaced', 'restore'):
                 self.assertIn(words, str(err))
             self.assertEqual(str(err), ledger.status.failure)
             self.assertEqual({}, ledger.list_entries())
@@ -518,6 +518,82 @@ class StatusTest(LedgerTestCase):
         os.rename(f'{self.path}.lost', self.path)
         self.ledger.check()
         self.assertEqual('', self.ledger.status.failure)
+
+    def assert_lost(self) -> None:
+        """A round sees it, and a claim is refused."""
+        self.ledger.check()
+        self.assertIn('restore', self.ledger.status.failure)
+        err = self.assertRaises(
+            exception.LedgerError, self.ledger.put, make_entry('late')
+        )
+        self.assertIn('restore', str(err))
+        self.ledger.check()
+        self.assertIn('restore', self.ledger.status.failure)
+
+    def test_files_that_are_emptied_are_a_failure(self) -> None:
+        for suffixes in (('', '-wal'), ('',), ('-wal',)):
+            for entries in ([], [make_entry()]):
+                self.path = os.path.join(self.make_folder(), 'ledger.sqlite')
+                self.ledger = self.open()
+                for one in entries:
+                    self.ledger.put(one)
+                for suffix in suffixes:
+                    os.truncate(f'{self.path}{suffix}', 0)
+
+                with self.subTest(suffixes=suffixes, entries=len(entries)):
+                    self.assert_lost()
+
+    def test_so_are_files_that_another_program_has_touched_since(self) -> None:
+        self.ledger.put(make_entry())
+        for suffix in ('', '-wal'):
+            os.truncate(f'{self.path}{suffix}', 0)
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(self.path, timeout=0)) as db,
+            db,
+        ):
+            db.execute('CREATE TABLE other (name TEXT)')
+
+        self.assert_lost()
+
+    def test_a_claim_alone_notices_an_emptied_file(self) -> None:
+        self.ledger.put(make_entry())
+        for suffix in ('', '-wal'):
+            os.truncate(f'{self.path}{suffix}', 0)
+
+        self.assertRaises(
+            exception.LedgerError, self.ledger.put, make_entry('late')
+        )
+
+        self.assertNotIn('late', self.ledger.list_entries())
+        self.assertIn('restore', self.ledger.status.failure)
+
+    def test_an_older_copy_that_is_written_over_it_is_a_failure(self) -> None:
+        self.ledger = self.reopen(self.ledger)
+        older = pathlib.Path(self.path).read_bytes()
+        self.ledger.put(make_entry())
+        pathlib.Path(self.path).write_bytes(older)
+        os.truncate(f'{self.path}-wal', 0)
+
+        self.assert_lost()
+
+    def test_writes_checkpoints_and_other_tools_are_no_loss(self) -> None:
+        def tidy(how: str) -> None:
+            with self.plain() as db:
+                db.execute(f'PRAGMA wal_checkpoint({how})')
+
+        for number in range(60):
+            self.ledger.put(make_entry(f'server-{number}'))
+            self.ledger.check()
+            tidy(('PASSIVE', 'FULL', 'RESTART', 'TRUNCATE')[number % 4])
+            self.ledger.check()
+            self.assertEqual('', self.ledger.status.failure)
+        with self.plain() as db:
+            db.execute("DELETE FROM entry WHERE consumer_uuid = 'server-1'")
+        self.ledger.check()
+
+        self.assertEqual('', self.ledger.status.failure)
+        self.assertEqual(59, len(self.reopen(self.ledger).list_entries()))
 
     def test_a_success_ends_it(self) -> None:
         before = self.ledger.status
