@@ -6,7 +6,14 @@ The parts report their state; this keeps it as one value for metrics and the
 health endpoint. It does no I/O.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 import datetime
 import threading
 import time
@@ -142,10 +149,16 @@ class Health:
     # -- what is seen of the host --------------------------------------
 
     def observe_host(
-        self, host: host_mod.HostResources, *, failure: str = ''
+        self,
+        host: host_mod.HostResources,
+        *,
+        waiting: Collection[str] | None = frozenset(),
+        failure: str = '',
     ) -> None:
         """Note the state of a host after discovery, audit and repair.
 
+        :param waiting: servers that hold something and have no entry, as
+            :attr:`.restore.Restore.waiting` lists them
         :param failure: why one of them failed, '' when none did
         """
         self._observe_discovery(host)
@@ -154,7 +167,7 @@ class Health:
         if not failure:
             self._observe_problems(host.problems)
         with self._lock:
-            self._holds_something = bool(host.entries)
+            self._holds_something = bool(host.entries or waiting)
             self._observed_at = self._clock()
             self._observed_after = self._monotonic()
 

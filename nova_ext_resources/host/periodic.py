@@ -167,7 +167,9 @@ class Periodic(worker.Worker):
         self._expect(one.server_uuid for one in self._host.entries.values())
         try:
             self._health.observe_host(
-                self._host, failure='; '.join(self._failures.values())
+                self._host,
+                waiting=self._restore.waiting,
+                failure='; '.join(self._failures.values()),
             )
         # Only what is reported of the host depends on it.
         except Exception:

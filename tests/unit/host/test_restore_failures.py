@@ -12,6 +12,7 @@ from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
+from nova_ext_resources.objects import health as health_obj
 from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import test_restore
 from tests.unit.host import test_service_rounds
@@ -116,6 +117,28 @@ class FollowTest(test_service_rounds.RoundsTestCase):
                 [(alarm.NOT_RECORDED, SERVER)],
                 [(one.alarm, one.subject) for one in made.problems],
             )
+
+
+class LostTest(test_service_rounds.RoundsTestCase):
+    """The whole ledger was lost, and a server runs."""
+
+    def test_a_server_without_an_entry_fails_the_host(self) -> None:
+        made = self.made._restore
+        made._read_allocations = read_allocations
+        made.expect(
+            {
+                SERVER: dataclasses.replace(
+                    test_restore.make_request(SERVER), cpus=frozenset({13})
+                )
+            }
+        )
+
+        self.made.periodic.run_round()
+
+        self.assertEqual({}, self.made.host.entries)
+        found = self.made.read_health()
+        self.assertIn(alarm.NOT_RECORDED, [one.name for one in found.alarms])
+        self.assertEqual(health_obj.HealthStatus.FAILING, found.status)
 
 
 class LeftoversTest(test_service_rounds.RoundsTestCase):
