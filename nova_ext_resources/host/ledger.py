@@ -47,8 +47,8 @@ _MAKE_WRITABLE = (
 )
 _RESTORE = (
     'Servers that run keep what they have; new ones are refused. Stop '
-    'nova-compute, restore the file, and start nova-compute again. Without '
-    'the file, shelve and unshelve the servers of this host.'
+    'nova-compute and follow "The ledger is lost" in the documentation: put '
+    'back a copy only if no server has come or gone since; else start without.'
 )
 _LOST = 'was deleted, replaced or emptied'
 _CLOSE_OTHERS = (

@@ -142,10 +142,11 @@ class Repair:
         host = self._host
         found = units.list_overallocated(host.state.view, settled)
         known = {one.subject for one in found}
+        counted = {one.consumer_uuid for one in settled}
         changing = {
             units.name_place(one.rp_key, one.resource_class)
-            for entry in host.entries.values()
-            if entry not in settled and entry.state is not State.CLAIMED
+            for uuid, entry in host.entries.items()
+            if uuid not in counted and entry.state is not State.CLAIMED
             for one in entry.assignments
         }
         return found + [

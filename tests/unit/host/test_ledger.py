@@ -501,7 +501,11 @@ class StatusTest(LedgerTestCase):
                 exception.LedgerError, ledger.put, make_entry()
             )
 
-            for words in (self.path, 'was deleted, replaced', 'restore'):
+            for words in (
+                self.path,
+                'was deleted, replaced',
+                'The ledger is lost',
+            ):
                 self.assertIn(words, str(err))
             self.assertEqual(str(err), ledger.status.failure)
             self.assertEqual({}, ledger.list_entries())
@@ -522,13 +526,13 @@ class StatusTest(LedgerTestCase):
     def assert_lost(self) -> None:
         """A round sees it, and a claim is refused."""
         self.ledger.check()
-        self.assertIn('restore', self.ledger.status.failure)
+        self.assertIn('The ledger is lost', self.ledger.status.failure)
         err = self.assertRaises(
             exception.LedgerError, self.ledger.put, make_entry('late')
         )
-        self.assertIn('restore', str(err))
+        self.assertIn('The ledger is lost', str(err))
         self.ledger.check()
-        self.assertIn('restore', self.ledger.status.failure)
+        self.assertIn('The ledger is lost', self.ledger.status.failure)
 
     def test_files_that_are_emptied_are_a_failure(self) -> None:
         for suffixes in (('', '-wal'), ('',), ('-wal',)):
@@ -566,7 +570,7 @@ class StatusTest(LedgerTestCase):
         )
 
         self.assertNotIn('late', self.ledger.list_entries())
-        self.assertIn('restore', self.ledger.status.failure)
+        self.assertIn('The ledger is lost', self.ledger.status.failure)
 
     def test_an_older_copy_that_is_written_over_it_is_a_failure(self) -> None:
         self.ledger = self.reopen(self.ledger)
