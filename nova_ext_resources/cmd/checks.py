@@ -176,12 +176,13 @@ class Checks:
         path = os.path.abspath(
             service.find_ledger_path(options, folder, self.host)
         )
-        journal.check_none(
-            path, {*options.inventory_providers, *options.enforcers}
-        )
+        # First: what this user may not see looks damaged to the others.
         problem = _find_unwritable(path)
         if problem:
             raise exception.LedgerError(path=path, reason=problem)
+        journal.check_none(
+            path, {*options.inventory_providers, *options.enforcers}
+        )
         is_there = os.path.lexists(path)
         return path if is_there else f'nova-compute will make {path}.'
 

@@ -389,6 +389,13 @@ class LedgerTest(ChecksTestCase):
 
         self.assert_result(FAILURE, 'change the owner', 'Ledger')
 
+    def test_a_hand_over_that_this_user_may_not_see(self) -> None:
+        self.write('ext_resources/cpu1.sqlite.hand-over', '?')
+        folder = os.path.dirname(self.path)
+        self.patch(os, 'access', lambda path, _mode: path != folder)
+
+        self.assert_result(FAILURE, 'change the owner', 'Ledger')
+
     def test_a_hand_over_that_has_not_ended(self) -> None:
         journal.Journal(self.path).write(
             journal.Progress(
