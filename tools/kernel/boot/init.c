@@ -35,13 +35,13 @@ static const struct mount_point first[] = {
 static const struct mount_point root[] = {
     {"host", "/host", "9p", SHARED "cache=loose", MS_RDONLY},
     {"memory", "/memory", "tmpfs", NULL, 0},
-    {"root", "/root", "overlay", OVER, 0},
-    {"proc", "/root/proc", "proc", NULL, 0},
-    {"sys", "/root/sys", "sysfs", NULL, 0},
-    {"dev", "/root/dev", "devtmpfs", NULL, 0},
-    {"shm", "/root/dev/shm", "tmpfs", NULL, 0},
-    {"run", "/root/run", "tmpfs", NULL, 0},
-    {"out", "/root/run/out", "9p", SHARED "cache=none", 0},
+    {"root", "/merged", "overlay", OVER, 0},
+    {"proc", "/merged/proc", "proc", NULL, 0},
+    {"sys", "/merged/sys", "sysfs", NULL, 0},
+    {"dev", "/merged/dev", "devtmpfs", NULL, 0},
+    {"shm", "/merged/dev/shm", "tmpfs", NULL, 0},
+    {"run", "/merged/run", "tmpfs", NULL, 0},
+    {"out", "/merged/run/out", "9p", SHARED "cache=none", 0},
 };
 
 static void complain(const char *what)
@@ -92,8 +92,8 @@ static void run_script(void)
         "LC_ALL=C.UTF-8", NULL
     };
 
-    if (chroot("/root") || chdir("/")) {
-        complain("/root");
+    if (chroot("/merged") || chdir("/")) {
+        complain("/merged");
         _exit(1);
     }
     chmod("/tmp", 01777);
