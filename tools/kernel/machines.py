@@ -25,6 +25,9 @@ _WIDTH = 20
 
 _LINE = 64
 
+#: Of a core; they share its L2.
+_THREADS = 2
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
@@ -32,14 +35,14 @@ class Machine:
 
     :ivar name: of a shape of the model
     :ivar processor: what QEMU is told of it
-    :ivar threads: of a core
     :ivar memory: in MiB
+    :ivar has_pairs: whether CPUs that share an L2 follow each other
     """
 
     name: str
     processor: str = ICE_LAKE
-    threads: int = 2
     memory: int = 3072
+    has_pairs: bool = False
 
     @property
     def shape(self) -> resctrl.Shape:
@@ -51,7 +54,7 @@ class Machine:
 
     def describe(self) -> str:
         """Return what the emulator reads from its environment."""
-        words = [f'cpus={self.shape.num_cpus}']
+        words = [] if self.has_pairs else [f'cpus={self.shape.num_cpus}']
         if self.is_amd:
             words.append('amd=1')
         words += _describe_caches(self.shape)
@@ -65,10 +68,10 @@ class Machine:
         """Return its part of the emulator's command line."""
         sockets = len(self.shape.packages)
         dies = max(1, self._count_last_caches() // sockets)
-        cores = self.shape.num_cpus // (sockets * dies * self.threads)
+        cores = self.shape.num_cpus // (sockets * dies * _THREADS)
         smp = (
             f'{self.shape.num_cpus},sockets={sockets},dies={dies},'
-            f'cores={cores},threads={self.threads}'
+            f'cores={cores},threads={_THREADS}'
         )
         processor = f'max,level={_LEVEL},{self.processor},-svm'
         words = ['-cpu', processor, '-smp', smp]
@@ -139,7 +142,8 @@ MACHINES = {
         Machine(name='skylake2'),
         Machine(name='icelake_snc'),
         Machine(name='epyc16', processor=MILAN, memory=4096),
-        Machine(name='atom_l2', threads=1),
+        # Two cores share an L2; those of the emulator are shared by threads.
+        Machine(name='atom_l2', has_pairs=True),
         Machine(name='no_mba', processor=BROADWELL),
         Machine(name='granite', memory=4096),
     )

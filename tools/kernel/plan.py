@@ -30,6 +30,9 @@ SHAPES = (
     'tests.unit.host.test_with_resctrl_shapes',
 )
 
+#: Servers with ways of each cache that a machine has.
+CACHES = (*SHAPES, 'tests.unit.host.test_with_resctrl_caches')
+
 #: An unprivileged nova-compute.
 USER = ('tests.kernel.test_nova',)
 
@@ -60,4 +63,8 @@ JOBS = (
     Job(series='6.12', tests=(*KERNEL, *PACKAGE), is_user=True, is_asked=True),
     # AMD, with 16 caches and masks that have gaps.
     Job(series='6.12', machine='epyc16', tests=SHAPES),
+    # Ways of L2 and of L3, masks that have gaps.
+    Job(series='6.12', machine='granite', tests=CACHES),
+    # L2 alone, which two cores share.
+    Job(series='6.12', machine='atom_l2', tests=CACHES),
 )

@@ -31,6 +31,9 @@ class MachinesTest(base.TestCase):
         self.assertIn('amd=1', words)
         self.assertIn('mb=11,16,0', words)
 
+    def test_cpus_that_share_an_l2_follow_each_other(self) -> None:
+        self.assertEqual(['l2=8,4,0,0'], self.describe('atom_l2'))
+
     def test_ids_are_those_of_all_clusters(self) -> None:
         self.assertIn('mon=224,65536,7,20', self.describe('icelake_snc'))
 

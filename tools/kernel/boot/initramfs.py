@@ -76,11 +76,15 @@ def _list_modules(
         (tree / 'lib').symlink_to('usr/lib')
     (release,) = (path.name for path in (tree / 'lib' / 'modules').iterdir())
     _run('depmod', '-b', str(tree), release)
+    separate = (tree / 'lib/modules' / release / 'modules.dep').read_text()
     seen = set()
     for module, options in MODULES.items():
+        # Kernels since 7 are packed without a list of what is built in.
+        if f'/{module}.ko' not in separate:
+            continue
         words = ('-d', str(tree), '-S', release, '--show-depends', module)
         for line in _run('modprobe', *words).splitlines():
-            # What is built in is called so.
+            # What is built in is named so.
             what, _space, rest = line.partition(' ')
             path = pathlib.Path(rest.split()[0])
             if what == 'insmod' and path not in seen:
