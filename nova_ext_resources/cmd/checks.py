@@ -29,6 +29,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import discovery as discovery_mod
 from nova_ext_resources.host import enforcement as enforcement_mod
 from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host import ledger_copy
 from nova_ext_resources.host import service
 from nova_ext_resources.host import telemetry
 from nova_ext_resources.placement import client as placement_client
@@ -183,8 +184,9 @@ class Checks:
         journal.check_none(
             path, {*options.inventory_providers, *options.enforcers}
         )
-        is_there = os.path.lexists(path)
-        return path if is_there else f'nova-compute will make {path}.'
+        if not os.path.lexists(path):
+            return f'nova-compute will make {path}.'
+        return f'Entries in {path}: {len(ledger_copy.read_entries(path))}.'
 
     def _check_placement(self) -> str:
         placement_client.from_conf(self._conf).check_access()

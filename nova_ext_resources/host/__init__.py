@@ -11,6 +11,7 @@
 * ``handover``: moves running servers from one backend to another
 * ``health``: when each part last worked, and what is wrong now
 * ``ledger``: the durable record of what servers hold
+* ``ledger_copy``: tries on a copy whether a start could use the ledger
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server

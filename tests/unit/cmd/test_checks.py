@@ -8,7 +8,10 @@ import importlib.util
 import io
 import logging
 import os
+import pathlib
+import shutil
 import socket
+import sqlite3
 from typing import Any
 
 from oslo_upgradecheck import upgradecheck
@@ -18,6 +21,8 @@ from nova_ext_resources.cmd import checks
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host.handover import journal
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import rmd_simulator
 from tests import base
@@ -322,6 +327,78 @@ class LedgerTest(ChecksTestCase):
         self.write('ext_resources/cpu1.sqlite', '')
 
         self.assert_result(SUCCESS, self.path, 'Ledger')
+
+    def write_by_sqlite(self, *statements: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.path)) as db:
+            for one in statements:
+                db.execute(one)
+            db.commit()
+
+    def read_folder(self) -> dict[str, bytes]:
+        folder = pathlib.Path(self.path).parent
+        return {one.name: one.read_bytes() for one in folder.iterdir()}
+
+    def assert_untouched(self, code: upgradecheck.Code, words: str) -> None:
+        before = self.read_folder()
+
+        self.assert_result(code, words, 'Ledger')
+
+        self.assertEqual(before, self.read_folder())
+
+    def test_one_that_is_a_folder(self) -> None:
+        os.mkdir(self.path)
+
+        self.assert_result(FAILURE, f'{self.path} is a folder', 'Ledger')
+
+    def test_one_that_is_no_database(self) -> None:
+        self.write('ext_resources/cpu1.sqlite', 'garbage' * 1000)
+
+        self.assert_untouched(FAILURE, f'Ledger {self.path}: it cannot be')
+        self.assert_untouched(FAILURE, 'not a database')
+
+    def test_one_of_a_later_release(self) -> None:
+        self.write_by_sqlite('PRAGMA user_version = 99')
+
+        self.assert_untouched(
+            FAILURE, f'Ledger {self.path}: it has version 99'
+        )
+
+    def test_one_of_other_software(self) -> None:
+        self.write_by_sqlite('CREATE TABLE entry (one)')
+
+        self.assert_untouched(FAILURE, f'Ledger {self.path}: it cannot be')
+
+    def test_one_with_a_row_that_is_damaged(self) -> None:
+        ledger_mod.Ledger(self.path).close()
+        self.write_by_sqlite(
+            "INSERT INTO entry VALUES ('a', 'lost', NULL, '{}', 'a', NULL, "
+            'NULL, NULL)'
+        )
+
+        self.assert_untouched(FAILURE, "'lost' is not a valid State")
+
+    def test_one_that_nova_compute_writes(self) -> None:
+        ledger = ledger_mod.Ledger(self.path)
+        self.addCleanup(ledger.close)
+        ledger.put(
+            assignment.Entry(
+                consumer_uuid='a',
+                state=assignment.State.APPLIED,
+                assignments=(),
+            )
+        )
+
+        self.assert_untouched(SUCCESS, f'Entries in {self.path}: 1.')
+
+    def test_one_of_a_process_that_was_killed(self) -> None:
+        other = os.path.join(self.folder, 'other.sqlite')
+        with contextlib.closing(sqlite3.connect(other)) as db:
+            db.execute('PRAGMA journal_mode = WAL')
+            db.execute('PRAGMA user_version = 99')
+            for suffix in ('', '-wal'):
+                shutil.copy(f'{other}{suffix}', f'{self.path}{suffix}')
+
+        self.assert_untouched(FAILURE, 'it has version 99')
 
     def test_one_that_only_nova_knows(self) -> None:
         # Nova is not installed here.
