@@ -354,6 +354,8 @@ class LedgerError(ExtResourcesError):
 
     message = 'Ledger %(path)s: %(reason)s'
 
+    reason: str
+
 
 class LedgerInUse(LedgerError):
     """Another process of this machine has the ledger open."""

@@ -98,7 +98,7 @@ class Checks:
 
     def _list_checks(self) -> Iterator[tuple[str, Check]]:
         yield 'Configuration', self._check_configuration
-        yield 'Nova', _check_nova
+        yield 'Nova', self._check_nova
         yield 'Plugins', self._check_plugins
         for name in self._options.enforcers:
             check = functools.partial(self._check_enforcer, name)
@@ -129,6 +129,23 @@ class Checks:
                 f'[ext_resources]; set it to {_DRIVERS}LibvirtDriver, or '
                 'name all files of nova-compute with --config-file',
             )
+        return ''
+
+    def _check_nova(self) -> str:
+        driver = self._conf.compute_driver
+        try:
+            from nova_ext_resources.virt import gate
+        except ImportError as err:
+            raise exception.InvalidConfiguration(
+                option='[DEFAULT] compute_driver',
+                value=driver,
+                reason=f'Nova cannot be imported ({err}); install this '
+                'package into the Python environment of Nova, and run this '
+                'command there',
+            ) from err
+        gate.check_nova()
+        if driver.startswith(_DRIVERS):
+            gate.check_driver(driver)
         return ''
 
     def _check_plugins(self) -> str:
@@ -252,20 +269,6 @@ def _find_unwritable(path: str) -> str:
         f'this user cannot read and write {found}. Run this as the user that '
         'nova-compute runs as; if this is that user, change the owner.'
     )
-
-
-def _check_nova() -> str:
-    try:
-        from nova_ext_resources.virt import gate
-    except ImportError as err:
-        raise exception.InvalidConfiguration(
-            option='[DEFAULT] compute_driver',
-            value=f'{_DRIVERS}*',
-            reason=f'Nova cannot be imported ({err}); install this package '
-            'into the Python environment of Nova, and run this command there',
-        ) from err
-    gate.check_nova()
-    return ''
 
 
 def _run(check: Check, _commands: object = None) -> upgradecheck.Result:

@@ -5,7 +5,7 @@
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
-* ``gate``: which releases of Nova this package was tested with
+* ``gate``: which releases of Nova and which driver a start accepts
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``mixin``: the driver's methods that claim, apply, release and refuse moves
 * ``node``: the compute node of a driver that has not started yet
@@ -20,13 +20,14 @@ does not.
 import importlib
 from typing import Any
 
-_DRIVERS = {
+#: The classes that ``compute_driver`` may name, and their modules.
+DRIVERS = {
     'FakeDriver': 'nova_ext_resources.virt.fake',
     'LibvirtDriver': 'nova_ext_resources.virt.libvirt',
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _DRIVERS:
+    if name not in DRIVERS:
         raise AttributeError(f'module {__name__} has no attribute {name}')
-    return getattr(importlib.import_module(_DRIVERS[name]), name)
+    return getattr(importlib.import_module(DRIVERS[name]), name)

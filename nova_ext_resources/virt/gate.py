@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The releases of Nova that this package was tested with.
+"""What a start accepts: releases of Nova, and the class of the driver.
 
 Everything here and in ``scheduler/`` uses internals of Nova, which may change
 at any time (Nova's contributor policies, "Out Of Tree Support").
 """
 
+import importlib.util
+from typing import Any
+
 from nova import version
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources import virt
 
 LOG = logging.getLogger(__name__)
+
+#: Where Nova looks for our drivers.
+_SHIM = 'nova.virt.ext_resources'
 
 #: Major versions that the functional tests run against.
 TESTED = (34,)
@@ -37,3 +44,40 @@ def check_nova() -> None:
             'host takes others',
             {'tested': ', '.join(map(str, TESTED)), 'found': found},
         )
+
+
+def check_driver(name: str) -> None:
+    """Make sure that nova-compute can make its driver, which is of ours.
+
+    As Nova's ``load_compute_driver`` does, without making it.
+
+    :param name: ``[DEFAULT] compute_driver``
+    :raises InvalidConfiguration: nova-compute would end at its start
+    """
+    if importlib.util.find_spec(_SHIM) is None:
+        LOG.warning(
+            'nova-compute does not find %(shim)s, because Nova or '
+            'nova-ext-resources is installed in develop mode. Start '
+            'nova-compute-ext instead of nova-compute.',
+            {'shim': _SHIM},
+        )
+    try:
+        _load(name.partition('.')[2]).check_start()
+    except ImportError as err:
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] compute_driver',
+            value=name,
+            reason=f'nova-compute cannot import it ({err}); install what it '
+            'needs into the Python environment of Nova',
+        ) from err
+
+
+def _load(name: str) -> Any:
+    if name in virt.DRIVERS:
+        return getattr(virt, name)
+    raise exception.InvalidConfiguration(
+        option='[DEFAULT] compute_driver',
+        value=f'ext_resources.{name}',
+        reason='this package has no driver of that name, and nova-compute '
+        'does not start; set it to ext_resources.LibvirtDriver',
+    )

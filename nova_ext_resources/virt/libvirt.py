@@ -8,6 +8,7 @@ Which of Nova's methods start a guest, and which of them go through
 
 from collections.abc import Iterator
 import contextlib
+import importlib
 from typing import Any
 
 import nova.conf
@@ -19,6 +20,7 @@ from oslo_utils import excutils
 
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
+from nova_ext_resources import exception
 from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
@@ -38,6 +40,28 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     Servers that request nothing of ours are left to Nova's driver.
     """
+
+    @classmethod
+    def check_start(cls) -> None:
+        # As in Nova's constructor.
+        try:
+            importlib.import_module('libvirt')
+        except ImportError as err:
+            raise ImportError(
+                f'{err}: the package is libvirt-python, or python3-libvirt '
+                'of the distribution'
+            ) from err
+        try:
+            # Part of Nova's init_host; it reads options only.
+            cls._check_cpu_set_configuration(object.__new__(cls))
+        except nova_exc.NovaException as err:
+            cpus = CONF.compute
+            raise exception.InvalidConfiguration(
+                option='[compute] cpu_dedicated_set',
+                value=f'{cpus.cpu_dedicated_set}, cpu_shared_set = '
+                f'{cpus.cpu_shared_set}',
+                reason=f'Nova refuses to start: {err.format_message()}',
+            ) from err
 
     def _check_conf(self, conf: cfg.ConfigOpts) -> None:
         # Nova's start switches CPUs off, also those of servers that run.

@@ -48,6 +48,16 @@ class ExtResourcesMixin(driver.ComputeDriver):
     _ext: service.HostService
     _ext_grammar: extra_specs.Grammar
 
+    @classmethod
+    def check_start(cls) -> None:
+        """Find what Nova's own start would fail with, without a start.
+
+        Reads Nova's options.
+
+        :raises ImportError: a library is not installed
+        :raises InvalidConfiguration: Nova refuses an option
+        """
+
     def init_host(self, host: str) -> None:
         with exception.naming_host(host), contextlib.ExitStack() as stack:
             gate.check_nova()

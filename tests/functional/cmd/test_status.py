@@ -3,9 +3,12 @@
 """The status command beside real placement, Nova, and the simulated RMD."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
+import sys
+import types
 from typing import Any
 
 from oslo_config import cfg
@@ -18,13 +21,17 @@ from tests.functional.resctrl import mounting
 
 _CONF = """
 [DEFAULT]
-compute_driver = ext_resources.LibvirtDriver
+compute_driver = ext_resources.{driver}
+{default}
 host = cpu1
 state_path = {folder}
 
 [ext_resources]
 inventory_providers = {name}
 enforcers = {name}
+
+[compute]
+{compute}
 
 [ext_resources_rmd]
 url = {url}
@@ -52,6 +59,9 @@ class StatusTestCase(base.PlacementTestCase):
             'folder': self.make_folder(),
             'endpoint': self.endpoint,
             'token': 'admin',
+            'driver': 'FakeDriver',
+            'default': '',
+            'compute': '',
             'name': 'rmd',
             'url': '',
             'helper': 'sudo privsep-helper',
@@ -72,12 +82,14 @@ class StatusTestCase(base.PlacementTestCase):
         }
 
 
-class RmdStatusTest(StatusTestCase):
+class RmdStatusTestCase(StatusTestCase):
     def setUp(self) -> None:
         super().setUp()
         fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
         self.fields['url'] = fixture.url
 
+
+class RmdStatusTest(RmdStatusTestCase):
     def test_all_is_well_and_nothing_is_changed(self) -> None:
         code, found = self.check()
 
@@ -104,6 +116,91 @@ class RmdStatusTest(StatusTestCase):
         self.assertEqual(2, code)
         self.assertEqual(2, found['Placement'][0])
         self.assertIn('404', found['Placement'][1])
+
+
+class DriverStatusTest(RmdStatusTestCase):
+    """What Nova's own start would say of its driver and its options."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fields['driver'] = 'LibvirtDriver'
+
+    def set_module(self, name: str, module: Any) -> None:
+        before = dict(sys.modules)
+        sys.modules[name] = module
+        self.addCleanup(sys.modules.update, before)
+        self.addCleanup(sys.modules.pop, name)
+
+    def check_driver(
+        self, *words: str, libvirt: Any = types, **fields: Any
+    ) -> None:
+        self.set_module('libvirt', libvirt)
+
+        code, found = self.check(**fields)
+
+        self.assertEqual(2 if words else 0, code, str(found))
+        result, details = found.pop('Nova')
+        self.assertEqual(code, result)
+        for one in words:
+            self.assertIn(one, details)
+        self.assertNotIn(2, [result for result, _details in found.values()])
+
+    def test_all_is_well(self) -> None:
+        self.check_driver()
+        self.check_driver(
+            compute='cpu_dedicated_set = 2-3\ncpu_shared_set = 0-1'
+        )
+
+    def test_a_driver_that_does_not_exist(self) -> None:
+        for name in ('LibvrtDriver', 'importlib', 'libvirt.LibvirtDriver'):
+            self.check_driver(
+                f'compute_driver = ext_resources.{name} cannot be used',
+                'set it to ext_resources.LibvirtDriver',
+                driver=name,
+            )
+
+    def test_libvirt_without_its_python_module(self) -> None:
+        self.check_driver(
+            'compute_driver = ext_resources.LibvirtDriver cannot be used',
+            'libvirt-python',
+            # What Python keeps of a module that it cannot find.
+            libvirt=None,
+        )
+
+    def test_a_library_that_nova_needs(self) -> None:
+        self.set_module('nova_ext_resources.virt.libvirt', None)
+
+        self.check_driver('nova-compute cannot import it')
+
+    def test_cpus_that_nova_cannot_read(self) -> None:
+        for text, words in (
+            ('cpu_dedicated_set = 2-x', "Invalid range expression '2-x'"),
+            ('cpu_shared_set = x', "Invalid inclusion expression 'x'"),
+            ('cpu_dedicated_set = ^1', 'No CPUs available'),
+        ):
+            self.check_driver(text, words, compute=text)
+
+    def test_cpus_that_do_not_go_together(self) -> None:
+        for fields in (
+            {'compute': 'cpu_dedicated_set = 2-3\ncpu_shared_set = 0-2'},
+            {
+                'default': 'reserved_host_cpus = 1',
+                'compute': 'cpu_dedicated_set = 2-3\ncpu_shared_set = 0-1',
+            },
+        ):
+            self.check_driver('[compute] cpu_dedicated_set = 2-3', **fields)
+
+    def test_a_driver_that_nova_does_not_find(self) -> None:
+        self.patch(importlib.util, 'find_spec', lambda _name: None)
+        self.set_module('libvirt', types)
+
+        _code, found = self.check()
+
+        self.assertEqual(1, found['Nova'][0])
+        self.assertIn('Start nova-compute-ext', found['Nova'][1])
+
+    def test_the_fake_driver_needs_no_libvirt(self) -> None:
+        self.check_driver(driver='FakeDriver', libvirt=None)
 
 
 class ResctrlStatusTest(StatusTestCase, mounting.MountedTestCase):
