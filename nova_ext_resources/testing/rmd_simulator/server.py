@@ -10,6 +10,7 @@ from collections.abc import Callable
 import contextlib
 import dataclasses
 import http.server
+import os
 import socket
 import ssl
 import threading
@@ -27,6 +28,11 @@ GO_BUFFER_BYTES = 2048
 
 #: Longer requests are not answered.
 MAX_REQUEST_BYTES = 1024 * 1024
+
+#: With which a client begins TLS.
+_CLIENT_HELLO = b'\x16'
+#: What Go's server says in plain where TLS is expected.
+_NOT_TLS = b'Client sent an HTTP request to an HTTPS server.\n'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +81,34 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def handle(self) -> None:
         # A client that goes away, or never speaks TLS, is its own affair.
         with contextlib.suppress(OSError):
-            if isinstance(self.request, ssl.SSLSocket):
-                self.request.do_handshake()
-            super().handle()
+            if self._is_scheme_right():
+                super().handle()
+
+    def _is_scheme_right(self) -> bool:
+        """Greet the client; answer one that uses http for https, or back.
+
+        :raises OSError: the client gives up, or is refused
+        """
+        if not isinstance(self.request, ssl.SSLSocket):
+            is_right = self.request.recv(1, socket.MSG_PEEK) != _CLIENT_HELLO
+            # Go's server reads a line, and finds that it is none.
+            return is_right or self._refuse_scheme(b'400 Bad Request')
+        try:
+            self.request.do_handshake()
+        except ssl.SSLError as err:
+            if err.reason != 'HTTP_REQUEST':
+                raise
+            return self._refuse_scheme(_NOT_TLS)
+        return True
+
+    def _refuse_scheme(self, text: bytes) -> bool:
+        # Below TLS, which may have failed.
+        with socket.socket(fileno=os.dup(self.request.fileno())) as plain:
+            plain.sendall(b'HTTP/1.0 400 Bad Request\r\n\r\n' + text)
+            plain.shutdown(socket.SHUT_WR)
+            # What is left unread makes the kernel drop the answer.
+            plain.recv(MAX_REQUEST_BYTES)
+        return False
 
     def finish(self) -> None:
         with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@
         - ConnectionDropped
       + OutcomeUnknown
       + MalformedResponse
+      + WrongScheme
       + NotPermitted
         - AuthFailed
           - NotTrusted
@@ -33,6 +34,7 @@ RMD's status codes carry little (whatever fails after its validation is a
 500), so :mod:`.response` decides by the text.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from nova_ext_resources.drivers.rmd.api import text
@@ -134,6 +136,20 @@ class MalformedResponse(RmdError):
         'Unexpected response from %(url)s, %(action)s (status %(status)s): '
         '%(reason)s. Check that RMD v0.3.1 listens there and nothing else.'
     )
+
+
+class WrongScheme(RmdError):
+    """The URL says http, and RMD speaks TLS, or the other way round."""
+
+    message = (
+        'RMD at %(url)s speaks %(right)s, %(action)s: %(reason)s. Correct '
+        '[ext_resources_rmd] url: RMD speaks http in debug mode, else https, '
+        'on different ports.'
+    )
+
+    def _fill(self, data: Mapping[str, Any]) -> str:
+        right = 'http' if data['url'].startswith('https') else 'https'
+        return super()._fill({**data, 'right': right})
 
 
 class NotPermitted(RmdError):

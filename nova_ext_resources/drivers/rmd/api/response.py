@@ -43,6 +43,8 @@ _BY_TEXT: tuple[tuple[str, type[errors.RmdError]], ...] = (
         errors.PluginNotLoaded,
     ),
     (r'Invalid params', errors.PluginRefused),
+    # Of Go's server, and of proxies.
+    (r'HTTP request (was sent )?to (an )?HTTPS', errors.WrongScheme),
     (r'Malformed credentials', errors.AuthFailed),
     (r'is not authorized', errors.NotPermitted),
     (r'Failed to validate workload', errors.RmdRejected),

@@ -32,6 +32,9 @@ CONNECT_TIMEOUT = 3.0
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
+#: How OpenSSL names a first message that is not of TLS; since 3.2 the second.
+_NOT_TLS = frozenset({'WRONG_VERSION_NUMBER', 'RECORD_LAYER_FAILURE'})
+
 
 class Transport:
     """Sends requests to the RMD at ``url``.
@@ -155,6 +158,8 @@ def _translate(err: Exception, facts: Mapping[str, Any]) -> errors.RmdError:
         )
     if isinstance(root, ssl.SSLCertVerificationError):
         return errors.NotTrusted(reason=root.verify_message, **facts)
+    if getattr(root, 'reason', '') in _NOT_TLS:
+        return errors.WrongScheme(reason='it does not answer in TLS', **facts)
     if isinstance(err, requests.exceptions.SSLError):
         return errors.AuthFailed(reason=f'TLS: {root}', **facts)
     if isinstance(err, urllib3.exceptions.HTTPError):

@@ -212,11 +212,24 @@ class ServerCertificateTest(SecuredTestCase):
 
         self.assertIn('localhost', reason)
 
-    def test_plain_http_to_tls_is_named(self) -> None:
-        url = self.start('no').replace('https', 'http')
+    def refuse_scheme(self, url: str, right: str) -> None:
         client = self.make_client(url)
 
-        self.assertRaises(errors.RmdError, client.list_caches)
+        err = self.assertRaises(errors.WrongScheme, client.list_caches)
+
+        self.assertIn(f'RMD at {url} speaks {right}', str(err))
+        self.assertIn('[ext_resources_rmd] url', str(err))
+
+    def test_plain_http_to_tls_is_named(self) -> None:
+        for client_auth in ('no', 'challenge'):
+            url = self.start(client_auth)
+
+            self.refuse_scheme(url.replace('https', 'http'), 'https')
+
+    def test_tls_to_plain_http_is_named(self) -> None:
+        fixture = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+
+        self.refuse_scheme(fixture.url.replace('http', 'https'), 'http')
 
 
 class BasicTest(SecuredTestCase):
