@@ -8,7 +8,7 @@ an error of this package; what it or a plugin logs is a warning; what it
 returns is the detail of a success.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import functools
 import logging
@@ -32,6 +32,7 @@ from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import ledger_copy
 from nova_ext_resources.host import service
 from nova_ext_resources.host import telemetry
+from nova_ext_resources.objects import resource
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import loop as tuning_loop
@@ -80,7 +81,7 @@ class Checks:
             self._inventories,
             host,
             trackers=self._trackers,
-            check=lambda one: self._enforcement.check_definition(one),
+            check=self._check_definition,
         )
 
     @property
@@ -154,12 +155,17 @@ class Checks:
         self._trackers |= plugins.load_trackers()
         plugins.load_claim_tests(self._trackers, self._options.claim_tests)
         plugins.check_compatible(
-            plugins.load_classes(
+            _load_installed(
                 plugins.INVENTORY_PROVIDERS, self._options.inventory_providers
             ),
-            plugins.load_classes(plugins.ENFORCERS, self._options.enforcers),
+            _load_installed(plugins.ENFORCERS, self._options.enforcers),
         )
         return ''
+
+    def _check_definition(self, one: resource.ResourceDefinition) -> None:
+        # An enforcer that cannot be loaded has failed its own check.
+        if self._enforcers.keys() >= set(self._options.enforcers):
+            self._enforcement.check_definition(one)
 
     def _check_enforcer(self, name: str) -> str:
         self._enforcers |= self._load(plugins.ENFORCERS, name)
@@ -237,7 +243,9 @@ class Checks:
         return ''
 
     def _check_power(self) -> str:
-        power.check(self._options, self._conf.libvirt)
+        # An enforcer that cannot be loaded has failed its own check.
+        with contextlib.suppress(exception.PluginError):
+            power.check(self._options, self._conf.libvirt)
         return ''
 
     def _check_cpus(self) -> str:
@@ -251,6 +259,16 @@ class Checks:
                 {'cpus': cpus.cpu_dedicated_set},
             )
         return ''
+
+
+def _load_installed(
+    namespace: str, names: Sequence[str]
+) -> dict[str, type[Any]]:
+    """Return the classes of plugins; each name has a check of its own."""
+    installed = plugins.list_names(namespace)
+    return plugins.load_classes(
+        namespace, [one for one in names if one in installed]
+    )
 
 
 def _find_unwritable(path: str) -> str:

@@ -169,15 +169,41 @@ class HostTest(ChecksTestCase):
 
 
 class PluginsTest(ChecksTestCase):
-    def test_one_that_is_not_installed(self) -> None:
-        made = self.make(ext_resources={'inventory_providers': 'static,acme'})
+    def list_failures(self, **groups: dict[str, Any]) -> dict[str, str]:
+        found = self.run_all(self.make(**groups))
+        return {
+            name: one.details or ''
+            for name, one in found.items()
+            if one.code is FAILURE
+        }
 
-        found = self.run_all(made)
+    def test_one_that_is_not_installed_fails_once(self) -> None:
+        failures = self.list_failures(
+            ext_resources={'inventory_providers': 'static,acme'}
+        )
 
-        for name in ('Plugins', 'Inventory provider acme'):
-            self.assertEqual(FAILURE, found[name].code)
-            self.assertIn("no plugin 'acme'", found[name].details or '')
-        self.assertEqual(SUCCESS, found['Inventory provider static'].code)
+        self.assertEqual(['Inventory provider acme'], list(failures))
+        self.assertIn("no plugin 'acme'", failures.popitem()[1])
+
+    def test_an_enforcer_that_is_misspelt_fails_once(self) -> None:
+        simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+
+        failures = self.list_failures(
+            ext_resources={
+                'inventory_providers': 'rmd',
+                'enforcers': 'rdm',
+            },
+            ext_resources_rmd={'url': simulator.url},
+            libvirt={'cpu_power_management': 'True'},
+        )
+
+        self.assertEqual(['Enforcer rdm'], list(failures))
+        self.assertIn("no plugin 'rdm'", failures.popitem()[1])
+
+    def test_one_that_is_named_twice(self) -> None:
+        failures = self.list_failures(ext_resources={'enforcers': 'noop,noop'})
+
+        self.assertIn('named twice', failures['Plugins'])
 
     def test_two_that_manage_the_same(self) -> None:
         found = self.run_all(
