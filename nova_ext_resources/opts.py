@@ -2,8 +2,7 @@
 
 """Every option of the package and of the installed plugins.
 
-For oslo-config-generator and for the documentation; nothing else imports
-this module.
+For oslo-config-generator, the documentation and the status command.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,9 +13,11 @@ import pkgutil
 from typing import Any
 
 from oslo_config import cfg
+from oslo_privsep import priv_context
 
 from nova_ext_resources import conf as conf_package
 from nova_ext_resources.conf import placement
+from nova_ext_resources.drivers.resctrl.kernel import privsep
 from nova_ext_resources import plugins
 
 _NAMESPACES = (
@@ -43,6 +44,26 @@ def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
         for opt in some:
             found.setdefault(opt.name, copy.deepcopy(opt))
     return [(groups[name], list(opts[name].values())) for name in groups]
+
+
+def list_names() -> dict[str, frozenset[str]]:
+    """Return, by group, every name that a configuration file may have.
+
+    :raises PluginLoadFailed: see :func:`list_opts`
+    """
+    privileges = cfg.OptGroup(privsep.GROUP), priv_context.OPTS
+    return {
+        group.name: frozenset(
+            name for opt in options for name in _list_names(opt)
+        )
+        for group, options in [*list_opts(), privileges]
+    }
+
+
+def _list_names(opt: cfg.Opt) -> Iterator[str]:
+    former = (one.name or '' for one in opt.deprecated_opts)
+    for name in (opt.name, *former):
+        yield from {name, name.replace('-', '_')}
 
 
 def list_own() -> Iterator[tuple[cfg.OptGroup, Iterable[cfg.Opt]]]:

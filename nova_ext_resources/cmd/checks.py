@@ -21,6 +21,7 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.conf import monitoring as monitoring_conf
+from nova_ext_resources.conf import names
 from nova_ext_resources.conf import state
 from nova_ext_resources.conf import tuning as tuning_conf
 from nova_ext_resources.conf import values
@@ -33,6 +34,7 @@ from nova_ext_resources.host import ledger_copy
 from nova_ext_resources.host import service
 from nova_ext_resources.host import telemetry
 from nova_ext_resources.objects import resource
+from nova_ext_resources import opts
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources import plugins
 from nova_ext_resources.tuning import loop as tuning_loop
@@ -99,6 +101,7 @@ class Checks:
 
     def _list_checks(self) -> Iterator[tuple[str, Check]]:
         yield 'Configuration', self._check_configuration
+        yield 'Names of options', self._check_names
         yield 'Nova', self._check_nova
         yield 'Plugins', self._check_plugins
         for name in self._options.enforcers:
@@ -130,6 +133,15 @@ class Checks:
                 f'[ext_resources]; set it to {_DRIVERS}LibvirtDriver, or '
                 'name all files of nova-compute with --config-file',
             )
+        return ''
+
+    def _check_names(self) -> str:
+        try:
+            known = opts.list_names()
+        except exception.PluginError as err:
+            return f'Not checked: {err}'
+        for problem in names.list_problems(self._conf, known):
+            LOG.warning('%s', problem)
         return ''
 
     def _check_nova(self) -> str:

@@ -10,6 +10,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``host``: ``[ext_resources]``: the host side
 * ``metrics``: ``[ext_resources_metrics]``: metrics and health
 * ``monitoring``: ``[ext_resources_monitoring]``
+* ``names``: finds misspelt names of options and groups
 * ``placement``: ``[ext_resources_placement]``: how to reach placement
 * ``reader``: parses Nova's configuration files for one host
 * ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer

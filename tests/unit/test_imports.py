@@ -26,9 +26,9 @@ ROOMS = (
     'tuning',
     'host',
     'virt',
+    'opts',
     'cmd',
     'testing',
-    'opts',
 )
 
 #: Rooms that import nothing of some room below them.

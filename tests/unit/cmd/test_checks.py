@@ -219,6 +219,70 @@ class PluginsTest(ChecksTestCase):
         self.assertEqual(FAILURE, found['Plugins'].code)
 
 
+class NamesTest(ChecksTestCase):
+    NAME = 'Names of options'
+
+    def test_an_option_that_is_misspelt(self) -> None:
+        path = os.path.join(self.folder, 'nova.conf')
+
+        self.assert_result(
+            WARNING,
+            f'{path}: [ext_resources] refresh_intervall has no effect, '
+            'because there is no such option. Write refresh_interval.',
+            self.NAME,
+            ext_resources={'refresh_intervall': '5'},
+        )
+
+    def test_one_that_resembles_nothing(self) -> None:
+        self.assert_result(
+            WARNING,
+            'no such option. Remove it.',
+            self.NAME,
+            ext_resources_static={'zzz': 'secret'},
+        )
+
+    def test_a_group_that_is_misspelt(self) -> None:
+        for wrong, words in (
+            ('ext_resource', 'Write [ext_resources].'),
+            ('ext_resources_resctl', 'Write [ext_resources_resctrl].'),
+            ('extresources_rmd', 'Write [ext_resources_rmd].'),
+            ('ext_resources_of_acme', 'install the plugin'),
+        ):
+            self.assert_result(
+                WARNING, f'[{wrong}] has no effect', self.NAME, **{wrong: {}}
+            )
+            self.assert_result(WARNING, words, self.NAME, **{wrong: {}})
+
+    def test_a_file_in_a_folder_and_one_of_the_host(self) -> None:
+        names = ('a', 'b')
+        folders = [self.make_folder() for _ in names]
+        for folder, name in zip(folders, ('a', 'cpu1'), strict=True):
+            with open(f'{folder}/{name}.conf', 'w') as file:
+                file.write('[ext_resources]\nlegder_path = /x\n')
+        path = self.write(
+            'nova.conf', f'[ext_resources]\nhost_config_dir = {folders[1]}'
+        )
+        conf = reader.read_conf([path], [folders[0]], 'cpu1')
+
+        found = self.run_all(checks.Checks(conf, 'cpu1'))[self.NAME]
+
+        for one in (f'{folders[0]}/a.conf', f'{folders[1]}/cpu1.conf'):
+            self.assertIn(
+                f'{one}: [ext_resources] legder_path', str(found.details)
+            )
+
+    def test_what_others_read_is_theirs(self) -> None:
+        self.assert_result(
+            SUCCESS,
+            '',
+            self.NAME,
+            libvirt={'hw_machine_typ': 'q35'},
+            ext_resources_scheduler={'scarce_classes': ''},
+            ext_resources_placement={'auth-url': 'x', 'endpoint': 'x'},
+            ext_resources_resctrl_privsep={'helper_command': 'x'},
+        )
+
+
 class DefinitionsTest(ChecksTestCase):
     NAME = 'Inventory provider static'
 

@@ -24,6 +24,9 @@ from oslo_privsep import priv_context
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import system
 
+#: Of the options of oslo.privsep.
+GROUP = 'ext_resources_resctrl_privsep'
+
 STATUS = '/proc/self/status'
 
 #: What starts the helper where no option says how. nova-rootwrap, where Nova
@@ -35,7 +38,7 @@ _BOUNDING_SET = re.compile(r'^CapBnd:\s*([0-9a-f]+)$', re.MULTILINE)
 
 context = priv_context.PrivContext(
     'nova_ext_resources.drivers.resctrl',
-    cfg_section='ext_resources_resctrl_privsep',
+    cfg_section=GROUP,
     pypath=f'{__name__}.context',
     # Groups are made and removed in folders of mode 0555 (the mount, and
     # mon_groups in it; fs/kernfs/dir.c: kernfs_create_root), where a root
