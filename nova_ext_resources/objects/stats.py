@@ -10,6 +10,7 @@ host. The document is JSON, too::
     {
         "f": {CLASS: [FREE, USED]},
         "k": CONSTRAINTS,
+        "n": [KEY, ...],
         "p": {
             RP_UUID: {
                 CLASS: {
@@ -26,14 +27,15 @@ host. The document is JSON, too::
 
 in this order. ``f`` sums up the host, so that who compares hosts need not
 read on. ``k`` is what the host can never do, itself JSON in a string: most
-hosts have the same one, which is then read once. ``i`` is there when a server
+hosts have the same one, which is then read once. ``n`` has the key of each
+provider in ``p``, in their order, for messages. ``i`` is there when a server
 that holds the class also holds one unit of that other class, ``c`` when the
 units serve these CPUs only, ``f`` when they follow the threads of a server
 whose CPUs float. Readers take a document of another version as absent, and
 pass over keys that they do not know; hosts before ``k`` publish none.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import functools
 import json
 from typing import Any, NamedTuple, TypeAlias
@@ -68,10 +70,12 @@ class Document(NamedTuple):
     """A document as it was published, not checked any further.
 
     :ivar constraints: ``k``
+    :ivar keys: ``n``
     """
 
     providers: Providers
     constraints: str = ''
+    keys: Sequence[Any] = ()
 
 
 def encode(view: view_obj.HostView) -> str:
@@ -94,8 +98,10 @@ def encode(view: view_obj.HostView) -> str:
         total[0] += tracked.state.free
         total[1] += tracked.state.used
     rules = view.constraints
-    constraints = {'k': _dump(rules.to_dict())} if rules else {}
-    whole = _dump({'f': totals, 'p': providers, 'v': VERSION, **constraints})
+    more: dict[str, Any] = {'k': _dump(rules.to_dict())} if rules else {}
+    if view.keys:
+        more['n'] = [view.keys.get(one, '') for one in sorted(providers)]
+    whole = _dump({'f': totals, 'p': providers, 'v': VERSION, **more})
     if _fits(whole):
         return whole
     short = _dump({'f': totals, 'v': VERSION})
@@ -131,10 +137,13 @@ def decode(text: str | None) -> Document | None:
     if data.get('v') != VERSION:
         return None
     providers, constraints = data.get('p'), data.get('k', '')
+    keys = data.get('n')
     if not isinstance(providers, dict):
         return None
     return Document(
-        providers, constraints if isinstance(constraints, str) else ''
+        providers,
+        constraints if isinstance(constraints, str) else '',
+        keys if isinstance(keys, list) else (),
     )
 
 
@@ -195,7 +204,15 @@ def make_view(
                     kind = record.get('t') if isinstance(record, dict) else ''
                     unread[resource_class, str(kind)] = repr(err)
     return view_obj.HostView(
-        tracked=tracked, constraints=_read_constraints(document.constraints)
+        tracked=tracked,
+        keys={
+            rp_uuid: key
+            for rp_uuid, key in zip(
+                document.providers, document.keys, strict=False
+            )
+            if key and isinstance(key, str)
+        },
+        constraints=_read_constraints(document.constraints),
     )
 
 

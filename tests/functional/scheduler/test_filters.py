@@ -68,9 +68,9 @@ class FilterTestCase(_TestCase):
             'node bad',
             uuidsentinel.server,
             'req-1',
-            builders.L3_0,
+            'of L3_0:',
             'not side by side',
-            builders.L3_1,
+            'of L3_1:',
             'the rest is used by',
         ):
             self.assertIn(part, line)

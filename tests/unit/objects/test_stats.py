@@ -108,6 +108,13 @@ class TestRoundTrip(base.TestCase):
             {
                 'f': {builders.WAYS: [10, 0], builders.CLOS: [6, 0]},
                 'v': 1,
+                # In the order of the providers; whose uuids differ each time.
+                'n': [
+                    name
+                    for _uuid, name in sorted(
+                        [(builders.L3_0, 'L3_0'), (builders.RDT, 'RDT')]
+                    )
+                ],
                 'p': {
                     builders.L3_0: {
                         builders.WAYS: {
@@ -167,7 +174,9 @@ class TestRoundTrip(base.TestCase):
             tracker='count', state=count.CountState(16, 16)
         )
 
-        text = stats.encode(view.HostView(tracked=tracked))
+        keys = {uuid: f'L3_{n}' for n, (uuid, _class) in enumerate(tracked)}
+
+        text = stats.encode(view.HostView(tracked=tracked, keys=keys))
 
         self.assertLess(len(text.encode()), 16 * 1024)
 
@@ -182,11 +191,35 @@ class TestRoundTrip(base.TestCase):
         self.assertEqual(host.constraints, publish(host).constraints)
         # Readers before this key go by the order of the others.
         text = stats.encode(host)
-        self.assertEqual(['f', 'k', 'p', 'v'], list(json.loads(text)))
+        self.assertEqual(['f', 'k', 'n', 'p', 'v'], list(json.loads(text)))
         self.assertIsNotNone(stats.decode_totals(text))
         self.assertLess(
             len(text) - len(stats.encode(builders.make_view())), 1024
         )
+
+    def test_the_keys_of_providers_are_published(self) -> None:
+        host = builders.make_view()
+
+        self.assertEqual(
+            {
+                uuid: name
+                for uuid, name in host.keys.items()
+                if uuid in {place[0] for place in host.tracked}
+            },
+            publish(host).keys,
+        )
+
+    def test_keys_that_are_none_are_left_out(self) -> None:
+        data = json.loads(stats.encode(builders.make_view()))
+        malformed: tuple[Any, ...] = (None, 5, {}, [], 'x', [None, {}, 3, 4])
+        for names in malformed:
+            with self.subTest(names=names):
+                document = stats.decode(json.dumps({**data, 'n': names}))
+                assert document is not None
+
+                keys = stats.make_view(document, TRACKERS).keys
+
+                self.assertEqual({}, keys)
 
     def test_a_host_that_publishes_no_constraints_has_none(self) -> None:
         for k in (
