@@ -11,8 +11,8 @@ from demo import tree
 #: How the scheduler's filter begins.
 FILTER = 'ExtendedResourcesFilter refuses'
 
-#: How Nova begins when a host refuses a claim.
-CLAIM = 'Instance failed to spawn: '
+#: What logs it when a host refuses a claim; Nova's line has no host.
+CLAIM = 'nova_ext_resources.virt.errors'
 
 #: In what a host says when it cannot look at itself.
 DISCOVERY = 'could not discover'
@@ -29,17 +29,18 @@ def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
 
     Uuids are shown as the names of the providers and servers behind them.
 
-    :param kinds: words of which a line must hold one
+    :param kinds: words of which a line, or the name of its logger, must hold
+        one
     :param host: a word that a line must hold
     :raises NotAsTold: nobody gave a reason
     """
     names = _list_names(scene)
     said = dict.fromkeys(
-        _UUID.sub(lambda found: names.get(found[0], found[0]), _clean(message))
-        for message in (
-            line.message for line in scene.journal.since(mark, host)
+        _UUID.sub(
+            lambda found: names.get(found[0], found[0]), _clean(line.message)
         )
-        if any(kind in message for kind in kinds)
+        for line in scene.journal.since(mark, host)
+        if any(kind in f'{line.logger} {line.message}' for kind in kinds)
     )
     stages.expect(
         bool(said),
@@ -49,8 +50,7 @@ def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
 
 
 def _clean(message: str) -> str:
-    logged, *texts = _CLASS.split(_REQUEST.sub('', message))
-    return texts[0] if message.startswith(CLAIM) and texts else logged
+    return _CLASS.split(_REQUEST.sub('', message))[0]
 
 
 def _list_names(scene: scenes.Scene) -> dict[str, str]:

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import re
 from typing import Any
 
 from nova import exception as nova_exc
@@ -36,7 +37,8 @@ def translated(instance: Any, host: str) -> Iterator[None]:
     here. A malformed flavor fails on every host, so none is tried.
 
     Of an error's message Nova keeps 255 characters in events and faults, and
-    several of its log lines are at DEBUG.
+    several of its log lines are at DEBUG. Users of the server read a fault,
+    and Nova shows them no names of hosts: these are in the log only.
 
     :param instance: the ``nova.objects.Instance`` that is the subject
     :param host: the name of this host
@@ -47,7 +49,7 @@ def translated(instance: Any, host: str) -> Iterator[None]:
     except exception.ExtResourcesError as err:
         reason = _name_server(str(err), instance)
         LOG.warning('%s', reason, instance=instance)
-        raise _translate(err, reason, instance) from err
+        raise _translate(err, _hide_host(reason, host), instance) from err
 
 
 def find_name(instance: Any) -> str:
@@ -66,6 +68,16 @@ def _name_server(text: str, instance: Any) -> str:
     """
     subject = f'server {instance.uuid}'
     return text.replace(subject, f'server {find_name(instance)}')
+
+
+def _hide_host(text: str, host: str) -> str:
+    name = rf'(?<![\w-]){re.escape(host)}(?![\w-])'
+    text = re.sub(rf'\b(H|h)ost {name}', _name_no_host, text)
+    return re.sub(name, '(host)', text)
+
+
+def _name_no_host(found: re.Match[str]) -> str:
+    return 'This host' if found[1] == 'H' else 'this host'
 
 
 def _translate(

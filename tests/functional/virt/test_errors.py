@@ -18,6 +18,8 @@ Operation = operation.Operation
 SERVER = '11111111-1111-4111-8111-111111111111'
 PROVIDER = '22222222-2222-4222-8222-222222222222'
 
+HOST = 'compute-12'
+
 #: What Nova keeps of a message in the events and faults of a server.
 _KEPT = 255
 
@@ -28,7 +30,7 @@ def make_instance() -> objects.Instance:
 
 def make_refusal() -> exception.ConstraintsViolated:
     return exception.ConstraintsViolated(
-        host='compute-12.example.org',
+        host=HOST,
         consumer_uuid=SERVER,
         shortfalls=[
             exception.Shortfall(
@@ -58,7 +60,9 @@ def make_placement_error(cls: type[exception.PlacementError]) -> Exception:
 
 
 def named(err: Exception) -> str:
-    return str(err).replace(SERVER, 'web-1')
+    """Return what a tenant reads of an error."""
+    text = str(err).replace(SERVER, 'web-1')
+    return text.replace(f'Host {HOST}', 'This host')
 
 
 class TranslatedTest(base.TestCase):
@@ -66,7 +70,7 @@ class TranslatedTest(base.TestCase):
         self, err: Exception, instance: objects.Instance | None = None
     ) -> Exception:
         def fail() -> None:
-            with errors.translated(instance or make_instance(), 'compute-12'):
+            with errors.translated(instance or make_instance(), HOST):
                 raise err
 
         translated: Exception = self.assertRaises(nova_exc.NovaException, fail)
@@ -75,7 +79,7 @@ class TranslatedTest(base.TestCase):
     def test_what_is_called_by_the_uuid_keeps_its_name(self) -> None:
         err = self.translate(
             exception.EnforcementFailed(
-                host='compute-12',
+                host=HOST,
                 enforcer='resctrl',
                 consumer_uuid=SERVER,
                 reason=f'could not set nova-{SERVER}/schemata',
@@ -94,7 +98,7 @@ class TranslatedTest(base.TestCase):
     def test_a_host_that_is_busy_has_not_failed(self) -> None:
         for err in (
             exception.CapacityExceeded(
-                host='host1', consumer_uuid=SERVER, shortfalls=()
+                host=HOST, consumer_uuid=SERVER, shortfalls=()
             ),
             make_placement_error(exception.AllocationRejected),
         ):
@@ -107,14 +111,14 @@ class TranslatedTest(base.TestCase):
     def test_nova_keeps_reason_and_remedy_of_a_refusal(self) -> None:
         kept = str(self.translate(make_refusal()))[:_KEPT]
 
-        self.assertIn('compute-12.example.org can never serve', kept)
+        self.assertIn('This host can never serve', kept)
         self.assertIn('CUSTOM_LLC_WAYS of L3_0: 4 requested', kept)
         self.assertIn('set hw:cpu_policy=dedicated on the flavor', kept)
         self.assertNotIn('4 requested, 0 available', kept)
 
     def test_nova_keeps_reason_and_remedy_of_a_failure(self) -> None:
         err = exception.EnforcementFailed(
-            host='compute-12.example.org',
+            host=HOST,
             enforcer='resctrl',
             consumer_uuid=SERVER,
             reason='/sys/fs/resctrl is not mounted on this host any more, or '
@@ -138,7 +142,8 @@ class TranslatedTest(base.TestCase):
         translated = self.translate(make_refusal())
 
         self.assertLess(_KEPT, len(str(translated)))
-        self.assertIn(str(translated), log.output)
+        text = str(translated).replace('This host', f'Host {HOST}')
+        self.assertIn(text, log.output)
 
     def test_one_that_cannot_write_or_ask_has(self) -> None:
         for err in (
@@ -160,17 +165,55 @@ class TranslatedTest(base.TestCase):
 
         self.assertTrue(str(translated).endswith('full. Mend it.'))
 
-    def test_the_host_is_named_once(self) -> None:
-        for err in (
-            exception.LedgerError(path='x', reason='it is full'),
-            exception.CapacityExceeded(
-                host='compute-12', consumer_uuid=SERVER, shortfalls=()
+    def test_the_log_has_the_host_once_and_a_tenant_does_not_see_it(
+        self,
+    ) -> None:
+        for err, words in (
+            (
+                exception.LedgerError(path='x', reason='it is full'),
+                'This host: Ledger x: it is full',
+            ),
+            (
+                exception.CapacityExceeded(
+                    host=HOST, consumer_uuid=SERVER, shortfalls=()
+                ),
+                'This host cannot now serve',
+            ),
+            (
+                exception.EnforcementFailed(
+                    host=HOST,
+                    enforcer='rmd',
+                    consumer_uuid=SERVER,
+                    reason='compute-120 of x-compute-12 is not asked',
+                ),
+                'Enforcer rmd on this host failed: compute-120 of '
+                'x-compute-12 is not asked',
+            ),
+            (
+                exception.EnforcementFailed(
+                    host=HOST,
+                    enforcer='rmd',
+                    consumer_uuid=SERVER,
+                    reason=f'https://{HOST}.example.org:8443 is off',
+                ),
+                'failed: https://(host).example.org:8443 is off',
+            ),
+            (
+                exception.LedgerError(path=f'/l/{HOST}.sqlite', reason='full'),
+                'This host: Ledger /l/(host).sqlite: full',
+            ),
+            (
+                exception.InvalidExtraSpec(key='a', value='b', reason=HOST),
+                '(host)',
             ),
         ):
-            with self.subTest(type(err).__name__):
+            with self.subTest(words):
+                log = self.useFixture(fixtures.FakeLogger())
+
                 text = str(self.translate(err))
 
-                self.assertEqual(1, text.count('ost compute-12'), text)
+                self.assertIn(words, text)
+                self.assertEqual(1, log.output.count(f'ost {HOST}'))
 
     def test_what_is_not_ours_is_left_as_it_is(self) -> None:
         err = nova_exc.InstanceNotFound(instance_id=SERVER)
