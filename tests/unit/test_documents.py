@@ -14,15 +14,28 @@ PACKAGE = ROOT / 'nova_ext_resources'
 
 
 class DocumentsTest(base.TestCase):
-    def test_the_tests_that_the_page_of_operations_names_exist(self) -> None:
+    def test_each_row_of_the_page_of_operations_has_its_tests(self) -> None:
         page = (ADMIN / 'operations.rst').read_text()
-        named = set(re.findall(r'``(test_\w+|[A-Z]\w+Test)``', page))
-        files = (ROOT / 'tests').rglob('*.py')
+        files = [*(ROOT / 'tests').rglob('*.py')]
         source = '\n'.join(path.read_text() for path in files)
-        found = set(re.findall(r'^ *(?:def|class) (\w+)', source, re.M))
+        found = {path.stem for path in files}
+        found.update(re.findall(r'^ *(?:def|class) (\w+)', source, re.M))
+        rows = re.findall(
+            r'^   \* - (.*\n(?: {5}.*\n|\n(?= {5}))*)', page, re.M
+        )
+        heads = ('Action\n', 'Event\n')
 
-        self.assertLess(20, len(named))
-        self.assertEqual(set(), named - found)
+        for row in rows:
+            if row.startswith(heads):
+                continue
+            # Readers of the page do not see comments.
+            shown, _dots, comment = row.partition('\n\n       .. ')
+            named = set(re.findall(r'\btest_\w+|\b[A-Z]\w+Test\b', comment))
+
+            self.assertTrue(named, f'no test shows: {row}')
+            self.assertEqual(set(), named - found, row)
+            self.assertNotIn('test_', shown)
+        self.assertLess(20, len(rows))
 
     def test_the_support_matrix_has_the_versions_of_the_tests(self) -> None:
         page = (ADMIN / 'support.rst').read_text()
