@@ -320,7 +320,7 @@ def _run(check: Check, _commands: object = None) -> upgradecheck.Result:
 
 
 def _make_result(code: upgradecheck.Code, *lines: str) -> upgradecheck.Result:
-    return upgradecheck.Result(code, ' '.join(dict.fromkeys(lines)) or None)
+    return upgradecheck.Result(code, '\n'.join(dict.fromkeys(lines)) or None)
 
 
 class _Collector(logging.Handler):

@@ -31,6 +31,19 @@ Exit status: 0, all is well; 1, a warning; 2, a failure: correct it before you
 restart nova-compute; 255, an unexpected error."""
 
 
+class _Commands(upgradecheck.UpgradeCommands):
+    def _get_details(self, result: upgradecheck.Result) -> str | None:
+        # The original makes one paragraph of all problems.
+        lines = (result.details or '').splitlines()
+        wrapped = (
+            super(_Commands, self)._get_details(
+                upgradecheck.Result(result.code, one)
+            )
+            for one in lines
+        )
+        return '\n'.join(filter(None, wrapped)) or None
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Declare the arguments."""
     parser = argparse.ArgumentParser(prog=_PROGRAM, description=_DESCRIPTION)
@@ -62,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def check(options: argparse.Namespace) -> upgradecheck.Code:
     """Run all checks that the configuration allows, and print them."""
-    commands = upgradecheck.UpgradeCommands()
+    commands = _Commands()
     try:
         made = _make(options)
     except exception.ExtResourcesError as err:

@@ -107,6 +107,7 @@ class BadDefinition:
 
     :ivar origin: file and number of the entry
     :ivar place: provider key and name, '' if it has none
+    :ivar reason: a line for each
     :ivar type: its tracker, as far as that can be read
     """
 
@@ -115,9 +116,11 @@ class BadDefinition:
     reason: str
     type: str = 'count'
 
-    def __str__(self) -> str:
+    def list_lines(self) -> list[str]:
+        """Return each reason, with where it was found."""
         name = self.place[1] or 'without a name'
-        return f'{self.origin} ({name}): {self.reason}'
+        where = f'{self.origin} ({name})'
+        return [f'{where}: {one}' for one in self.reason.splitlines()]
 
     def make_closed(self, held: int) -> StaticResource | None:
         """Make the resource as servers hold it, of which nothing is left.
@@ -225,7 +228,7 @@ def _find_type(data: Any, types: Container[str]) -> str:
 def _make_resource(
     data: Any, origin: str, types: Container[str]
 ) -> StaticResource:
-    if reasons := '; '.join(_list_reasons(data, types)):
+    if reasons := '\n'.join(_list_reasons(data, types)):
         raise ValueError(reasons)
     return StaticResource(
         origin=origin,

@@ -185,11 +185,12 @@ Possible values:
                     'nothing of it is offered, and nothing is deleted from '
                     'placement until it is corrected'
                 )
-            LOG.error(
-                'Host %(host)s: bad resource definition; %(effect)s: '
-                '%(error)s',
-                {'host': self.host, 'effect': effect, 'error': error},
-            )
+            for line in error.list_lines():
+                LOG.error(
+                    'Host %(host)s: bad resource definition; %(effect)s: '
+                    '%(line)s',
+                    {'host': self.host, 'effect': effect, 'line': line},
+                )
         self._resources, self._lost = resources, lost
         self._left_out = frozenset(one.place[1] or one.origin for one in bad)
 

@@ -780,7 +780,9 @@ class RunTest(base.TestCase):
             logging.getLogger('acme').error('First.')
             raise exception.InvalidResource(name='Then', reason='this')
 
-        self.assertEqual((FAILURE, 'First. Then: this'), self.run_check(check))
+        self.assertEqual(
+            (FAILURE, 'First.\nThen: this'), self.run_check(check)
+        )
 
     def test_nothing_more_is_collected_afterwards(self) -> None:
         before = list(logging.getLogger().handlers)

@@ -117,6 +117,22 @@ class StatusTest(base.TestCase):
         self.assertIn('| Result: Failure', output)
         self.assertIn('| Details: x: is wrong', output)
 
+    def test_a_person_gets_each_problem_on_a_line_of_its_own(self) -> None:
+        def check() -> str:
+            checks.LOG.warning('The first word of this begins a line.')
+            checks.LOG.warning('%s', 'And so does that of %s.' % ('x' * 50))
+            return ''
+
+        self.set_rows(check)
+        path = os.path.join(self.folder, 'nova.conf')
+        open(path, 'w').close()
+
+        _code, output = self.run_command('check', '--config-file', path)
+
+        lines = [line.strip(' |') for line in output.splitlines()]
+        self.assertIn('Details: The first word of this begins a line.', lines)
+        self.assertIn('And so does that of', lines)
+
     def test_the_name_of_the_host_is_that_of_nova(self) -> None:
         self.set_rows(str)
 

@@ -109,8 +109,8 @@ class TestProblems(base.TestCase):
                 ['CUSTOM_OTHER'], [e.definition.name for e in entries]
             )
             [problem] = problems
-            self.assertIn('d.yaml, entry 1', str(problem))
-            self.assertIn(word, str(problem))
+            self.assertIn('d.yaml, entry 1', problem.list_lines()[0])
+            self.assertIn(word, problem.list_lines()[0])
 
     def test_what_is_missing_is_named(self) -> None:
         for field in ('name', 'units', 'description', 'inventory'):

@@ -147,6 +147,9 @@ class TestStaticInventory(contract.InventoryProviderContract):
         self.assertIn("'description' is a required", self.log.output)
         self.assertIn("'one' is not of type 'integer'", self.log.output)
         self.assertIn('nothing of it is offered', self.log.output)
+        # A line for each, not one for both.
+        name = 'bad resource definition'
+        self.assertEqual(2, self.log.output.count(name))
 
     def test_a_bad_entry_is_told_once(self) -> None:
         plugin = self.make_plugin(SEATS, BAD)
