@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.source == options.target:
         parser.error('--from and --to are the same')
     try:
-        hand_over(options)
+        with exception.naming_host(options.host):
+            hand_over(options)
     except exception.ExtResourcesError as err:
         print(err, file=sys.stderr)
         return 1
@@ -139,7 +140,9 @@ def _check_host(conf: cfg.ConfigOpts, host: str) -> None:
         raise exception.InvalidConfiguration(
             option='--host',
             value=host,
-            reason=f'[DEFAULT] host of its nova-compute is {conf.host}',
+            reason='the configuration files are of another host, [DEFAULT] '
+            f'host is {conf.host}; write --host {conf.host}, or name the '
+            f'files of {host} with --config-file',
         )
 
 

@@ -97,8 +97,10 @@ def downgrade(db: sqlite3.Connection) -> None:
     ).fetchall()
     if moved:
         raise VersionError(
-            'version 1 has no moves; confirm or revert those of these '
-            'servers first: '
+            'nothing was changed, because servers move between hosts, which '
+            'version 1 cannot record; start nova-compute of this release, '
+            'confirm or revert the moves of these servers, and run this '
+            'again: '
             f'{", ".join(one["server_uuid"] for one in moved)}'
         )
     # Else dropping the table would delete the assignments as well.

@@ -101,7 +101,7 @@ class Journal:
         except (OSError, KeyError, TypeError, ValueError) as err:
             reason = (
                 f'it cannot be read ({err}). A hand-over wrote it; move it '
-                f'away and run {COMMAND} again'
+                f'away and run {COMMAND} again with the same --from and --to'
             )
             raise exception.LedgerError(path=self.path, reason=reason) from err
 
@@ -137,7 +137,10 @@ class Journal:
             finally:
                 os.close(folder)
         except OSError as err:
-            reason = f'it cannot be written ({err})'
+            reason = (
+                f'it cannot be written ({err}); its folder must be writable '
+                'for the user that nova-compute runs as, and have room'
+            )
             raise exception.LedgerError(path=self.path, reason=reason) from err
 
 
@@ -189,7 +192,7 @@ def forget(ledger_path: str, enabled: Collection[str]) -> None:
             journal.remove()
     except exception.LedgerError as err:
         LOG.warning(
-            'The journal of a completed hand-over could not be removed: '
-            '%(err)s',
+            'The journal of a completed hand-over could not be removed, and '
+            'this will be retried at the next start of nova-compute: %(err)s',
             {'err': err},
         )

@@ -141,10 +141,11 @@ class HandOver:
         is_back = found.source != self.source.name
         self._phase = phase
         self._is_new = is_back and found.phase is journal_mod.Phase.DONE
+        names = f'from {self.source.name} to {self.target.name}'
         if not is_back:
-            self.say(f'continuing in phase {phase}')
+            self.say(f'continuing the hand-over {names}, in phase {phase}')
         elif not self._is_new:
-            self.say(f'going back to {self.target.name}')
+            self.say(f'going back {names}')
 
     def _begin(self, phase: Phase) -> None:
         source, target = self.source.name, self.target.name

@@ -152,6 +152,7 @@ class CommandTest(CommandTestCase):
         self.assertEqual(1, refused.returncode)
         self.assertIn(self.ledger_path, refused.stderr)
         self.assertIn('stop nova-compute first', refused.stderr)
+        self.assertTrue(refused.stderr.startswith('Host host1: Ledger '))
         running.close()
 
     def test_a_backend_that_the_host_does_not_run_with_is_refused(
@@ -176,7 +177,8 @@ class CommandTest(CommandTestCase):
         refused = self.run_command('rmd', 'resctrl', conf=path)
 
         self.assertEqual(1, refused.returncode)
-        self.assertIn('is host2', refused.stderr)
+        self.assertIn('host is host2', refused.stderr)
+        self.assertIn('write --host host2', refused.stderr)
         self.assert_untouched(before)
 
     @unittest.skipIf(os.geteuid(), 'only root can give a file away')

@@ -9,6 +9,7 @@ import sqlite3
 
 from nova_ext_resources.cmd import downgrade_ledger
 from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.objects import assignment
 from tests import base
 
 VERSION_1 = pathlib.Path(__file__).parents[2] / 'data' / 'ledger-1.sqlite'
@@ -42,6 +43,7 @@ class DowngradeTest(base.TestCase):
         status, text = self.run_command(self.path)
 
         self.assertEqual(0, status)
+        self.assertIn(f'Ledger {self.path} has version 1 now', text)
         self.assertIn('Install the older release', text)
         self.assertEqual(1, self.read_version())
 
@@ -51,7 +53,26 @@ class DowngradeTest(base.TestCase):
 
         self.assertEqual(1, status)
         self.assertIn('stop that first', text)
+        self.assertIn('Nothing was changed', text)
         self.assertNotIn('ledger_path', text)
+        self.assertEqual(2, self.read_version())
+
+    def test_one_with_a_move_stays(self) -> None:
+        with contextlib.closing(ledger_mod.Ledger(self.path)) as ledger:
+            ledger.put(
+                assignment.Entry(
+                    consumer_uuid='migration',
+                    server_uuid='server',
+                    assignments=(),
+                )
+            )
+
+        status, text = self.run_command(self.path)
+
+        self.assertEqual(1, status)
+        self.assertIn(f'Ledger {self.path}: ', text)
+        self.assertIn('start nova-compute of this release', text)
+        self.assertTrue(text.strip().endswith(': server'), text)
         self.assertEqual(2, self.read_version())
 
     def test_a_missing_one_is_not_made(self) -> None:
@@ -59,10 +80,11 @@ class DowngradeTest(base.TestCase):
             ((self.path,), f'{self.path}: there is no such file'),
             ((), 'the path of the ledger'),
             (('--help',), 'the path of the ledger'),
-            (('a', 'b'), 'the path of the ledger'),
+            (('a', 'b'), 'python3 -m nova_ext_resources.cmd.downgrade_ledger'),
         ):
             status, text = self.run_command(*arguments)
 
             self.assertEqual(2, status)
             self.assertIn(words, text)
+            self.assertIn('nova-compute logs', text)
         self.assertFalse(os.path.exists(self.path))

@@ -47,11 +47,14 @@ class JournalTest(base.TestCase):
             err = self.assertRaises(exception.LedgerError, self.journal.read)
 
             self.assertIn(self.journal.path, str(err))
+            self.assertIn('with the same --from and --to', str(err))
 
     def test_a_folder_that_is_gone_is_told(self) -> None:
         gone = journal.Journal(os.path.join(self.folder, 'no', 'ledger'))
 
-        self.assertRaises(exception.LedgerError, gone.write, PROGRESS)
+        err = self.assertRaises(exception.LedgerError, gone.write, PROGRESS)
+
+        self.assertIn('must be writable for the user', str(err))
 
     def test_it_is_found_by_every_path_of_the_ledger(self) -> None:
         link = os.path.join(self.folder, 'link')

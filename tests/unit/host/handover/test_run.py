@@ -464,7 +464,7 @@ class StoppedTest(with_both.HandOverTestCase):
 
         self.hand_over('resctrl', 'rmd')
 
-        self.assertIn('going back to rmd', self.said)
+        self.assertIn('going back from resctrl to rmd', self.said)
         self.assert_all_at('rmd', before)
 
     def test_what_was_changed_meanwhile_is_put_right(self) -> None:
