@@ -275,6 +275,23 @@ class RefusedLedgerTest(LedgerTestCase):
 
         self.assertTrue(os.path.isfile(target))
 
+    def test_a_cut_shm_file_ends_the_process_and_loses_nothing(self) -> None:
+        # SQLite maps it, and Linux sends the signal (mmap(2)).
+        def run() -> None:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            ledger = ledger_mod.Ledger(self.path)
+            ledger.put(make_entry())
+            os.truncate(f'{self.path}-shm', 0)
+            ledger.put(make_entry('other'))
+
+        process = multiprocessing.get_context('fork').Process(target=run)
+        process.start()
+        process.join()
+
+        self.assertEqual(-signal.SIGBUS, process.exitcode)
+        entries = self.open().list_entries()
+        self.assertEqual([uuidsentinel.server], list(entries))
+
     def test_a_process_that_was_killed_blocks_nobody(self) -> None:
         context = multiprocessing.get_context('fork')
         mine, theirs = context.Pipe()
