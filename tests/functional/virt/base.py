@@ -19,6 +19,7 @@ from nova.tests.functional import integrated_helpers
 
 from demo.cloud import sqlite
 from nova_ext_resources.testing import rmd_simulator
+from tests.functional import rounds
 
 CONF = nova.conf.CONF
 
@@ -131,6 +132,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         )
         self.useFixture(_SharedSqlite())
         super().setUp()
+        self.useFixture(rounds.OneAtATime())
         # Of libraries that Nova uses; its fixture turns some into errors.
         warnings.filterwarnings('ignore', category=ResourceWarning)
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)

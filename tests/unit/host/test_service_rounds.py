@@ -134,10 +134,10 @@ class StartTest(RoundsTestCase):
                 'nova_ext_resources.host.resources.HostResources.refresh', look
             )
         )
+        # The threads would look again after a second.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_ext_resources.placement.publisher.Publisher.start',
-                lambda _: None,
+                'nova_ext_resources.worker.Worker.start', lambda *_: None
             )
         )
 
