@@ -208,9 +208,9 @@ class HostService:
     def start(self) -> None:
         """Discover, repair, publish, and go on in threads.
 
-        Nova calls this before it has checked host name and cell: nothing is
-        released before :meth:`accept_host`. What has to leave placement does
-        so before this returns, when Nova has not read its provider tree yet.
+        Nova goes on with its own start afterwards: nothing is released before
+        :meth:`accept_host`. What has to leave placement does so before this
+        returns, when Nova has not read its provider tree yet.
 
         :raises InvalidConfiguration: see :meth:`prepare`, which this calls
             unless the caller has; nothing was started

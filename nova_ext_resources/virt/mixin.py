@@ -71,6 +71,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext_grammar = self._ext.grammar
             self._ext.prepare()
             super().init_host(host)
+            if (compute := self._find_compute()) is not None:
+                node.check(compute, host)
             self._ext.describe(_describe_servers(host))
             self._ext.start()
             stack.pop_all()
@@ -154,7 +156,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def _find_tracker(self) -> Any:
         """Return Nova's resource tracker; None where there is none (yet)."""
-        return getattr(getattr(self.virtapi, '_compute', None), 'rt', None)
+        return getattr(self._find_compute(), 'rt', None)
+
+    def _find_compute(self) -> Any:
+        """Return Nova's compute manager; None where there is none."""
+        return getattr(self.virtapi, '_compute', None)
 
     # -- what the host reports; called under Nova's semaphore ----------
 
