@@ -103,6 +103,13 @@ def _wait_longer(wait: Callable[..., Any]) -> Callable[..., Any]:
     return wait_again
 
 
+def _make_patient(waiting: Any, prefix: str) -> None:
+    """Have all methods that wait, by their names, wait longer."""
+    for name in dir(waiting):
+        if name.startswith(prefix):
+            setattr(waiting, name, _wait_longer(getattr(waiting, name)))
+
+
 class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     """Starts computes with one RMD simulator each.
 
@@ -118,10 +125,8 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     host_options = ''
 
     def setUp(self) -> None:
-        # Nova's own tests wait for five seconds.
-        for name in dir(self):
-            if name.startswith('_wait_'):
-                setattr(self, name, _wait_longer(getattr(self, name)))
+        # Nova's own tests wait for five seconds, or ten.
+        _make_patient(self, '_wait_')
         # Nova's test base looks for its paste file in the source tree; a
         # wheel puts it below the prefix.
         self.useFixture(
@@ -132,6 +137,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         )
         self.useFixture(_SharedSqlite())
         super().setUp()
+        _make_patient(self.notifier, 'wait_for_')
         self.useFixture(rounds.OneAtATime())
         # Of libraries that Nova uses; its fixture turns some into errors.
         warnings.filterwarnings('ignore', category=ResourceWarning)
