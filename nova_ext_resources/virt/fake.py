@@ -10,6 +10,7 @@ import contextlib
 from typing import Any
 import uuid
 
+from nova import exception as nova_exc
 from nova import objects
 from nova.virt import fake
 from nova.virt import hardware
@@ -79,6 +80,22 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
                 'allocation_ratio': 1.0,
             }
         provider_tree.update_inventory(nodename, inventory)
+
+    # -- as Nova's libvirt driver does ---------------------------------
+
+    def power_on(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        """Also serve both kinds of reboot."""
+        with self._ext.host.starting(instance.uuid):
+            self._restore_and_apply(context, instance)
+            super().power_on(context, instance, *args, **kwargs)
+
+    def power_off(self, instance: Any, *args: Any, **kwargs: Any) -> None:
+        # Where a rebuild has failed, there is none. Nova would take the error
+        # for a server that was deleted, and leave the next rebuild unfinished.
+        with contextlib.suppress(nova_exc.InstanceNotFound):
+            super().power_off(instance, *args, **kwargs)
 
     @contextlib.contextmanager
     def _building(self, context: Any, instance: Any) -> Iterator[None]:

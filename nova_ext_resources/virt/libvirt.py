@@ -23,7 +23,6 @@ from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
 from nova_ext_resources.objects import guest as guest_obj
 from nova_ext_resources.virt import mixin
-from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import power
 
 CONF = nova.conf.CONF
@@ -135,20 +134,6 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
         self._restore_and_apply(context, instance)
         super()._hard_reboot(context, instance, *args, **kwargs)
 
-    def resume(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> None:
-        try:
-            self._restore_and_apply(context, instance)
-        except nova_exc.NovaException as err:
-            # Starting it would use up the memory that was saved.
-            raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
-        super().resume(context, instance, *args, **kwargs)
-
-    def unrescue(self, context: Any, instance: Any) -> None:
-        self._restore_and_apply(context, instance)
-        super().unrescue(context, instance)
-
     # -- starts of a new process past ``_create_guest`` ----------------
 
     def reboot(
@@ -196,29 +181,6 @@ class LibvirtDriver(mixin.ExtResourcesMixin, driver.LibvirtDriver):
 
     def _find_host_topology(self) -> Any:
         return self._get_host_numa_topology()
-
-    def _restore_and_apply(self, context: Any, instance: Any) -> None:
-        self._restore_claim(context, instance)
-        self._apply(context, instance)
-
-    def _restore_claim(self, context: Any, instance: Any) -> None:
-        """Claim for a server whose entry is missing.
-
-        The ledger was lost, or the entry was being released when Nova
-        started the server again.
-
-        :raises HostRefused: the resources are no longer available
-        """
-        if self._has_claim(instance) or not self._requests_resources(
-            instance, instance.flavor
-        ):
-            return
-        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
-            context, instance.uuid
-        )
-        self._claim(
-            context, instance, allocations, operations.Operation.RESTART
-        )
 
     @contextlib.contextmanager
     def _powered_off_on_failure(self, instance: Any) -> Iterator[None]:

@@ -224,6 +224,20 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Surround Nova's own ``spawn`` of a server that has its claim."""
         yield
 
+    def resume(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        try:
+            self._restore_and_apply(context, instance)
+        except nova_exc.NovaException as err:
+            # Starting it would use up the memory that was saved.
+            raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
+        super().resume(context, instance, *args, **kwargs)
+
+    def unrescue(self, context: Any, instance: Any) -> None:
+        self._restore_and_apply(context, instance)
+        super().unrescue(context, instance)
+
     def destroy(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
@@ -291,6 +305,29 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ):
             self._ext.host.apply(instance.uuid, must_hold=must_hold)
         self._update_stats()
+
+    def _restore_and_apply(self, context: Any, instance: Any) -> None:
+        self._restore_claim(context, instance)
+        self._apply(context, instance)
+
+    def _restore_claim(self, context: Any, instance: Any) -> None:
+        """Claim for a server whose entry is missing.
+
+        The ledger was lost, or the entry was being released when Nova
+        started the server again.
+
+        :raises HostRefused: the resources are no longer available
+        """
+        if self._has_claim(instance) or not self._requests_resources(
+            instance, instance.flavor
+        ):
+            return
+        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
+            context, instance.uuid
+        )
+        self._claim(
+            context, instance, allocations, operations.Operation.RESTART
+        )
 
     def _update_stats(self) -> None:
         """Update the view in what Nova writes next to its compute node.

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nova's fake driver, with resources, starts guests as libvirt's does."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.functional.virt import base
+
+_IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
+
+
+class FakeDriverTest(base.NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.service = self.start_host('host1')
+        self.host = self.service.driver._ext.host
+        self.simulator = self.rmds['host1'].simulator
+        self.server = self.boot(self.make_pinned_flavor(4))
+        self.publish(self.service)
+
+    def rebuild(self, state: str) -> None:
+        self.api.post_server_action(
+            self.server['id'], {'rebuild': {'imageRef': _IMAGE}}
+        )
+        self._wait_for_server_parameter(
+            self.server, {'status': state, 'OS-EXT-STS:task_state': None}
+        )
+
+    def test_a_rebuild_after_one_that_failed(self) -> None:
+        self.simulator.refuse_connections()
+        self.rebuild('ERROR')
+        self.simulator.accept_connections()
+
+        self.rebuild('ACTIVE')
+
+        self.assert_in_force(self.server, 4)
+
+    def test_a_guest_that_starts_again_has_its_resources_again(self) -> None:
+        for start in (
+            self.reboot_hard,
+            self.reboot_soft,
+            self.stop_and_start,
+            self.suspend_and_resume,
+        ):
+            with self.subTest(start.__name__):
+                self.check_applied_again(start)
+
+    def check_applied_again(self, start: Callable[[], Any]) -> None:
+        self.simulator.restart(keep_database=False)
+        self.assertEqual([], self.list_workloads('host1'))
+
+        start()
+
+        self.assert_in_force(self.server, 4)
+
+    def reboot_hard(self) -> None:
+        self._reboot_server(self.server, hard=True)
+
+    def reboot_soft(self) -> None:
+        self._reboot_server(self.server)
+
+    def stop_and_start(self) -> None:
+        self._stop_server(self.server)
+        self._start_server(self.server)
+
+    def suspend_and_resume(self) -> None:
+        self._suspend_server(self.server)
+        self._resume_server(self.server)
+
+    def test_what_cannot_be_applied_does_not_start(self) -> None:
+        self._stop_server(self.server)
+        self.simulator.refuse_connections()
+
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual(
+            'SHUTOFF', self.api.get_server(self.server['id'])['status']
+        )
