@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import functools
 from typing import Any
 
+from nova import exception as nova_exc
 from nova.scheduler import filters
 from nova.scheduler import utils
 from oslo_log import log as logging
@@ -81,15 +82,19 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> list[Any]:
-        """Return the hosts that pass, their candidates narrowed."""
+        """Return the hosts that pass, their candidates narrowed.
+
+        :raises nova.exception.NoValidHost: the flavor is malformed. Nova does
+            with the server what it does when no host passes, and its owner
+            reads the reason in the fault
+        """
         hosts = list(filter_obj_list)
         if utils.request_is_rebuild(spec_obj):
             return hosts
         try:
             requirement = request.find_requirement(spec_obj, self._grammar)
         except exception.InvalidExtraSpec as err:
-            _refuse_request(spec_obj, err)
-            return []
+            raise _refuse_request(spec_obj, err) from err
         if requirement is None:
             return hosts
         judge = candidates.Judge(
@@ -217,16 +222,18 @@ class _Report:
         )
 
 
-def _refuse_request(spec_obj: Any, err: exception.InvalidExtraSpec) -> None:
+def _refuse_request(
+    spec_obj: Any, err: exception.InvalidExtraSpec
+) -> nova_exc.NoValidHost:
+    """Log, and return what Nova shows to the owner of the server."""
+    reason = str(err).rstrip('.')
+    flavor = request.get_flavor_name(spec_obj)
     LOG.warning(
         'ExtendedResourcesFilter refuses every host for server %(server)s '
         '(request %(request)s): %(reason)s. Correct flavor %(flavor)s.',
-        {
-            'reason': str(err).rstrip('.'),
-            'flavor': request.get_flavor_name(spec_obj),
-            **_identify(spec_obj),
-        },
+        {'reason': reason, 'flavor': flavor, **_identify(spec_obj)},
     )
+    return nova_exc.NoValidHost(reason=f'{reason}. Correct flavor {flavor}.')
 
 
 def _identify(spec_obj: Any) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import fixtures
+from nova import exception as nova_exc
 from nova.scheduler import filters as nova_filters
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel
@@ -141,9 +142,14 @@ class FilterTestCase(_TestCase):
                 self.log.reset_output()
                 hosts = [scheduling.make_host() for _ in range(3)]
 
-                kept = self.filter(hosts, scheduling.make_spec({key: value}))
+                err = self.assertRaises(
+                    nova_exc.NoValidHost,
+                    self.filter,
+                    hosts,
+                    scheduling.make_spec({key: value}),
+                )
 
-                self.assertEqual([], kept)
+                self.assertIn(f'{key}={value}', str(err))
                 self.assertEqual(1, self.count_lines(f'{key}={value}'))
 
     def test_nothing_is_looked_at_when_nothing_is_asked(self) -> None:

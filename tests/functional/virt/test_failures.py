@@ -66,19 +66,43 @@ class BuildTest(base.NovaTestCase):
     def test_a_flavor_that_is_malformed_is_named_and_not_passed_on(
         self,
     ) -> None:
-        self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
-        self.scheduler_service.stop()
-        self.scheduler_service = self.start_service('scheduler')
+        self.disable_filter()
         self.admin_api.microversion = '2.85'
         flavor = self.make_flavor(resources__CUSTOM_LLC_WAYS='-1')
         self.admin_api.microversion = 'latest'
 
-        server = self.boot(flavor, state='ERROR')
+        message = self.read_fault(flavor)
 
-        server = self.admin_api.get_server(server['id'])
-        message = server['fault']['message']
         self.assertIn('resources:CUSTOM_LLC_WAYS', message)
         self.assertEqual({}, self.host.entries)
+
+    def test_an_attribute_without_its_amount_is_named(self) -> None:
+        """The API sees one extra spec at a time, and lets it through."""
+        flavor = self.make_flavor(resource__CUSTOM_LLC_WAYS_BURST__max=6)
+
+        for refuses in ('filter', 'host'):
+            with self.subTest(refuses):
+                message = self.read_fault(flavor)
+
+                self.assertIn(
+                    'Extra spec resource:CUSTOM_LLC_WAYS_BURST:max=6 is '
+                    'refused: it is an attribute of a resource that the '
+                    'flavor does not request; add '
+                    'resources:CUSTOM_LLC_WAYS_BURST=AMOUNT',
+                    message,
+                )
+            self.disable_filter()
+        self.assertEqual({}, self.host.entries)
+
+    def disable_filter(self) -> None:
+        self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
+        self.scheduler_service.stop()
+        self.scheduler_service = self.start_service('scheduler')
+
+    def read_fault(self, flavor: str) -> str:
+        """Boot, and return what the owner of the server reads."""
+        server = self.boot(flavor, state='ERROR')
+        return str(self.api.get_server(server['id'])['fault']['message'])
 
 
 class BrokenReport(fixtures.Fixture):
