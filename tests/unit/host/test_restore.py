@@ -2,21 +2,20 @@
 
 """Servers run on, and their ledger is lost."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 import pathlib
 import shutil
-from typing import Any
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
+from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.unit import builders
-from tests.unit.host import test_resources_meanwhile
 from tests.unit.host import with_host
 from tests.unit.host import with_resctrl
 
@@ -31,6 +30,29 @@ Held = Mapping[tuple[str, str], assignment.Assignment]
 
 def make_request(uuid: str, ways: int = 2) -> assignment.ClaimRequest:
     return with_host.make_claim(uuid, ways, cpus=CPUS[uuid], allocations={})
+
+
+def read_allocations(_uuid: str) -> dict[str, dict[str, int]]:
+    """Answer for placement: three ways of the first domain."""
+    return {with_host.DOMAINS[0]: {with_host.WAYS: 3}}
+
+
+def make_restore(
+    host: host_mod.HostResources,
+    read_allocations: Callable[
+        [str], dict[str, dict[str, int]]
+    ] = read_allocations,
+    requests: restore.Requests | None = None,
+) -> restore.Restore:
+    """Make what restores entries.
+
+    :param requests: of the servers that have none; without, that of SERVER
+    """
+    made = restore.Restore(
+        host, restore=host.restore, read_allocations=read_allocations
+    )
+    made.expect(requests or {SERVER: make_request(SERVER)})
+    return made
 
 
 def list_held(entry: assignment.Entry) -> Held:
@@ -61,14 +83,11 @@ class RestoreTestCase(with_resctrl.ResctrlHostTestCase):
     def come_back(self) -> None:
         """Start as after a loss, up to where Nova has named its servers."""
         self.host = self.make_resctrl_host()
-        self.restore = restore.Restore(
-            self.host,
-            restore=self.host.restore,
-            read_allocations=self.read_allocations,
-        )
         self.host.reconcile([SERVER, OTHER])
-        self.restore.expect(
-            {uuid: make_request(uuid) for uuid in (SERVER, OTHER)}
+        self.restore = make_restore(
+            self.host,
+            self.read_allocations,
+            {uuid: make_request(uuid) for uuid in (SERVER, OTHER)},
         )
 
     def read_allocations(self, uuid: str) -> dict[str, dict[str, int]]:
@@ -234,13 +253,10 @@ class OlderCopyTest(with_resctrl.ResctrlHostTestCase):
     def test_it_has_its_entry_again(self) -> None:
         self.host.reconcile([SERVER, LATE])
         allocated = {with_host.DOMAINS[0]: {with_host.WAYS: 2}}
-        restored = restore.Restore(
+        restored = make_restore(
             self.host,
-            restore=self.host.restore,
-            read_allocations={LATE: allocated}.__getitem__,
-        )
-        restored.expect(
-            {LATE: with_host.make_claim(LATE, 2, cpus=frozenset({5}))}
+            {LATE: allocated}.__getitem__,
+            {LATE: with_host.make_claim(LATE, 2, cpus=frozenset({5}))},
         )
         restored.run()
 
@@ -263,13 +279,11 @@ class SeveralResourcesTest(with_resctrl.ResctrlHostTestCase):
         for bandwidth, expected in ((50, []), (40, [SERVER])):
             held = {**amounts, percent: bandwidth}
             allocated = {with_host.DOMAINS[0]: held}
-            made = restore.Restore(
+            made = make_restore(
                 self.host,
-                restore=self.host.restore,
-                read_allocations={SERVER: allocated}.__getitem__,
+                {SERVER: allocated}.__getitem__,
+                {SERVER: with_host.make_claim(SERVER, cpus=frozenset({1}))},
             )
-            request = with_host.make_claim(SERVER, cpus=frozenset({1}))
-            made.expect({SERVER: request})
             self.host.heal()
 
             made.run()
@@ -409,59 +423,12 @@ class LeftAloneTest(RestoreTestCase):
         self.assertIn('KeyError', self.restore.problems[0].text)
 
 
-class OtherEnforcerTest(test_resources_meanwhile.ActingHostTestCase):
-    """One that cannot tell the units of what is applied."""
-
-    def make_restore(self) -> restore.Restore:
-        made = restore.Restore(
-            self.host,
-            restore=self.host.restore,
-            read_allocations=lambda _: {
-                with_host.DOMAINS[0]: {with_host.WAYS: 3}
-            },
-        )
-        made.expect({SERVER: make_request(SERVER)})
-        return made
-
-    def test_what_is_applied_is_in_doubt(self) -> None:
-        self.enforcer.in_force.add(SERVER)
-        self.host.heal()
-        made = self.make_restore()
-
-        made.run()
-
-        self.assertEqual({}, self.host.entries)
-        self.assertEqual([SERVER], [one.subject for one in made.problems])
-
-    def test_nothing_is_decided_while_it_cannot_even_list_it(self) -> None:
-        def fail() -> Any:
-            raise OSError('no such device')
-
-        self.enforcer.acts['list_applied'] = fail
-        self.host.heal()
-        made = self.make_restore()
-
-        made.run()
-
-        self.assertEqual(({}, ()), (self.host.entries, made.problems))
-        self.host.heal()
-        made.run()
-        self.assertEqual([SERVER], [*self.host.entries])
-
-
 class CountedTest(with_host.HostTestCase):
     """Nothing on the host shows what is only counted."""
 
     def test_a_ledger_is_not_empty_while_placement_knows_better(self) -> None:
         host = self.make_noop_host()
-        made = restore.Restore(
-            host,
-            restore=host.restore,
-            read_allocations=lambda _: {
-                with_host.DOMAINS[0]: {with_host.WAYS: 3}
-            },
-        )
-        made.expect({SERVER: make_request(SERVER)})
+        made = make_restore(host)
         host.heal()
 
         made.run()
@@ -473,14 +440,7 @@ class CountedTest(with_host.HostTestCase):
         failure = self.useFixture(fixtures.TempDir()).join('failure')
         pathlib.Path(failure).write_text('not yet')
         host = self.make_noop_host(failure_file=failure)
-        made = restore.Restore(
-            host,
-            restore=host.restore,
-            read_allocations=lambda _: {
-                with_host.DOMAINS[0]: {with_host.WAYS: 3}
-            },
-        )
-        made.expect({SERVER: make_request(SERVER)})
+        made = make_restore(host)
         host.heal()
         made.run()
         self.assertEqual(({}, ()), (host.entries, made.problems))

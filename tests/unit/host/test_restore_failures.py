@@ -4,11 +4,11 @@
 
 import dataclasses
 import threading
+from typing import Any
 
 import fixtures
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
@@ -24,22 +24,13 @@ LEFT = test_restore.OTHER
 State = assignment.State
 
 
-def read_allocations(_uuid: str) -> dict[str, dict[str, int]]:
-    return {with_host.DOMAINS[0]: {with_host.WAYS: 3}}
-
-
 class ActingRestoreTestCase(test_resources_meanwhile.ActingHostTestCase):
     """One server that its ledger has lost."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.restore = restore.Restore(
-            self.host,
-            restore=self.host.restore,
-            read_allocations=read_allocations,
-        )
         self.host.reconcile([SERVER])
-        self.restore.expect({SERVER: test_restore.make_request(SERVER)})
+        self.restore = test_restore.make_restore(self.host)
 
     def run_round(self) -> list[str]:
         """Run a round; return the servers that have no entry yet."""
@@ -99,10 +90,33 @@ class FailedOnceTest(ActingRestoreTestCase):
         self.assertIs(State.CLAIMED, self.host.entries[SERVER].state)
 
 
+class CannotTellTest(ActingRestoreTestCase):
+    """An enforcer that cannot tell the units of what is applied."""
+
+    def test_what_is_applied_is_in_doubt(self) -> None:
+        self.enforcer.in_force.add(SERVER)
+
+        self.assertEqual([SERVER], self.run_round())
+
+        self.assertEqual({}, self.host.entries)
+
+    def test_nothing_is_decided_while_it_cannot_even_list_it(self) -> None:
+        def fail() -> Any:
+            raise OSError('no such device')
+
+        self.enforcer.acts['list_applied'] = fail
+
+        self.assertEqual([], self.run_round())
+
+        self.assertEqual({}, self.host.entries)
+        self.run_round()
+        self.assertEqual([SERVER], [*self.host.entries])
+
+
 class FollowTest(test_service_rounds.RoundsTestCase):
     def test_a_placement_that_fails_once(self) -> None:
         made = self.made._restore
-        made._read_allocations = read_allocations
+        made._read_allocations = test_restore.read_allocations
         elsewhere = dataclasses.replace(
             test_restore.make_request(SERVER), cpus=frozenset({13})
         )
@@ -124,7 +138,7 @@ class LostTest(test_service_rounds.RoundsTestCase):
 
     def test_a_server_without_an_entry_fails_the_host(self) -> None:
         made = self.made._restore
-        made._read_allocations = read_allocations
+        made._read_allocations = test_restore.read_allocations
         made.expect(
             {
                 SERVER: dataclasses.replace(

@@ -7,7 +7,6 @@ import os
 import pathlib
 
 from nova_ext_resources.host import resources as host_mod
-from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
@@ -75,13 +74,10 @@ class BrokenDefinitionTest(with_resctrl.ResctrlHostTestCase):
         self.ledger_path += '.new'
         self.write(static.BAD)
         self.host = self.make_host()
-        self.restore = restore.Restore(
+        self.restore = test_restore.make_restore(
             self.host,
-            restore=self.host.restore,
-            read_allocations=lambda _uuid: allocated,
-        )
-        self.restore.expect(
-            {SERVER: dataclasses.replace(request, allocations={})}
+            lambda _uuid: allocated,
+            {SERVER: dataclasses.replace(request, allocations={})},
         )
         self.run_round()
 
