@@ -12,7 +12,7 @@ from demo.cloud import mounts
 from tests import base
 from tests.functional.resctrl import mounting
 
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 _DEMO = """
 import pathlib, sys, time

@@ -119,7 +119,7 @@ class Site:
         return {
             'ext_resources_rmd': {
                 'url': self.machine.url,
-                'timeout': '5',
+                'timeout': '15',
                 'retries': '0',
             }
         }
@@ -260,7 +260,7 @@ class Site:
 
     def _rmd_call(self, method: str, path: str, body: Any = None) -> None:
         requests.request(
-            method, self.machine.url + path, json=body, timeout=5
+            method, self.machine.url + path, json=body, timeout=60
         ).raise_for_status()
 
     def stop_compute(self) -> None:

@@ -80,7 +80,7 @@ class RmdWalk(walking.Walk):
                 namespace,
                 'rmd',
                 url=self.fixture.url,
-                timeout=5.0,
+                timeout=60.0,
                 retries=0,
                 burst_ways=3,
                 shared_servers=2,

@@ -13,7 +13,7 @@ from tests.unit.host import test_with_resctrl_pools as pools
 A, B, C = pools.A, pools.B, pools.C
 
 #: Seconds in which a lock that nobody holds is had.
-PATIENCE = 2.0
+PATIENCE = 60.0
 
 
 class GuestsTest(pools.PoolsTestCase):

@@ -942,7 +942,7 @@ class FileCases(WithTree):
             reader.start()
             reader.join(0.05)
             order.append('writer')
-        reader.join(10)
+        reader.join(60)
 
         self.assertEqual(['writer', 'reader'], order)
 
@@ -958,7 +958,7 @@ class FileCases(WithTree):
             writer.start()
             writer.join(0.05)
             order.append('reader')
-        writer.join(10)
+        writer.join(60)
 
         self.assertEqual(['reader', 'writer'], order)
 

@@ -224,7 +224,7 @@ class LockTest(base.TestCase):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
 
         self.assertEqual([''], list(machine.kernel.list_groups()))
         self.assertEqual(15, machine.kernel.count_free_classes())

@@ -96,7 +96,7 @@ class ProcessTest(base.TestCase):
             env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
         )
         assert process.stdout is not None
-        self.addCleanup(process.wait, 10)
+        self.addCleanup(process.wait, 60)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)
         return process, process.stdout.readline().strip()
@@ -110,7 +110,7 @@ class ProcessTest(base.TestCase):
                 process.send_signal(number)
 
                 self.assertEqual(2, answer.json()['number'])
-                self.assertEqual(0, process.wait(5))
+                self.assertEqual(0, process.wait(60))
 
     def test_a_port_in_use_is_told(self) -> None:
         _process, url = self.start()

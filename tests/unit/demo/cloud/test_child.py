@@ -21,7 +21,7 @@ import pathlib, sys, time; from demo.cloud import child, folder
 made = child.Child('it', 'timeit', ['-n1', sys.argv[2]],
                    folder=folder.Folder(pathlib.Path(sys.argv[1])))
 made.start()
-made.wait_until(lambda: 'up' in made.tail(), seconds=20)
+made.wait_until(lambda: 'up' in made.tail(), seconds=60)
 print(made.pid, flush=True)
 time.sleep(600)
 """

@@ -57,7 +57,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
     def post(self, **body: object) -> requests.Response:
         """Send what the client would not."""
         return requests.post(
-            f'{self.fixture.url}/v1/workloads', json=body, timeout=5
+            f'{self.fixture.url}/v1/workloads', json=body, timeout=60
         )
 
     def get_records(self) -> list[dict[str, object]]:
@@ -99,7 +99,7 @@ class SixteenTrapsTest(with_simulator.RmdTestCase):
 
     def test_trap_02_a_post_without_content_type_is_refused(self) -> None:
         answer = requests.post(
-            f'{self.fixture.url}/v1/workloads', data='{}', timeout=5
+            f'{self.fixture.url}/v1/workloads', data='{}', timeout=60
         )
         self.assertEqual(415, answer.status_code)
 
