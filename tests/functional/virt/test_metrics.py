@@ -2,17 +2,16 @@
 
 """Tests of the metrics of a compute service."""
 
-import socket
 import urllib.request
 
 from tests.functional.virt import base
+from tests import ports
 
 
 class MetricsTest(base.NovaTestCase):
     def setUp(self) -> None:
         super().setUp()
-        with socket.create_server(('127.0.0.1', 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = self.useFixture(ports.Port()).number
         self.host_options = f'\n[ext_resources_metrics]\nport = {self.port}\n'
         self.service = self.start_host('host1')
 

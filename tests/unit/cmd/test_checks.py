@@ -26,6 +26,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources import plugins
 from nova_ext_resources.testing import rmd_simulator
 from tests import base
+from tests import ports
 
 SUCCESS = upgradecheck.Code.SUCCESS
 WARNING = upgradecheck.Code.WARNING
@@ -609,8 +610,7 @@ class MetricsTest(ChecksTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        with socket.create_server(('127.0.0.1', 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = self.useFixture(ports.Port()).number
 
     def test_a_port_that_this_user_may_not_listen_on(self) -> None:
         def refuse(*_: object) -> None:

@@ -26,6 +26,7 @@ from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.placement import allocations
 from nova_ext_resources import plugins
 from tests import base
+from tests import ports
 from tests.unit import builders
 from tests.unit.host import with_host
 from tests.unit import installed
@@ -589,8 +590,7 @@ class MetricsTest(HostServiceTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        with socket.create_server(('127.0.0.1', 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = self.useFixture(ports.Port()).number
 
     def start(self, **fields: Any) -> service.HostService:
         made = self.make(
@@ -634,7 +634,7 @@ class MetricsTest(HostServiceTestCase):
         made = self.start(list_servers=lambda: {SERVER: info})
         made.claim(with_host.make_claim(SERVER))
         made.host.apply(SERVER)
-        made._servers.list_uuids()
+        made._servers.list_uuids(WAIT)
 
         text = self.ask('/metrics')
 
