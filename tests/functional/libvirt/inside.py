@@ -72,11 +72,18 @@ class _Computes:
             if command == 'stop':
                 self._stop()
             else:
-                self._catch(**self._arguments).start()
+                self._start()
         # Nova leaves with SystemExit, too.
         except BaseException as err:
             return repr(err).encode()[:4096]
         return _OK
+
+    def _start(self) -> None:
+        from nova.virt import node
+
+        # As in a process of its own.
+        node.LOCAL_NODE_UUID = None
+        self._catch(**self._arguments).start()
 
     def _stop(self) -> None:
         """End all that the service does.

@@ -345,6 +345,23 @@ class GuestTest(NovaTestCase):
         self.assertEqual(before, self.look(uuid))
         self.assert_in_force(uuid)
 
+    def test_a_lost_identity_is_refused_and_not_replaced(self) -> None:
+        uuid = self.boot()
+        before = self.look(uuid)
+        identity = self.site.folder.lib / 'nova' / 'compute_id'
+        text = identity.read_text()
+        self.site.stop_compute()
+        identity.unlink()
+
+        err = self.assertRaises(RuntimeError, self.site.start_compute)
+
+        self.assertIn('lost that state', str(err))
+        self.assertFalse(identity.exists())
+        self.assertEqual(before, self.look(uuid))
+        identity.write_text(text)
+        self.site.start_compute()
+        self.assert_in_force(uuid)
+
     def test_a_server_that_the_ledger_lost_claims_again_when_it_starts(
         self,
     ) -> None:
