@@ -221,7 +221,16 @@ class SourceComesBackTest(EvacuationTestCase):
             entry = self.get_host('host2').find_entry(self.uuid)
             return bool(entry and entry.state is assignment.State.APPLIED)
 
+        def is_reported() -> bool:
+            # RMD applies with the claim, which placement hears of later.
+            entry = self.get_host('host2').find_entry(self.uuid)
+            keys = {
+                one.rp_key for one in entry.assignments if one.is_allocated
+            }
+            return keys <= self.list_allocated('host2').keys()
+
         self.wait_until(is_applied)
+        self.wait_until(is_reported)
 
     def test_while_the_new_host_starts_the_guest(self) -> None:
         waiting = self.useFixture(_WaitingGuest())
