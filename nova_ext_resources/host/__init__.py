@@ -4,6 +4,8 @@
 
 * ``absent``: finds entries of servers that are nowhere, at run time
 * ``audit``: compares ledger, host and Nova; decides which servers are gone
+* ``audit_allocations``: compares what the ledger records with what placement
+  has allocated; pure
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
+from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
@@ -29,6 +30,7 @@ from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
+from nova_ext_resources.objects import view
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
@@ -323,7 +325,7 @@ class HostService:
         :raises ExtResourcesError: nothing is held
         """
         try:
-            self._move_allocations(request, entry)
+            self._move_allocations(request.allocations, entry)
         except exception.ExtResourcesError:
             self.host.undo(request.consumer_uuid)
             raise
@@ -374,11 +376,16 @@ class HostService:
         )
 
     def _move_allocations(
-        self, request: assignment.ClaimRequest, entry: assignment.Entry
+        self, allocated: view.Amounts, entry: assignment.Entry
     ) -> None:
+        """Have placement allocate where the host has chosen.
+
+        :param allocated: what placement has for the entry's consumer
+        :raises ExtResourcesError: it does not, or not all of it
+        """
         own = self.host.view.keys
-        for resource_class, source, target in allocations.list_moved(
-            request, entry, own
+        for resource_class, source, target in audit_allocations.list_moved(
+            allocated, entry, own
         ):
             LOG.info(
                 'Host %(host)s: moving %(class)s of server %(uuid)s to the '

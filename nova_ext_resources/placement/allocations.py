@@ -2,13 +2,11 @@
 
 """Change the allocations of a server."""
 
-from collections.abc import Container
 import dataclasses
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.objects import assignment
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
 from nova_ext_resources.placement import retry
@@ -78,38 +76,3 @@ def _with_moved(
     return dataclasses.replace(
         held, resources={k: v for k, v in resources.items() if v}
     )
-
-
-def list_moved(
-    request: assignment.ClaimRequest,
-    entry: assignment.Entry,
-    own: Container[str],
-) -> list[tuple[str, str, str]]:
-    """Return (resource class, from, to) where entry and request differ.
-
-    The same amount goes from one provider to the other.
-
-    :param own: uuids of this host's providers; an evacuation's allocations
-        also have those of the host that failed
-    """
-    asked = {
-        (resource_class, amount, rp_uuid)
-        for rp_uuid, resources in request.allocations.items()
-        if rp_uuid in own
-        for resource_class, amount in resources.items()
-    }
-    held = {
-        (one.resource_class, one.amount, one.rp_uuid)
-        for one in entry.assignments
-        if one.is_allocated
-    }
-    classes = {one.resource_class for one in entry.assignments}
-    return [
-        (resource_class, source, target)
-        for resource_class in sorted(classes)
-        for (_name, _amount, source), (_, _, target) in zip(
-            sorted(one for one in asked - held if one[0] == resource_class),
-            sorted(one for one in held - asked if one[0] == resource_class),
-            strict=False,
-        )
-    ]

@@ -273,10 +273,10 @@ class Client:
 
     # Allocations
 
-    def list_holders(self, rp_uuid: str) -> Mapping[str, tuple[str, ...]]:
+    def list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         """Return the consumers that hold units of a provider.
 
-        :returns: resource class -> consumer uuids, sorted
+        :returns: resource class -> consumer uuid -> amount, sorted
         :raises NotFound: there is no such provider
         """
         return self._endpoint.ask(

@@ -61,12 +61,13 @@ def parse_inventories(
     return inventories
 
 
-def parse_holders(body: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    holders: dict[str, list[str]] = {}
+def parse_holders(body: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    holders: dict[str, dict[str, int]] = {}
     for consumer_uuid, held in sorted(body.items()):
-        for resource_class in held['resources']:
-            holders.setdefault(resource_class, []).append(consumer_uuid)
-    return {name: tuple(consumers) for name, consumers in holders.items()}
+        for resource_class, amount in held['resources'].items():
+            amounts = holders.setdefault(resource_class, {})
+            amounts[consumer_uuid] = int(amount)
+    return holders
 
 
 def parse_allocations(

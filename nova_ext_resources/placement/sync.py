@@ -17,7 +17,7 @@ from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 
 #: rp_uuid -> resource class -> consumer uuids
-Holders = Mapping[str, Mapping[str, tuple[str, ...]]]
+Holders = Mapping[str, Mapping[str, Collection[str]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ def _add(
 def _make_target(
     wanted: provider_obj.Provider,
     seen: provider_obj.Provider | None,
-    held: Mapping[str, tuple[str, ...]],
+    held: Mapping[str, Collection[str]],
 ) -> provider_obj.Provider:
     """Add the owner trait, what operators added, and what is held, closed."""
     closed = {}

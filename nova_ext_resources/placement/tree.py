@@ -175,7 +175,7 @@ class TreeWriter:
         except exception.NotFound:
             return None
 
-    def _list_holders(self, rp_uuid: str) -> Mapping[str, tuple[str, ...]]:
+    def _list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         try:
             return self._call(self._client.list_holders, rp_uuid)
         except exception.NotFound:

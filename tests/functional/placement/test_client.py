@@ -187,7 +187,7 @@ class ClientTest(base.PlacementTestCase):
         self.allocate()
 
         self.assertEqual(
-            {WAYS: (uuids.server,)}, self.client.list_holders(uuids.l3_0)
+            {WAYS: {uuids.server: 2}}, self.client.list_holders(uuids.l3_0)
         )
 
     def test_allocations_are_read_with_their_generation(self) -> None:

@@ -20,19 +20,15 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
-from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.placement import allocations
 from nova_ext_resources import plugins
 from tests import base
 from tests import ports
-from tests.unit import builders
 from tests.unit.host import with_host
 from tests.unit import installed
 
 WAYS = with_host.WAYS
-DOMAINS = with_host.DOMAINS
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
@@ -738,100 +734,3 @@ class MetricsTest(HostServiceTestCase):
         )
 
         self.assertIn('[ext_resources_metrics] port = many', str(err))
-
-
-class MovedTest(base.TestCase):
-    def make_entry(self, *held: tuple[str, str, bool]) -> assignment.Entry:
-        return assignment.Entry(
-            consumer_uuid=SERVER,
-            assignments=tuple(
-                builders.make_assignment(
-                    rp_uuid=rp_uuid,
-                    resource_class=name,
-                    amount=2 if name == WAYS else 1,
-                    is_allocated=known,
-                )
-                for rp_uuid, name, known in held
-            ),
-        )
-
-    def test_what_is_where_it_was_asked_for_is_not_moved(self) -> None:
-        entry = self.make_entry(
-            (DOMAINS[0], WAYS, True), ('rdt', builders.CLOS, False)
-        )
-
-        self.assertEqual(
-            [],
-            allocations.list_moved(
-                with_host.make_claim(SERVER), entry, DOMAINS
-            ),
-        )
-
-    def test_what_the_host_put_elsewhere_is_moved(self) -> None:
-        entry = self.make_entry(
-            (DOMAINS[1], WAYS, True), ('rdt', builders.CLOS, False)
-        )
-
-        self.assertEqual(
-            [(WAYS, DOMAINS[0], DOMAINS[1])],
-            allocations.list_moved(
-                with_host.make_claim(SERVER), entry, DOMAINS
-            ),
-        )
-
-    def test_only_the_part_that_moved_is_moved(self) -> None:
-        request = with_host.make_claim(
-            SERVER,
-            allocations={
-                'a': {WAYS: 2},
-                'b': {WAYS: 2},
-                'node': {'VCPU': 2, builders.SEATS: 1},
-            },
-        )
-        entry = self.make_entry(
-            ('b', WAYS, True),
-            ('c', WAYS, True),
-            ('node', builders.SEATS, True),
-        )
-
-        self.assertEqual(
-            [(WAYS, 'a', 'c')],
-            allocations.list_moved(request, entry, {'a', 'b', 'node'}),
-        )
-
-    def test_each_amount_goes_where_it_is_held(self) -> None:
-        entry = assignment.Entry(
-            consumer_uuid=SERVER,
-            assignments=tuple(
-                builders.make_assignment(rp_uuid=rp_uuid, amount=amount)
-                for rp_uuid, amount in (('c', 3), ('d', 2))
-            ),
-        )
-        request = with_host.make_claim(
-            SERVER, allocations={'a': {WAYS: 2}, 'b': {WAYS: 3}}
-        )
-
-        self.assertEqual(
-            [(WAYS, 'a', 'd'), (WAYS, 'b', 'c')],
-            allocations.list_moved(request, entry, {'a', 'b'}),
-        )
-
-    def test_what_an_evacuated_server_has_at_its_source_stays(self) -> None:
-        for source in ('0', 'z'):
-            request = with_host.make_claim(
-                SERVER, allocations={source: {WAYS: 2}, 'a': {WAYS: 2}}
-            )
-            entry = self.make_entry(('b', WAYS, True))
-
-            self.assertEqual(
-                [(WAYS, 'a', 'b')],
-                allocations.list_moved(request, entry, {'a', 'b'}),
-            )
-
-    def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
-        self.assertEqual(
-            [],
-            allocations.list_moved(
-                with_host.make_claim(SERVER), self.make_entry(), DOMAINS
-            ),
-        )

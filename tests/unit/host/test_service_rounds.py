@@ -7,10 +7,7 @@ from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm as alarm_mod
-from nova_ext_resources.objects import assignment
-from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import publisher
-from tests.unit import builders
 from tests.unit.host import test_service
 from tests.unit.host import with_host
 
@@ -151,26 +148,3 @@ class StartTest(RoundsTestCase):
             if one.name == alarm_mod.HEALING_FAILED
         )
         self.assertIn('discovery: RuntimeError: a bug', alarm.text)
-
-
-class AllocatedTest(RoundsTestCase):
-    def test_what_placement_does_not_know_of_is_not_moved_there(
-        self,
-    ) -> None:
-        request = with_host.make_claim(
-            SERVER, allocations={'elsewhere': {builders.CLOS: 1}}
-        )
-        entry = assignment.Entry(
-            consumer_uuid=SERVER,
-            assignments=(
-                builders.make_assignment(
-                    rp_uuid=with_host.RDT,
-                    resource_class=builders.CLOS,
-                    is_allocated=False,
-                ),
-            ),
-        )
-
-        self.assertEqual(
-            [], allocations.list_moved(request, entry, {'elsewhere'})
-        )

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The ledger has something else than placement."""
+
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.host import audit_allocations as audit
+from nova_ext_resources.objects import assignment
+from tests import base
+from tests.unit import builders
+from tests.unit.host import with_host
+
+WAYS = with_host.WAYS
+DOMAINS = with_host.DOMAINS
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+
+def make_entry(*held: tuple[str, int], uuid: str = SERVER) -> assignment.Entry:
+    """Make an entry of ways, by provider, with a class of service."""
+    return assignment.Entry(
+        consumer_uuid=uuid,
+        assignments=(
+            *(
+                builders.make_assignment(
+                    rp_uuid=rp_uuid, rp_key=f'L3_{rp_uuid}', amount=amount
+                )
+                for rp_uuid, amount in held
+            ),
+            builders.make_assignment(
+                rp_uuid='rdt',
+                resource_class=builders.CLOS,
+                amount=1,
+                is_allocated=False,
+            ),
+        ),
+    )
+
+
+def make_holders(**amounts: int) -> audit.Holders:
+    """Return what placement has for the server on providers a, b, c, rdt."""
+    return {
+        rp_uuid: {WAYS: {SERVER: amounts[rp_uuid]}}
+        if rp_uuid in amounts
+        else {}
+        for rp_uuid in ('a', 'b', 'c', 'rdt')
+    }
+
+
+class CompareTest(base.TestCase):
+    def compare(
+        self, entry: assignment.Entry, **amounts: int
+    ) -> audit.Difference | None:
+        found = audit.compare([entry], make_holders(**amounts))
+        return found.get(SERVER)
+
+    def list_missing(
+        self, found: audit.Difference | None
+    ) -> list[tuple[str, str, int]]:
+        assert found is not None
+        self.assertFalse(any(one.is_allocated for one in found.missing))
+        return [
+            (one.rp_uuid, one.resource_class, one.amount)
+            for one in found.missing
+        ]
+
+    def test_what_is_alike_is_no_difference(self) -> None:
+        self.assertIsNone(self.compare(make_entry(('a', 4)), a=4))
+
+    def test_what_placement_has_not(self) -> None:
+        found = self.compare(make_entry(('a', 4)))
+
+        self.assertEqual([('a', WAYS, 4)], self.list_missing(found))
+        assert found is not None
+        self.assertEqual(((), {}), (found.moves, found.surplus))
+        self.assertEqual('L3_a', found.missing[0].rp_key)
+
+    def test_what_placement_has_less_of(self) -> None:
+        found = self.compare(make_entry(('a', 4)), a=3)
+
+        self.assertEqual([('a', WAYS, 1)], self.list_missing(found))
+
+    def test_what_placement_has_more_of(self) -> None:
+        found = self.compare(make_entry(('a', 4)), a=6)
+
+        assert found is not None
+        self.assertEqual([], self.list_missing(found))
+        self.assertEqual({('a', WAYS): 2}, found.surplus)
+
+    def test_what_is_on_another_provider_is_neither_missing_nor_too_much(
+        self,
+    ) -> None:
+        found = self.compare(make_entry(('b', 4)), a=4)
+
+        assert found is not None
+        self.assertEqual(((WAYS, 'a', 'b'),), found.moves)
+        self.assertEqual(((), {}), (found.missing, found.surplus))
+
+    def test_another_amount_on_another_provider_is_not_moved(self) -> None:
+        found = self.compare(make_entry(('b', 4)), a=3)
+
+        assert found is not None
+        self.assertEqual((), found.moves)
+        self.assertEqual([('b', WAYS, 4)], self.list_missing(found))
+        self.assertEqual({('a', WAYS): 3}, found.surplus)
+
+    def test_nothing_is_moved_to_or_from_what_both_have(self) -> None:
+        """All units of a provider move, and these are not all wrong."""
+        found = self.compare(make_entry(('a', 3), ('b', 1)), a=1, b=3)
+
+        assert found is not None
+        self.assertEqual((), found.moves)
+        self.assertEqual([('a', WAYS, 2)], self.list_missing(found))
+        self.assertEqual({('b', WAYS): 2}, found.surplus)
+
+    def test_units_of_one_place_are_added_up(self) -> None:
+        entry = make_entry(('a', 3), ('a', 1))
+
+        self.assertIsNone(self.compare(entry, a=4))
+        self.assertEqual(
+            [('a', WAYS, 1)], self.list_missing(self.compare(entry, a=3))
+        )
+
+    def test_a_provider_that_was_not_read_is_not_compared(self) -> None:
+        self.assertIsNone(self.compare(make_entry(('gone', 4))))
+
+    def test_others_that_hold_something_are_passed_over(self) -> None:
+        holders = {'a': {WAYS: {SERVER: 4, OTHER: 2}}}
+
+        self.assertEqual({}, audit.compare([make_entry(('a', 4))], holders))
+        self.assertEqual(
+            [OTHER],
+            [*audit.compare([make_entry(('a', 4), uuid=OTHER)], holders)],
+        )
+
+
+class MovedTest(base.TestCase):
+    def make_entry(self, *held: tuple[str, str, bool]) -> assignment.Entry:
+        return assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=tuple(
+                builders.make_assignment(
+                    rp_uuid=rp_uuid,
+                    resource_class=name,
+                    amount=2 if name == WAYS else 1,
+                    is_allocated=known,
+                )
+                for rp_uuid, name, known in held
+            ),
+        )
+
+    def test_what_is_where_it_was_asked_for_is_not_moved(self) -> None:
+        entry = self.make_entry(
+            (DOMAINS[0], WAYS, True), ('rdt', builders.CLOS, False)
+        )
+
+        self.assertEqual(
+            [],
+            audit.list_moved(
+                with_host.make_claim(SERVER).allocations, entry, DOMAINS
+            ),
+        )
+
+    def test_what_the_host_put_elsewhere_is_moved(self) -> None:
+        entry = self.make_entry(
+            (DOMAINS[1], WAYS, True), ('rdt', builders.CLOS, False)
+        )
+
+        self.assertEqual(
+            [(WAYS, DOMAINS[0], DOMAINS[1])],
+            audit.list_moved(
+                with_host.make_claim(SERVER).allocations, entry, DOMAINS
+            ),
+        )
+
+    def test_only_the_part_that_moved_is_moved(self) -> None:
+        request = with_host.make_claim(
+            SERVER,
+            allocations={
+                'a': {WAYS: 2},
+                'b': {WAYS: 2},
+                'node': {'VCPU': 2, builders.SEATS: 1},
+            },
+        )
+        entry = self.make_entry(
+            ('b', WAYS, True),
+            ('c', WAYS, True),
+            ('node', builders.SEATS, True),
+        )
+
+        self.assertEqual(
+            [(WAYS, 'a', 'c')],
+            audit.list_moved(request.allocations, entry, {'a', 'b', 'node'}),
+        )
+
+    def test_each_amount_goes_where_it_is_held(self) -> None:
+        entry = assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=tuple(
+                builders.make_assignment(rp_uuid=rp_uuid, amount=amount)
+                for rp_uuid, amount in (('c', 3), ('d', 2))
+            ),
+        )
+        request = with_host.make_claim(
+            SERVER, allocations={'a': {WAYS: 2}, 'b': {WAYS: 3}}
+        )
+
+        self.assertEqual(
+            [(WAYS, 'a', 'd'), (WAYS, 'b', 'c')],
+            audit.list_moved(request.allocations, entry, {'a', 'b'}),
+        )
+
+    def test_what_an_evacuated_server_has_at_its_source_stays(self) -> None:
+        for source in ('0', 'z'):
+            request = with_host.make_claim(
+                SERVER, allocations={source: {WAYS: 2}, 'a': {WAYS: 2}}
+            )
+            entry = self.make_entry(('b', WAYS, True))
+
+            self.assertEqual(
+                [(WAYS, 'a', 'b')],
+                audit.list_moved(request.allocations, entry, {'a', 'b'}),
+            )
+
+    def test_a_server_that_holds_nothing_moves_nothing(self) -> None:
+        self.assertEqual(
+            [],
+            audit.list_moved(
+                with_host.make_claim(SERVER).allocations,
+                self.make_entry(),
+                DOMAINS,
+            ),
+        )
+
+
+class AllocatedTest(base.TestCase):
+    def test_what_placement_does_not_know_of_is_not_moved_there(
+        self,
+    ) -> None:
+        request = with_host.make_claim(
+            SERVER, allocations={'elsewhere': {builders.CLOS: 1}}
+        )
+        entry = assignment.Entry(
+            consumer_uuid=SERVER,
+            assignments=(
+                builders.make_assignment(
+                    rp_uuid=with_host.RDT,
+                    resource_class=builders.CLOS,
+                    is_allocated=False,
+                ),
+            ),
+        )
+
+        self.assertEqual(
+            [], audit.list_moved(request.allocations, entry, {'elsewhere'})
+        )
