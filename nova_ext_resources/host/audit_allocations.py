@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 import dataclasses
 from typing import TypeAlias
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import view as view_obj
 
@@ -24,36 +25,35 @@ Move: TypeAlias = tuple[str, str, str]
 class Difference:
     """What the ledger and placement have of one consumer, and not alike.
 
-    :ivar allocated: all that placement has for it on the providers compared
     :ivar moves: what placement has on another provider than the ledger
     :ivar missing: what the ledger has and placement has not, beyond
-        ``moves``; each with the amount that is missing there
-    :ivar surplus: place -> amount that placement has and the ledger has not,
-        beyond ``moves``
+        ``moves``; each with the amount that is missing there, without units
+    :ivar surplus: the same of what placement has and the ledger has not
     """
 
     entry: assignment.Entry
-    allocated: view_obj.Amounts
     moves: tuple[Move, ...] = ()
     missing: tuple[assignment.Assignment, ...] = ()
-    surplus: Mapping[view_obj.Place, int] = dataclasses.field(
-        default_factory=dict
-    )
+    surplus: tuple[assignment.Assignment, ...] = ()
 
 
 def compare(
-    entries: Iterable[assignment.Entry], holders: Holders
+    entries: Iterable[assignment.Entry],
+    holders: Holders,
+    keys: Mapping[str, str],
 ) -> dict[str, Difference]:
     """Return consumer uuid -> what differs, where anything does.
 
     :param entries: one for each consumer
     :param holders: of all providers that are compared
+    :param keys: rp_uuid -> the key of a provider on this host, of all
     """
     allocated = _by_consumer(holders)
     found = {}
     for entry in entries:
-        own = allocated.get(entry.consumer_uuid, {})
-        difference = _compare_one(entry, own, holders)
+        difference = _compare_one(
+            entry, allocated.get(entry.consumer_uuid, {}), holders, keys
+        )
         if difference is not None:
             found[entry.consumer_uuid] = difference
     return found
@@ -95,6 +95,71 @@ def list_moved(
     ]
 
 
+def list_problems(
+    difference: Difference, host: str, reason: str = ''
+) -> list[alarm.Problem]:
+    """Report what an operator should know of one server.
+
+    :param reason: why ``moves`` could not be carried out; '' where they were
+    """
+    uuid = difference.entry.consumer_uuid
+    found = {
+        alarm.NOT_RECORDED: _explain_surplus(difference, host),
+        alarm.NOT_IN_PLACEMENT: (
+            _explain_missing(difference, host)
+            or (_explain_moves(difference, host, reason) if reason else '')
+        ),
+    }
+    return [
+        alarm.Problem(alarm=name, subject=uuid, text=f'server {uuid} {text}')
+        for name, text in found.items()
+        if text
+    ]
+
+
+def _explain_surplus(difference: Difference, host: str) -> str:
+    if not difference.surplus:
+        return ''
+    return (
+        f'does not have {_describe(difference.surplus)} of host {host}: '
+        'placement has allocated that to it, and the ledger does not record '
+        'it. Shelve and unshelve the server'
+    )
+
+
+def _explain_missing(difference: Difference, host: str) -> str:
+    if not difference.missing:
+        return ''
+    return (
+        f'holds {_describe(difference.missing)} of host {host}, which '
+        'placement has not allocated to it, as after a rebuild that failed. '
+        'The server keeps it, and no other server gets it. If the server is '
+        'in ERROR, rebuild it again; then shelve and unshelve it, which '
+        'allocates anew'
+    )
+
+
+def _explain_moves(difference: Difference, host: str, reason: str) -> str:
+    places = {(target, name) for name, _, target in difference.moves}
+    held = (
+        one
+        for one in difference.entry.assignments
+        if (one.rp_uuid, one.resource_class) in places
+    )
+    return (
+        f'holds {_describe(held)} of host {host}, and placement has it '
+        'allocated on another provider of this host. It could not be moved '
+        f'there and this will be retried: {reason}. If this stays, shelve and '
+        'unshelve the server'
+    )
+
+
+def _describe(held: Iterable[assignment.Assignment]) -> str:
+    return ' and '.join(
+        f'{one.amount} {one.resource_class} of {one.rp_key}' for one in held
+    )
+
+
 def _by_consumer(holders: Holders) -> dict[str, dict[str, dict[str, int]]]:
     """Return consumer uuid -> rp_uuid -> resource class -> amount."""
     made: dict[str, dict[str, dict[str, int]]] = {}
@@ -107,7 +172,10 @@ def _by_consumer(holders: Holders) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _compare_one(
-    entry: assignment.Entry, allocated: view_obj.Amounts, own: Container[str]
+    entry: assignment.Entry,
+    allocated: view_obj.Amounts,
+    own: Container[str],
+    keys: Mapping[str, str],
 ) -> Difference | None:
     held = _count_held(entry, own)
     given = {
@@ -128,10 +196,9 @@ def _compare_one(
         given[target, name] = given.pop((source, name))
     return Difference(
         entry=entry,
-        allocated=allocated,
         moves=moves,
-        missing=tuple(_list_missing(entry, held, given)),
-        surplus=_subtract(given, held),
+        missing=_subtract(held, given, keys, is_allocated=False),
+        surplus=_subtract(given, held, keys, is_allocated=True),
     )
 
 
@@ -147,29 +214,22 @@ def _count_held(
     return held
 
 
-def _list_missing(
-    entry: assignment.Entry,
-    held: Mapping[view_obj.Place, int],
-    given: Mapping[view_obj.Place, int],
-) -> Iterable[assignment.Assignment]:
-    keys = {one.rp_uuid: one.rp_key for one in entry.assignments}
-    for (rp_uuid, name), amount in _subtract(held, given).items():
-        yield assignment.Assignment(
-            rp_uuid=rp_uuid,
-            rp_key=keys[rp_uuid],
-            resource_class=name,
-            amount=amount,
-            is_allocated=False,
-        )
-
-
 def _subtract(
     minuend: Mapping[view_obj.Place, int],
     subtrahend: Mapping[view_obj.Place, int],
-) -> dict[view_obj.Place, int]:
-    """Return what is left of the first, sorted, without what is not."""
-    return {
-        place: amount - subtrahend.get(place, 0)
+    keys: Mapping[str, str],
+    *,
+    is_allocated: bool,
+) -> tuple[assignment.Assignment, ...]:
+    """Return how much more the first has, where it has more, sorted."""
+    return tuple(
+        assignment.Assignment(
+            rp_uuid=place[0],
+            rp_key=keys[place[0]],
+            resource_class=place[1],
+            amount=amount - subtrahend.get(place, 0),
+            is_allocated=is_allocated,
+        )
         for place, amount in sorted(minuend.items())
         if amount > subtrahend.get(place, 0)
-    }
+    )

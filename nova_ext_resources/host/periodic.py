@@ -54,6 +54,8 @@ class Periodic(worker.Worker):
     :param list_live: returns the uuids of all servers that Nova or the
         hypervisor has on this host; does I/O
     :param list_requests: returns what those request that both have; does I/O
+    :param list_differences: returns where placement and ledger differ; no
+        I/O
     :param expect: called with the uuids of servers after each round
     :param interval: seconds from one round to the next
     """
@@ -71,6 +73,7 @@ class Periodic(worker.Worker):
         list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
         interval: float,
+        list_differences: Callable[[], Iterable[alarm.Problem]] = tuple,
     ) -> None:
         super().__init__()
         self._host = host
@@ -79,6 +82,7 @@ class Periodic(worker.Worker):
         self._restore = restore
         self._list_live = list_live
         self._list_requests = list_requests
+        self._list_differences = list_differences
         self._expect = expect
         self._interval = interval
         self._failures: dict[str, str] = {}
@@ -198,8 +202,12 @@ class Periodic(worker.Worker):
             self._answer = None
 
     def _list_problems(self) -> tuple[alarm.Problem, ...]:
-        """Return what the comparison with Nova has found."""
-        return *self._restore.problems, *self._absent.problems
+        """Return what the comparison with Nova and placement has found."""
+        return (
+            *self._restore.problems,
+            *self._absent.problems,
+            *self._list_differences(),
+        )
 
     def _survive(self, step: str, act: Callable[[], None]) -> None:
         """Run a step; whatever it raises, the others go on."""

@@ -26,6 +26,13 @@ _CLAIM = (
     'refused, shelve and unshelve it'
 )
 _WAIT = 'Placement is asked again in every round'
+_ALLOCATE = (
+    'Shelve and unshelve the server, which allocates and claims its resources '
+    'anew'
+)
+_IN_DOUBT = (
+    'it cannot be told for certain which of the units in use are its own'
+)
 
 Requests = Mapping[str, assignment.ClaimRequest]
 Allocations = Mapping[str, Mapping[str, int]]
@@ -123,7 +130,7 @@ class Restore:
             try:
                 if away is not None:
                     raise away
-                reason = self._restore_one(request, uuid in held)
+                reason, advice = self._restore_one(request, uuid in held)
             except exception.PlacementUnavailable as err:
                 # Each of the others would wait as long, and repair with them.
                 away = err
@@ -139,8 +146,8 @@ class Restore:
 
     def _restore_one(
         self, request: assignment.ClaimRequest, is_applied: bool
-    ) -> str:
-        """Restore a server; return what is in doubt, or ''.
+    ) -> tuple[str, str]:
+        """Restore a server; return what is in doubt, or '', and what to do.
 
         :raises ExtResourcesError: it has no entry
         """
@@ -153,18 +160,28 @@ class Restore:
             host.view.list_places(whole.allocations)
             or host.found.left_out & self._list_own(request)
         ):
-            # Built before there were any, or its settings are unknown.
-            self._drop(uuid)
-            return ''
+            return self._explain_unallocated(whole)
         entry = self._restore(whole, is_applied=is_applied)
         if entry is not None:
             self._log_restored(uuid, is_applied)
         elif is_applied and uuid not in host.entries:
-            return (
-                'it cannot be told for certain which of the units in use are '
-                'its own'
-            )
-        return ''
+            return _IN_DOUBT, _CLAIM
+        return '', ''
+
+    def _explain_unallocated(
+        self, request: assignment.ClaimRequest
+    ) -> tuple[str, str]:
+        """Return what is wrong with a server that has nothing of this host.
+
+        :param request: with all that placement has allocated to it
+        """
+        own = self._list_own(request)
+        if own & frozenset[str]().union(*request.allocations.values()):
+            # Built when other software offered the same.
+            self._drop(request.consumer_uuid)
+            return '', ''
+        names = ' and '.join(sorted(own))
+        return f'placement has allocated no {names} to it', _ALLOCATE
 
     def _log_restored(self, uuid: str, is_applied: bool) -> None:
         LOG.warning(

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
+from nova_ext_resources.host import allocated
 from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
@@ -30,7 +31,6 @@ from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.objects import view
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
@@ -138,11 +138,19 @@ class HostService:
                 self._placement.get_allocations(uuid).resources
             ),
         )
+        self.allocated = allocated.Allocated(
+            self.host,
+            list_holders=self._placement.list_holders,
+            follow=self._move_allocations,
+            on_changed=lambda: self.periodic.wake(),
+            interval=options.refresh_interval,
+        )
         self.periodic = periodic.Periodic(
             self.host,
             self.health,
             self.publisher,
             self._restore,
+            list_differences=lambda: self.allocated.problems,
             list_live=list_live,
             list_requests=list_requests,
             expect=self._servers.expect,
@@ -238,6 +246,7 @@ class HostService:
         self.periodic.start()
         self.publisher.run_round()
         self.publisher.start()
+        self.allocated.start()
         self._measuring.start()
         if self._metrics is not None:
             self._metrics.start()
@@ -269,6 +278,7 @@ class HostService:
         self._servers.stop()
         self.periodic.stop()
         self.publisher.stop()
+        self.allocated.stop()
         self.host.close()
 
     def accept_host(self) -> None:
@@ -325,7 +335,10 @@ class HostService:
         :raises ExtResourcesError: nothing is held
         """
         try:
-            self._move_allocations(request.allocations, entry)
+            moves = audit_allocations.list_moved(
+                request.allocations, entry, self.host.view.keys
+            )
+            self._move_allocations(entry, moves)
         except exception.ExtResourcesError:
             self.host.undo(request.consumer_uuid)
             raise
@@ -376,17 +389,15 @@ class HostService:
         )
 
     def _move_allocations(
-        self, allocated: view.Amounts, entry: assignment.Entry
+        self,
+        entry: assignment.Entry,
+        moves: Iterable[audit_allocations.Move],
     ) -> None:
         """Have placement allocate where the host has chosen.
 
-        :param allocated: what placement has for the entry's consumer
         :raises ExtResourcesError: it does not, or not all of it
         """
-        own = self.host.view.keys
-        for resource_class, source, target in audit_allocations.list_moved(
-            allocated, entry, own
-        ):
+        for resource_class, source, target in moves:
             LOG.info(
                 'Host %(host)s: moving %(class)s of server %(uuid)s to the '
                 'domain of its CPUs',

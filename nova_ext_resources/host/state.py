@@ -9,7 +9,9 @@ in step.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 import datetime
+import itertools
 import threading
+from typing import TypeVar
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
@@ -21,6 +23,8 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view as view_obj
 
 Entries = Mapping[str, assignment.Entry]
+
+_T = TypeVar('_T')
 
 
 class HostState:
@@ -35,6 +39,8 @@ class HostState:
     :ivar settled: the entries that the host's own figures contain: applied
         during the whole discovery
     :ivar found: what is known of the host so far
+    :ivar unallocated: consumer uuid -> what it holds and placement should
+        have allocated to it, and has not
     :param entries: as the ledger has them
     :param resource_classes: what its plugins define
     :param constraints: what its enforcers can never do
@@ -59,6 +65,7 @@ class HostState:
         self._lock = threading.Lock()
         self.entries = entries
         self.found = found
+        self.unallocated: Mapping[str, Sequence[assignment.Assignment]] = {}
         self.empty = view_obj.HostView(resource_classes=resource_classes)
         self.settled: Sequence[assignment.Entry] = ()
         self.view = self.empty
@@ -70,8 +77,29 @@ class HostState:
                 self.found.providers,
                 self.view,
                 node=self._node,
-                held=view_mod.list_held(self.entries.values()),
+                held=itertools.chain(
+                    view_mod.list_held(self.entries.values()),
+                    *self.unallocated.values(),
+                ),
             )
+
+    def withhold(
+        self,
+        unallocated: Iterable[
+            tuple[assignment.Entry, Sequence[assignment.Assignment]]
+        ],
+    ) -> None:
+        """Reserve in placement what it has not allocated, and servers hold.
+
+        :param unallocated: entries, and what is to be reserved for each; of
+            one that has changed meanwhile, nothing is
+        """
+        with self._lock:
+            self.unallocated = {
+                entry.consumer_uuid: missing
+                for entry, missing in unallocated
+                if self.entries.get(entry.consumer_uuid) == entry
+            }
 
     def take(
         self,
@@ -209,6 +237,7 @@ class HostState:
                 if uuid in self.entries
             ]
             self.entries = _without(self.entries, consumer_uuids)
+            self.unallocated = _without(self.unallocated, consumer_uuids)
             self._count_again(gone)
 
     def _count_again(self, changed: Iterable[assignment.Entry]) -> None:
@@ -228,5 +257,7 @@ class HostState:
         return list(self.entries.values())[::-1]
 
 
-def _without(entries: Entries, consumer_uuids: Collection[str]) -> Entries:
-    return {u: e for u, e in entries.items() if u not in consumer_uuids}
+def _without(
+    by_consumer: Mapping[str, _T], consumer_uuids: Collection[str]
+) -> Mapping[str, _T]:
+    return {u: e for u, e in by_consumer.items() if u not in consumer_uuids}

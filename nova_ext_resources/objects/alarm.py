@@ -49,6 +49,7 @@ RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
 NOT_IN_NOVA = 'not_in_nova'
+NOT_IN_PLACEMENT = 'not_in_placement'
 OVERALLOCATED = 'overallocated'
 UNBOOKABLE_UNITS = 'unbookable_units'
 DISCOVERY_FAILED = 'discovery_failed'
@@ -73,7 +74,7 @@ _CRITICAL = (
     (
         NOT_RECORDED,
         'server',
-        'A server is on this host, but not in the ledger.',
+        'A server is on this host, but not, or not fully, in the ledger.',
     ),
     (
         UNITS_HELD_TWICE,
@@ -119,6 +120,11 @@ _WARNING = (
         NOT_IN_NOVA,
         'server',
         'A server that holds resources is not on this host.',
+    ),
+    (
+        NOT_IN_PLACEMENT,
+        'server',
+        'A server holds resources that placement has not allocated to it.',
     ),
     (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
     (

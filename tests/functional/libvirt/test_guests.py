@@ -323,14 +323,24 @@ class GuestTest(NovaTestCase):
         self.assertIsNone(self.site.find_pid(uuid))
         self.assertEqual([], self.site.starts)
 
-        # Its disk is gone, and Nova has taken its allocation away: it can
-        # only be deleted. Until then the host keeps its claim.
+        # Its disk is gone. The host keeps its claim.
         self.compute.reboot_server(uuid, 'HARD')
         self.wait(lambda: self.is_idle(uuid))
         self.assertEqual('ERROR', self.show(uuid).status)
         self.assertEqual([], self.site.starts)
         self.assertNotEqual({}, self.site.list_held(uuid))
 
+        self.compute.rebuild_server(uuid, image=self.site.image_id)
+        self.wait_status(uuid, 'ACTIVE')
+        # Nova has deleted its allocations, and does not make them again.
+        *_, allocated = self.look(uuid)
+        self.assertEqual({}, allocated)
+        self.compute.shelve_server(uuid)
+        self.wait_status(uuid, 'SHELVED_OFFLOADED')
+        self.compute.unshelve_server(uuid)
+        self.wait_status(uuid, 'ACTIVE')
+        *_, allocated = self.look(uuid)
+        self.assertEqual(sites.WAYS, allocated['CUSTOM_LLC_WAYS'])
         self.delete(uuid)
 
     # -- nova-compute --------------------------------------------------

@@ -16,6 +16,9 @@ DOMAINS = with_host.DOMAINS
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 
+#: Of providers; the last one is not in placement.
+KEYS = {name: f'L3_{name}' for name in ('a', 'b', 'c', 'rdt', 'gone')}
+
 
 def make_entry(*held: tuple[str, int], uuid: str = SERVER) -> assignment.Entry:
     """Make an entry of ways, by provider, with a class of service."""
@@ -52,87 +55,94 @@ class CompareTest(base.TestCase):
     def compare(
         self, entry: assignment.Entry, **amounts: int
     ) -> audit.Difference | None:
-        found = audit.compare([entry], make_holders(**amounts))
+        found = audit.compare([entry], make_holders(**amounts), KEYS)
         return found.get(SERVER)
 
-    def list_missing(
-        self, found: audit.Difference | None
-    ) -> list[tuple[str, str, int]]:
+    def assert_differs(
+        self,
+        found: audit.Difference | None,
+        *,
+        moves: tuple[audit.Move, ...] = (),
+        missing: tuple[tuple[str, int], ...] = (),
+        surplus: tuple[tuple[str, int], ...] = (),
+    ) -> None:
         assert found is not None
-        self.assertFalse(any(one.is_allocated for one in found.missing))
-        return [
-            (one.rp_uuid, one.resource_class, one.amount)
-            for one in found.missing
-        ]
+        self.assertEqual(moves, found.moves)
+        for expected, real, is_allocated in (
+            (missing, found.missing, False),
+            (surplus, found.surplus, True),
+        ):
+            self.assertEqual(
+                [
+                    assignment.Assignment(
+                        rp_uuid=rp_uuid,
+                        rp_key=KEYS[rp_uuid],
+                        resource_class=WAYS,
+                        amount=amount,
+                        is_allocated=is_allocated,
+                    )
+                    for rp_uuid, amount in expected
+                ],
+                list(real),
+            )
 
     def test_what_is_alike_is_no_difference(self) -> None:
         self.assertIsNone(self.compare(make_entry(('a', 4)), a=4))
 
     def test_what_placement_has_not(self) -> None:
-        found = self.compare(make_entry(('a', 4)))
-
-        self.assertEqual([('a', WAYS, 4)], self.list_missing(found))
-        assert found is not None
-        self.assertEqual(((), {}), (found.moves, found.surplus))
-        self.assertEqual('L3_a', found.missing[0].rp_key)
+        self.assert_differs(
+            self.compare(make_entry(('a', 4))), missing=(('a', 4),)
+        )
 
     def test_what_placement_has_less_of(self) -> None:
-        found = self.compare(make_entry(('a', 4)), a=3)
-
-        self.assertEqual([('a', WAYS, 1)], self.list_missing(found))
+        self.assert_differs(
+            self.compare(make_entry(('a', 4)), a=3), missing=(('a', 1),)
+        )
 
     def test_what_placement_has_more_of(self) -> None:
-        found = self.compare(make_entry(('a', 4)), a=6)
-
-        assert found is not None
-        self.assertEqual([], self.list_missing(found))
-        self.assertEqual({('a', WAYS): 2}, found.surplus)
+        self.assert_differs(
+            self.compare(make_entry(('a', 4)), a=6, b=1),
+            surplus=(('a', 2), ('b', 1)),
+        )
 
     def test_what_is_on_another_provider_is_neither_missing_nor_too_much(
         self,
     ) -> None:
-        found = self.compare(make_entry(('b', 4)), a=4)
-
-        assert found is not None
-        self.assertEqual(((WAYS, 'a', 'b'),), found.moves)
-        self.assertEqual(((), {}), (found.missing, found.surplus))
+        self.assert_differs(
+            self.compare(make_entry(('b', 4)), a=4), moves=((WAYS, 'a', 'b'),)
+        )
 
     def test_another_amount_on_another_provider_is_not_moved(self) -> None:
-        found = self.compare(make_entry(('b', 4)), a=3)
-
-        assert found is not None
-        self.assertEqual((), found.moves)
-        self.assertEqual([('b', WAYS, 4)], self.list_missing(found))
-        self.assertEqual({('a', WAYS): 3}, found.surplus)
+        self.assert_differs(
+            self.compare(make_entry(('b', 4)), a=3),
+            missing=(('b', 4),),
+            surplus=(('a', 3),),
+        )
 
     def test_nothing_is_moved_to_or_from_what_both_have(self) -> None:
         """All units of a provider move, and these are not all wrong."""
-        found = self.compare(make_entry(('a', 3), ('b', 1)), a=1, b=3)
-
-        assert found is not None
-        self.assertEqual((), found.moves)
-        self.assertEqual([('a', WAYS, 2)], self.list_missing(found))
-        self.assertEqual({('b', WAYS): 2}, found.surplus)
+        self.assert_differs(
+            self.compare(make_entry(('a', 3), ('b', 1)), a=1, b=3),
+            missing=(('a', 2),),
+            surplus=(('b', 2),),
+        )
 
     def test_units_of_one_place_are_added_up(self) -> None:
         entry = make_entry(('a', 3), ('a', 1))
 
         self.assertIsNone(self.compare(entry, a=4))
-        self.assertEqual(
-            [('a', WAYS, 1)], self.list_missing(self.compare(entry, a=3))
-        )
+        self.assert_differs(self.compare(entry, a=3), missing=(('a', 1),))
 
     def test_a_provider_that_was_not_read_is_not_compared(self) -> None:
         self.assertIsNone(self.compare(make_entry(('gone', 4))))
 
     def test_others_that_hold_something_are_passed_over(self) -> None:
         holders = {'a': {WAYS: {SERVER: 4, OTHER: 2}}}
+        entry = make_entry(('a', 4))
 
-        self.assertEqual({}, audit.compare([make_entry(('a', 4))], holders))
-        self.assertEqual(
-            [OTHER],
-            [*audit.compare([make_entry(('a', 4), uuid=OTHER)], holders)],
-        )
+        self.assertEqual({}, audit.compare([entry], holders, KEYS))
+        entry = make_entry(('a', 4), uuid=OTHER)
+        self.assertEqual([OTHER], [*audit.compare([entry], holders, KEYS)])
 
 
 class MovedTest(base.TestCase):

@@ -113,6 +113,33 @@ class CannotTellTest(ActingRestoreTestCase):
         self.assertEqual([SERVER], [*self.host.entries])
 
 
+class UnallocatedTest(ActingRestoreTestCase):
+    """Placement has lost what its flavor requests, too."""
+
+    def allocate(self, **resources: int) -> None:
+        self.restore._read_allocations = lambda _: {'node': resources}
+
+    def test_it_is_reported_until_it_has_left(self) -> None:
+        self.allocate(VCPU=2)
+
+        self.assertEqual([SERVER], self.run_round())
+
+        (problem,) = self.restore.problems
+        self.assertIn(f'allocated no {with_host.WAYS}', problem.text)
+        self.assertIn('Shelve', problem.text)
+        self.assertNotIn('Reboot', problem.text)
+        self.assertEqual([SERVER], self.run_round())
+        self.host.release(SERVER)
+        self.assertEqual([], self.run_round())
+
+    def test_what_other_software_allocates_is_not_of_this_host(self) -> None:
+        self.allocate(**{with_host.WAYS: 3})
+
+        self.assertEqual([], self.run_round())
+
+        self.assertEqual(frozenset(), self.restore.waiting)
+
+
 class FollowTest(test_service_rounds.RoundsTestCase):
     def test_a_placement_that_fails_once(self) -> None:
         made = self.made._restore

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds servers that hold something else than placement has allocated to them.
+
+Nova deletes all allocations of a server when rebuilding it in place fails,
+for whatever reason; the server keeps its units. Placement would offer them to
+others, whom the host refuses: they are reserved there, and an operator is
+told. A process that ends between a claim that takes another domain and its
+report to placement leaves the allocation on the former provider: it is
+reported again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+import time
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import audit_allocations as audit
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import alarm as alarm_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.placement import publisher
+from nova_ext_resources import plugins
+from nova_ext_resources import worker
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds for which a difference must last. While Nova tries to migrate a
+#: server, which this host refuses, its allocations are the migration's; each
+#: of the two hosts may take as long to answer as Nova waits
+#: (``[DEFAULT] rpc_response_timeout``, 60 seconds).
+LASTING = 120.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A difference that lasts.
+
+    :ivar reason: why placement could not be corrected; '' where that was not
+        tried
+    """
+
+    difference: audit.Difference
+    reason: str = ''
+
+
+class Allocated(worker.Worker):
+    """Compares again and again, until stopped; nothing that fails ends it.
+
+    It has a thread of its own, and holds no lock while it talks.
+
+    :param list_holders: returns resource class -> consumer uuid -> amount of
+        one provider, by its uuid
+    :param follow: moves what placement has allocated to a server to where
+        the server holds it, as after a claim
+    :param on_changed: called when other problems were found than before
+    :param interval: seconds from one comparison to the next
+    :param monotonic: returns seconds that no step of the clock changes
+    """
+
+    THREAD = 'ext-resources-allocated'
+
+    def __init__(
+        self,
+        host: host_mod.HostResources,
+        *,
+        list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
+        follow: Callable[[assignment.Entry, Iterable[audit.Move]], None],
+        on_changed: Callable[[], None],
+        interval: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._host = host
+        self._list_holders = list_holders
+        self._follow = follow
+        self._on_changed = on_changed
+        self._interval = interval
+        self._monotonic = monotonic
+        self._since: dict[str, tuple[audit.Difference, float]] = {}
+        self._found: dict[str, _Found] = {}
+        self._failure = ''
+
+    @property
+    def problems(self) -> tuple[alarm_mod.Problem, ...]:
+        """Return those of servers that have not claimed anew since."""
+        return tuple(
+            problem
+            for uuid, one in self._found.items()
+            if (entry := self._host.find_entry(uuid))
+            and entry.claimed_at == one.difference.entry.claimed_at
+            for problem in audit.list_problems(
+                one.difference, self._host.host, one.reason
+            )
+        )
+
+    def do_round(self) -> float:
+        self.run_round()
+        return publisher.find_delay(0, self._interval)
+
+    def run_round(self) -> None:
+        """Compare once; raises nothing. In doubt, all stays as it was."""
+        before = self.problems
+        failure = ''
+        try:
+            self._compare()
+        except exception.PlacementError as err:
+            # The publisher's alarm says so.
+            LOG.debug('Not compared with placement: %(err)s', {'err': err})
+            self._forget_recent()
+        except Exception as err:
+            failure = plugins.describe(err)
+            if failure != self._failure:
+                LOG.exception(
+                    'Host %(host)s: allocations could not be compared with '
+                    'the ledger, and this will be retried. Please report '
+                    'this bug',
+                    {'host': self._host.host},
+                )
+        self._failure = failure
+        self._report(before)
+
+    def _compare(self) -> None:
+        """Find what lasts, and correct what can be.
+
+        :raises PlacementError: it does not answer
+        """
+        before, keys = self._host.entries, self._host.view.keys
+        holders = self._read(keys)
+        differences = audit.compare(self._list_settled(before), holders, keys)
+        lasting = self._list_lasting(differences)
+        self._found = {
+            one.difference.entry.consumer_uuid: one
+            for one in self._correct_all(lasting)
+        }
+        self._host.state.withhold(
+            (one.difference.entry, one.difference.missing)
+            for one in self._found.values()
+        )
+
+    def _read(
+        self, rp_uuids: Iterable[str]
+    ) -> dict[str, Mapping[str, Mapping[str, int]]]:
+        """Return what is allocated of each provider that placement has."""
+        holders = {}
+        for rp_uuid in sorted(rp_uuids):
+            with contextlib.suppress(exception.NotFound):
+                holders[rp_uuid] = self._list_holders(rp_uuid)
+        return holders
+
+    def _list_settled(
+        self, before: Mapping[str, assignment.Entry]
+    ) -> list[assignment.Entry]:
+        """Return the entries that nothing was done with in between.
+
+        A claim is reported to placement after it was made, and a server is
+        released before Nova deletes its allocations.
+        """
+        return [
+            entry
+            for uuid, entry in self._host.entries.items()
+            if before.get(uuid) == entry
+            and entry.state is not assignment.State.RELEASING
+            and not self._host.is_starting(uuid)
+        ]
+
+    def _list_lasting(
+        self, differences: Mapping[str, audit.Difference]
+    ) -> list[audit.Difference]:
+        """Return those that were there before, for long enough."""
+        now = self._monotonic()
+        self._since = {
+            uuid: (one, self._find_since(uuid, one, now))
+            for uuid, one in differences.items()
+        }
+        return [
+            one
+            for one, since in self._since.values()
+            if since < now and since <= now - LASTING
+        ]
+
+    def _find_since(
+        self, uuid: str, one: audit.Difference, now: float
+    ) -> float:
+        former, since = self._since.get(uuid, (None, now))
+        is_same = former is not None and (
+            (former.moves, former.missing, former.surplus)
+            == (one.moves, one.missing, one.surplus)
+        )
+        return since if is_same else now
+
+    def _forget_recent(self) -> None:
+        """Begin anew with what may be over while nothing can be read."""
+        self._since = {
+            uuid: one
+            for uuid, one in self._since.items()
+            if uuid in self._found
+        }
+
+    def _correct_all(
+        self, lasting: Iterable[audit.Difference]
+    ) -> Iterator[_Found]:
+        """Correct placement where possible; yield what is left."""
+        for one in lasting:
+            reason = ''
+            if one.moves:
+                try:
+                    self._follow(one.entry, one.moves)
+                except exception.ExtResourcesError as err:
+                    reason = str(err).rstrip('.')
+            if reason or one.missing or one.surplus:
+                yield _Found(difference=one, reason=reason)
+
+    def _report(self, before: tuple[alarm_mod.Problem, ...]) -> None:
+        """Log each problem once."""
+        problems = self.problems
+        for one in problems:
+            if one not in before:
+                LOG.error(
+                    'Host %(host)s: %(problem)s',
+                    {'host': self._host.host, 'problem': one},
+                )
+        if problems != before:
+            self._on_changed()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The ledger has something else than placement, for longer than a moment."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import allocated
+from nova_ext_resources.host import audit_allocations
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from tests.unit.host import with_host
+
+WAYS = with_host.WAYS
+FIRST, SECOND = with_host.DOMAINS
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+AWAY = exception.PlacementUnavailable(action='ask', detail='away')
+
+
+class AllocatedTestCase(with_host.HostTestCase):
+    """One server with four ways of the first domain."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_noop_host()
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        self.host.apply(SERVER)
+        self.holders: dict[str, dict[str, dict[str, int]]] = {
+            rp_uuid: {} for rp_uuid in self.host.view.keys
+        }
+        self.failure: Exception | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.moved: list[audit_allocations.Move] = []
+        self.refusal: exception.ExtResourcesError | None = None
+        self.changes = 0
+        self.now = 1000.0
+        self.made = allocated.Allocated(
+            self.host,
+            list_holders=self.list_holders,
+            follow=self.follow,
+            on_changed=self.count_change,
+            interval=60.0,
+            monotonic=lambda: self.now,
+        )
+
+    def list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
+        self.meanwhile()
+        if self.failure is not None:
+            raise self.failure
+        return self.holders[rp_uuid]
+
+    def follow(
+        self,
+        _entry: assignment.Entry,
+        moves: Iterable[audit_allocations.Move],
+    ) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.moved.extend(moves)
+
+    def count_change(self) -> None:
+        self.changes += 1
+
+    def allocate(self, rp_uuid: str, ways: int) -> None:
+        self.holders[rp_uuid] = {WAYS: {SERVER: ways}}
+
+    def run_rounds(self, count: int = 2) -> list[tuple[str, str]]:
+        """Return the alarms after rounds that are far enough apart."""
+        for _ in range(count):
+            self.made.run_round()
+            self.now += allocated.LASTING
+        return self.list_alarms()
+
+    def list_alarms(self) -> list[tuple[str, str]]:
+        return [(one.alarm, one.subject) for one in self.made.problems]
+
+    def count_reserved(self, rp_uuid: str = FIRST) -> int:
+        """Return how many ways are published as reserved."""
+        (found,) = (
+            one for one in self.host.providers() if one.rp_uuid == rp_uuid
+        )
+        return found.inventories[WAYS].reserved
+
+
+class MissingTest(AllocatedTestCase):
+    """Nova has deleted the allocations of a server that stays."""
+
+    def test_what_placement_has_too_is_no_problem(self) -> None:
+        self.allocate(FIRST, 4)
+
+        self.assertEqual([], self.run_rounds())
+        self.assertEqual((0, 0), (self.count_reserved(), self.changes))
+
+    def test_it_is_reported_and_offered_to_no_other(self) -> None:
+        found = self.run_rounds()
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], found)
+        (problem,) = self.made.problems
+        self.assertIn(f'4 {WAYS} of L3_0 of host host1', problem.text)
+        self.assertEqual(
+            (4, 0), (self.count_reserved(), self.count_reserved(SECOND))
+        )
+        self.run_rounds()
+        self.assertEqual(1, self.changes)
+        self.assertEqual(1, self.log.output.count(problem.text))
+
+    def test_only_what_is_missing_is_withheld(self) -> None:
+        self.allocate(FIRST, 3)
+
+        self.run_rounds()
+
+        self.assertEqual(1, self.count_reserved())
+
+    def test_a_moment_is_not_enough(self) -> None:
+        self.assertEqual([], self.run_rounds(1))
+        self.now -= 1.0
+        self.made.run_round()
+
+        self.assertEqual(([], 0), (self.list_alarms(), self.count_reserved()))
+
+    def test_a_difference_that_was_another_one_begins_anew(self) -> None:
+        self.run_rounds(1)
+        self.allocate(FIRST, 3)
+
+        self.assertEqual([], self.run_rounds(1))
+
+    def test_it_ends_when_placement_has_it_again(self) -> None:
+        self.run_rounds()
+        self.allocate(FIRST, 4)
+
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual((0, 2), (self.count_reserved(), self.changes))
+
+    def test_it_ends_with_the_claim(self) -> None:
+        self.run_rounds()
+
+        self.host.release(SERVER)
+
+        self.assertEqual(([], 0), (self.list_alarms(), self.count_reserved()))
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        self.assertEqual(([], 0), (self.list_alarms(), self.count_reserved()))
+
+    def test_a_claim_anew_while_placement_answers_is_not_judged(self) -> None:
+        self.run_rounds(1)
+        self.meanwhile = lambda: self.host.claim(
+            with_host.make_claim(SERVER, 3)
+        )
+
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual(0, self.count_reserved())
+
+    def test_a_server_that_is_being_started_is_not_judged(self) -> None:
+        with self.host.starting(SERVER):
+            self.assertEqual([], self.run_rounds())
+
+    def test_more_than_the_ledger_has_is_not_recorded(self) -> None:
+        self.allocate(FIRST, 6)
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.run_rounds())
+        self.assertIn(f'2 {WAYS} of L3_0', self.made.problems[0].text)
+
+
+class DoubtTest(AllocatedTestCase):
+    """What placement does not answer is neither a problem nor its end."""
+
+    def test_a_placement_that_is_away_raises_nothing(self) -> None:
+        self.failure = AWAY
+
+        self.assertEqual([], self.run_rounds())
+        self.assertEqual((0, ''), (self.count_reserved(), self.log.output))
+
+    def test_what_was_seen_once_before_is_seen_anew(self) -> None:
+        self.run_rounds(1)
+        self.failure = AWAY
+        self.run_rounds(1)
+        self.failure = None
+
+        self.assertEqual([], self.run_rounds(1))
+
+    def test_what_was_found_stays(self) -> None:
+        found = self.run_rounds()
+        self.failure = AWAY
+
+        self.assertEqual(found, self.run_rounds())
+        self.assertEqual(4, self.count_reserved())
+        self.failure = None
+        self.assertEqual(found, self.run_rounds(1))
+        self.assertEqual(1, self.changes)
+
+    def test_a_provider_that_is_not_published_yet_is_passed_over(
+        self,
+    ) -> None:
+        self.failure = exception.NotFound(action='ask', detail='none')
+
+        self.assertEqual([], self.run_rounds())
+
+    def test_a_bug_is_logged_once_and_what_was_found_stays(self) -> None:
+        found = self.run_rounds()
+        self.failure = ZeroDivisionError('oops')
+
+        self.assertEqual(found, self.run_rounds())
+
+        self.assertEqual(1, self.log.output.count('report this bug'))
+
+
+class WrongProviderTest(AllocatedTestCase):
+    """The host chose another domain, and died before it could say so."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.allocate(SECOND, 4)
+
+    def test_placement_follows(self) -> None:
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual([], self.moved)
+
+        self.assertEqual([], self.run_rounds(1))
+
+        self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
+
+    def test_a_placement_that_refuses_is_reported_and_asked_again(
+        self,
+    ) -> None:
+        self.refusal = exception.AllocationRejected(
+            action='move', detail='no room'
+        )
+
+        found = self.run_rounds()
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], found)
+        self.assertIn('no room', self.made.problems[0].text)
+        self.assertIn(f'4 {WAYS} of L3_0', self.made.problems[0].text)
+        # It would be in the way of the next try.
+        self.assertEqual(0, self.count_reserved())
+        self.refusal = None
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
