@@ -63,6 +63,9 @@ class Allocated(worker.Worker):
 
     THREAD = 'ext-resources-allocated'
 
+    #: It reads, and what it writes is one request: nothing is left half done.
+    STOP_TIMEOUT = 1.0
+
     def __init__(
         self,
         host: host_mod.HostResources,
@@ -203,12 +206,17 @@ class Allocated(worker.Worker):
     def _correct_all(
         self, lasting: Iterable[audit.Difference]
     ) -> Iterator[_Found]:
-        """Correct placement where possible; yield what is left."""
+        """Correct placement where possible; yield what is left.
+
+        :raises PlacementError: it does not answer, or lost a race: in doubt
+        """
         for one in lasting:
             reason = ''
             if one.moves:
                 try:
                     self._follow(one.entry, one.moves)
+                except exception.Retriable:
+                    raise
                 except exception.ExtResourcesError as err:
                     reason = str(err).rstrip('.')
             if reason or one.missing or one.surplus:
@@ -216,9 +224,9 @@ class Allocated(worker.Worker):
 
     def _report(self, before: tuple[alarm_mod.Problem, ...]) -> None:
         """Log each problem once."""
-        problems = self.problems
+        problems, known = self.problems, frozenset(before)
         for one in problems:
-            if one not in before:
+            if one not in known:
                 LOG.error(
                     'Host %(host)s: %(problem)s',
                     {'host': self._host.host, 'problem': one},

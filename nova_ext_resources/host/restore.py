@@ -198,8 +198,9 @@ class Restore:
 
     def _report(self, found: tuple[alarm_mod.Problem, ...]) -> None:
         """Log each problem once."""
+        known = frozenset(self.problems)
         for one in found:
-            if one not in self.problems:
+            if one not in known:
                 LOG.error(
                     'Host %(host)s: %(problem)s',
                     {'host': self._host.host, 'problem': one},

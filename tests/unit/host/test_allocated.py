@@ -38,7 +38,7 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.failure: Exception | None = None
         self.meanwhile: Callable[[], object] = lambda: None
         self.moved: list[audit_allocations.Move] = []
-        self.refusal: exception.ExtResourcesError | None = None
+        self.refusal: exception.PlacementError | None = None
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
@@ -241,4 +241,13 @@ class WrongProviderTest(AllocatedTestCase):
         self.assertEqual(0, self.count_reserved())
         self.refusal = None
         self.assertEqual([], self.run_rounds(1))
+        self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
+
+    def test_a_placement_that_goes_away_meanwhile_raises_nothing(self) -> None:
+        self.refusal = AWAY
+
+        self.assertEqual([], self.run_rounds())
+
+        self.refusal = None
+        self.assertEqual([], self.run_rounds(2))
         self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
