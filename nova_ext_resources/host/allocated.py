@@ -182,7 +182,7 @@ class Allocated(worker.Worker):
         return [
             one
             for one, since in self._since.values()
-            if since < now and since <= now - LASTING
+            if since <= now - LASTING
         ]
 
     def _find_since(

@@ -54,6 +54,8 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.meanwhile()
         if self.failure is not None:
             raise self.failure
+        if rp_uuid not in self.holders:
+            raise exception.NotFound(action='ask', detail='none')
         return self.holders[rp_uuid]
 
     def follow(
@@ -150,7 +152,7 @@ class MissingTest(AllocatedTestCase):
     def test_a_claim_anew_while_placement_answers_is_not_judged(self) -> None:
         self.run_rounds(1)
         self.meanwhile = lambda: self.host.claim(
-            with_host.make_claim(SERVER, 3)
+            with_host.make_claim(SERVER, 4)
         )
 
         self.assertEqual([], self.run_rounds(1))
@@ -159,6 +161,19 @@ class MissingTest(AllocatedTestCase):
     def test_a_server_that_is_being_started_is_not_judged(self) -> None:
         with self.host.starting(SERVER):
             self.assertEqual([], self.run_rounds())
+
+    def test_what_is_being_released_is_not_judged(self) -> None:
+        self.host.state.mark_releasing([SERVER])
+
+        self.assertEqual([], self.run_rounds())
+
+    def test_nothing_is_withheld_of_a_claim_anew(self) -> None:
+        former = self.host.entries[SERVER]
+        self.host.claim(with_host.make_claim(SERVER, 4))
+
+        self.host.state.withhold([(former, former.assignments)])
+
+        self.assertEqual({}, self.host.state.unallocated)
 
     def test_more_than_the_ledger_has_is_not_recorded(self) -> None:
         self.allocate(FIRST, 6)
@@ -197,7 +212,10 @@ class DoubtTest(AllocatedTestCase):
     def test_a_provider_that_is_not_published_yet_is_passed_over(
         self,
     ) -> None:
-        self.failure = exception.NotFound(action='ask', detail='none')
+        for rp_uuid in (SECOND, FIRST):
+            found = self.run_rounds()
+            self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], found)
+            del self.holders[rp_uuid]
 
         self.assertEqual([], self.run_rounds())
 

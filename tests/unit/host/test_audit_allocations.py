@@ -127,6 +127,20 @@ class CompareTest(base.TestCase):
             surplus=(('b', 2),),
         )
 
+    def test_nothing_is_moved_from_where_the_server_holds_something(
+        self,
+    ) -> None:
+        self.assert_differs(
+            self.compare(make_entry(('a', 3), ('c', 2)), a=2),
+            missing=(('a', 1), ('c', 2)),
+        )
+
+    def test_nothing_is_moved_to_where_something_is_allocated(self) -> None:
+        self.assert_differs(
+            self.compare(make_entry(('c', 4)), b=4, c=5),
+            surplus=(('b', 4), ('c', 1)),
+        )
+
     def test_units_of_one_place_are_added_up(self) -> None:
         entry = make_entry(('a', 3), ('a', 1))
 

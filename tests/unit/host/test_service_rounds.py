@@ -13,6 +13,8 @@ from tests.unit.host import with_host
 
 SERVER = uuidsentinel.server
 
+_ALLOCATED = 'nova_ext_resources.host.allocated'
+
 
 class RoundsTestCase(test_service.HostServiceTestCase):
     """The thread is not started; placement is away."""
@@ -148,3 +150,32 @@ class StartTest(RoundsTestCase):
             if one.name == alarm_mod.HEALING_FAILED
         )
         self.assertIn('discovery: RuntimeError: a bug', alarm.text)
+
+
+class DifferenceTest(RoundsTestCase):
+    """Placement has not allocated what a server holds."""
+
+    def test_an_operator_is_told_at_once(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{_ALLOCATED}.LASTING', 0.0))
+        self.made.claim(with_host.make_claim(SERVER))
+        self.made.allocated._list_holders = lambda _rp_uuid: {}
+        self.is_awake()
+
+        self.made.allocated.run_round()
+
+        self.assertTrue(self.is_awake())
+        self.made.periodic.run_round()
+        self.assertIn(
+            (alarm_mod.NOT_IN_PLACEMENT, SERVER),
+            [(o.name, o.subject) for o in self.made.read_health().alarms],
+        )
+
+    def test_it_is_looked_for_from_the_start_to_the_end(self) -> None:
+        self.addCleanup(self.made.stop)
+        self.made.start()
+        thread = self.made.allocated._thread
+        assert thread is not None
+
+        self.made.stop()
+
+        self.assertFalse(thread.is_alive())
