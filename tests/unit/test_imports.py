@@ -34,6 +34,7 @@ ROOMS = (
 #: Rooms that import nothing of some room below them.
 NEVER: dict[str, frozenset[str]] = {
     'placement': frozenset({'claims'}),
+    'reservation': frozenset({'conf', 'placement', 'plugins', 'worker'}),
     'drivers': frozenset({'placement'}),
     'scheduler': frozenset({'drivers', 'placement', 'reservation'}),
     'monitoring': frozenset({'placement', 'scheduler'}),
@@ -65,6 +66,7 @@ PURE = (
     'host.view',
     'placement.changes',
     'placement.sync',
+    'reservation.',
     'tuning.controller',
     'tuning.history',
     'tuning.pressure',

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Capacity and bookings over time, by provider and resource class.
+
+A booking takes an amount of each of its places (a place is a resource class
+of a provider) in one interval; whether it holds for a reservation or for a
+server that runs makes no difference. Capacity may change from a date on, for
+maintenance or growth. All answers are exact to the second.
+
+Per place there are three profiles: capacity, used, and free, which is the
+first less the second. Since intervals that overlap in pairs have a second in
+common, the peak within an interval decides whether an amount fits; to add up
+all bookings that touch the interval would refuse what fits, and to look at
+the bookings one by one would promise too much.
+
+Say a host of eight CPUs, in hours of a day::
+
+    >>> day.set_capacity(CPUS, 8)
+    >>> day.add('night', hours(0, 6), {CPUS: 6})
+    >>> day.add('noon', hours(6, 12), {CPUS: 4})
+    >>> day.add('base', hours(3), {CPUS: 2})
+    >>> day.peak(CPUS, hours(0, 12))
+    8
+    >>> day.find_largest(CPUS, hours(0, 12)), day.find_largest(CPUS, hours(6))
+    (0, 2)
+
+Night and noon touch, and share no second. Four CPUs for three hours fit from
+noon on::
+
+    >>> day.find_earliest({CPUS: 4}, seconds=3 * HOUR, window=hours(0, 24))
+    12
+
+and, if half of the host is in repair until six in the evening, then::
+
+    >>> day.set_capacity(CPUS, 4, hours(12, 18))
+    >>> day.find_earliest({CPUS: 4}, seconds=3 * HOUR, window=hours(0, 24))
+    18
+"""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import profile
+
+#: Place -> amount.
+Places: TypeAlias = Mapping[view.Place, int]
+
+_EVER = interval.Interval(interval.ALWAYS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Booking:
+    """What is taken, and when."""
+
+    during: interval.Interval
+    places: Places
+
+
+class _Column:
+    """One resource class of one provider, over time."""
+
+    __slots__ = ('capacity', 'free', 'used')
+
+    def __init__(self) -> None:
+        self.capacity = profile.Profile()
+        self.used = profile.Profile()
+        self.free = profile.Profile()
+
+    def set_capacity(self, during: interval.Interval, capacity: int) -> None:
+        for part, before in list(self.capacity.list_steps(during)):
+            self.free.add(part, capacity - before)
+        self.capacity.set(during, capacity)
+
+    def book(self, during: interval.Interval, amount: int) -> None:
+        self.used.add(during, amount)
+        self.free.add(during, -amount)
+
+    def forget(self, before: int) -> None:
+        for one in (self.capacity, self.used, self.free):
+            one.forget(before)
+
+
+class Calendar:
+    """Who has booked what, and what is free when.
+
+    Places are those whose capacity was set; all others are refused with
+    ``KeyError``, because nothing is known of them.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[view.Place, _Column] = {}
+        self._bookings: dict[str, Booking] = {}
+        self._changed: set[view.Place] = set()
+
+    @property
+    def bookings(self) -> Mapping[str, Booking]:
+        """Key -> what is booked under it."""
+        return self._bookings
+
+    @property
+    def places(self) -> frozenset[view.Place]:
+        """All that have a capacity, be it zero."""
+        return frozenset(self._columns)
+
+    def set_capacity(
+        self,
+        place: view.Place,
+        capacity: int,
+        during: interval.Interval = _EVER,
+    ) -> None:
+        """Let a place have so many units in an interval.
+
+        What was set for that interval before is replaced, bookings stay: see
+        :meth:`list_broken`. To follow an inventory in placement, set it from
+        now on, and then again the changes that are planned.
+
+        :raises ValueError: it is not a number of units that placement stores
+        """
+        _check_amount('capacity', capacity, place, 0)
+        column = self._columns.setdefault(place, _Column())
+        column.set_capacity(during, capacity)
+        self._changed.add(place)
+
+    def add(self, key: str, during: interval.Interval, places: Places) -> None:
+        """Book amounts, whether or not they fit.
+
+        A server that runs has what it has, even if its host has shrunk.
+
+        :raises KeyError: a place is unknown; nothing is booked
+        :raises ValueError: the key is in use, or an amount is not a number
+            of units; nothing is booked
+        """
+        if key in self._bookings:
+            raise ValueError(f'{key} is booked already; remove it first')
+        for place, amount in places.items():
+            _check_amount('amount', amount, place, 1)
+            self._find(place)
+        self._bookings[key] = Booking(during, dict(places))
+        self._book(self._bookings[key], 1)
+
+    def remove(self, key: str) -> Booking:
+        """Take a booking out, and return it.
+
+        :raises KeyError: there is no such booking
+        """
+        booking = self._bookings.pop(key)
+        self._book(booking, -1)
+        return booking
+
+    def peak(self, place: view.Place, during: interval.Interval) -> int:
+        """Return the most units that are used at once in an interval."""
+        return self._find(place).used.highest(during)
+
+    def find_free(self, place: view.Place, during: interval.Interval) -> int:
+        """Return the units that are free throughout an interval.
+
+        Below zero where more is booked than there is.
+        """
+        return self._find(place).free.lowest(during)
+
+    def find_largest(
+        self, place: view.Place, during: interval.Interval
+    ) -> int:
+        """Return the largest amount that fits in an interval."""
+        return max(self.find_free(place, during), 0)
+
+    def find_capacity(
+        self, place: view.Place, during: interval.Interval
+    ) -> int:
+        """Return the units that a place has throughout an interval."""
+        return self._find(place).capacity.lowest(during)
+
+    def fits(self, places: Places, during: interval.Interval) -> bool:
+        """Return whether all amounts are free throughout an interval."""
+        return all(
+            self.find_free(place, during) >= amount
+            for place, amount in places.items()
+        )
+
+    def count(self, places: Places, during: interval.Interval) -> int:
+        """Return how many times all amounts fit together in an interval."""
+        return min(
+            self.find_largest(place, during) // amount
+            for place, amount in places.items()
+        )
+
+    def find_earliest(
+        self, places: Places, *, seconds: int, window: interval.Interval
+    ) -> int | None:
+        """Return the earliest start from which all amounts fit.
+
+        :param seconds: how long; ``FOREVER`` for an end that is open
+        :param window: both start and end are in it
+        :returns: seconds since the epoch, None when there is none
+        """
+        start = window.start
+        while (end := interval.add_seconds(start, seconds)) <= window.end:
+            blocked = [
+                self._find(place).free.find_last_below(start, end, amount)
+                for place, amount in places.items()
+            ]
+            later = [one for one in blocked if one is not None]
+            if not later:
+                return start
+            start = max(later)
+            if start == interval.FOREVER:
+                break
+        return None
+
+    def list_gaps(
+        self, place: view.Place, during: interval.Interval, amount: int
+    ) -> Iterator[tuple[int, int]]:
+        """Return (start, end) of the times when an amount is not free."""
+        return self._find(place).free.list_gaps(during, amount)
+
+    def list_broken(
+        self, during: interval.Interval
+    ) -> dict[view.Place, tuple[interval.Interval, int]]:
+        """Return the places where more is booked than there is.
+
+        :returns: place -> the first such time, and how much is missing then
+        """
+        broken = {}
+        for place, column in self._columns.items():
+            if column.free.lowest(during) < 0:
+                broken[place] = next(
+                    (part, -free)
+                    for part, free in column.free.list_steps(during)
+                    if free < 0
+                )
+        return broken
+
+    def list_steps(
+        self, place: view.Place, during: interval.Interval
+    ) -> Iterator[tuple[interval.Interval, int, int]]:
+        """Return each part of an interval with its capacity and use."""
+        column = self._find(place)
+        for outer, capacity in column.capacity.list_steps(during):
+            for part, used in column.used.list_steps(outer):
+                yield part, capacity, used
+
+    def forget(self, before: int) -> None:
+        """Drop what ended before a time, to keep no more than is needed.
+
+        Later answers about times before it are as if all that holds then had
+        held always.
+        """
+        for key, booking in list(self._bookings.items()):
+            if booking.during.end <= before:
+                del self._bookings[key]
+        for column in self._columns.values():
+            column.forget(before)
+
+    def pop_changed(self) -> set[view.Place]:
+        """Return the places that have changed since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
+
+    def _find(self, place: view.Place) -> _Column:
+        try:
+            return self._columns[place]
+        except KeyError:
+            raise KeyError(
+                f'no capacity of {place[1]} is known of provider {place[0]}'
+            ) from None
+
+    def _book(self, booking: Booking, sign: int) -> None:
+        for place, amount in booking.places.items():
+            self._columns[place].book(booking.during, sign * amount)
+        self._changed.update(booking.places)
+
+
+def _check_amount(
+    name: str, amount: int, place: view.Place, least: int
+) -> None:
+    if type(amount) is not int or not least <= amount <= inventory.MAX_INT:
+        raise ValueError(
+            f'the {name} {amount!r} of {place[1]} of provider {place[0]} is '
+            f'not a whole number from {least} to {inventory.MAX_INT}'
+        )

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A number that changes at known times: a run-length profile.
+
+Two sorted lists, the times of the changes and the values from them on, make a
+question about an interval a search in the one (``bisect``) and a ``min`` or
+``max`` over a slice of the other, both in C. For the 20 changes that ten
+leases cause on a host, and even for thousands, that is faster in Python than
+a balanced tree, whose steps are Python's. It is exact: no slots of time. YARN
+plans with the same structure (``RLESparseResourceAllocation``), and so do
+batch systems that backfill.
+
+With n changes in all and k of them in the interval: O(log n + k) to read, the
+same and one move of the list's tail to add.
+"""
+
+import bisect
+from collections.abc import Iterator
+
+from nova_ext_resources.reservation import interval
+
+
+class Profile:
+    """A step function of time: one whole number for every second.
+
+    :param value: the number before the first change
+    """
+
+    __slots__ = ('_times', '_values')
+
+    def __init__(self, value: int = 0) -> None:
+        self._times = [interval.ALWAYS]
+        self._values = [value]
+
+    def __len__(self) -> int:
+        """Return how many steps it has."""
+        return len(self._times)
+
+    def add(self, during: interval.Interval, amount: int) -> None:
+        """Raise the number by ``amount`` in an interval."""
+        first, last = self._split(during)
+        for index in range(first, last):
+            self._values[index] += amount
+        self._join(last)
+        self._join(first)
+
+    def set(self, during: interval.Interval, value: int) -> None:
+        """Let the number be ``value`` in an interval."""
+        first, last = self._split(during)
+        self._values[first:last] = [value] * (last - first)
+        del self._times[first + 1 : last]
+        del self._values[first + 1 : last]
+        self._join(first + 1)
+        self._join(first)
+
+    def highest(self, during: interval.Interval) -> int:
+        """Return the largest number in an interval."""
+        return max(self._slice(during.start, during.end))
+
+    def lowest(self, during: interval.Interval) -> int:
+        """Return the smallest number in an interval."""
+        return min(self._slice(during.start, during.end))
+
+    def list_steps(
+        self, during: interval.Interval
+    ) -> Iterator[tuple[interval.Interval, int]]:
+        """Return the steps of an interval, cut to it, in order of time."""
+        times, values = self._times, self._values
+        index = bisect.bisect_right(times, during.start) - 1
+        start = during.start
+        while start < during.end:
+            index += 1
+            end = times[index] if index < len(times) else interval.FOREVER
+            end = min(end, during.end)
+            yield interval.Interval(start, end), values[index - 1]
+            start = end
+
+    def list_gaps(
+        self, during: interval.Interval, amount: int
+    ) -> Iterator[tuple[int, int]]:
+        """Return (start, end) of the times when it is below ``amount``.
+
+        Cut to the interval, in order of time; gaps that touch are one.
+        """
+        times, values = self._times, self._values
+        index = bisect.bisect_right(times, during.start) - 1
+        begun: int | None = None
+        for place in range(index, bisect.bisect_left(times, during.end)):
+            if values[place] >= amount:
+                if begun is not None:
+                    yield begun, times[place]
+                begun = None
+            elif begun is None:
+                begun = max(times[place], during.start)
+        if begun is not None:
+            yield begun, during.end
+
+    def find_last_below(self, start: int, end: int, amount: int) -> int | None:
+        """Return the end of the last step below ``amount`` in an interval.
+
+        None when it is never below it. A step may end after the interval.
+        """
+        times, values = self._times, self._values
+        first = bisect.bisect_right(times, start) - 1
+        for index in range(bisect.bisect_left(times, end) - 1, first - 1, -1):
+            if values[index] < amount:
+                is_last = index + 1 == len(times)
+                return interval.FOREVER if is_last else times[index + 1]
+        return None
+
+    def forget(self, before: int) -> None:
+        """Drop all changes before a time; what was then is as at that time."""
+        index = bisect.bisect_right(self._times, before) - 1
+        del self._times[1 : index + 1]
+        del self._values[:index]
+
+    def _slice(self, start: int, end: int) -> list[int]:
+        first = bisect.bisect_right(self._times, start) - 1
+        return self._values[first : bisect.bisect_left(self._times, end)]
+
+    def _split(self, during: interval.Interval) -> tuple[int, int]:
+        """Return the range of steps of an interval, making its borders."""
+        return self._cut(during.start), self._cut(during.end)
+
+    def _cut(self, time: int) -> int:
+        """Return the index of the step that begins at a time; make it."""
+        if time == interval.FOREVER:
+            return len(self._times)
+        index = bisect.bisect_left(self._times, time)
+        if index == len(self._times) or self._times[index] != time:
+            self._times.insert(index, time)
+            self._values.insert(index, self._values[index - 1])
+        return index
+
+    def _join(self, index: int) -> None:
+        """Drop a border between steps of the same value."""
+        if 0 < index < len(self._times):
+            if self._values[index] == self._values[index - 1]:
+                del self._times[index]
+                del self._values[index]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Capacity over time the slow way: every second by itself.
+
+Nothing of it is shared with the code that it is compared with, but for the
+types of what goes in.
+"""
+
+import dataclasses
+
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import interval
+
+
+@dataclasses.dataclass
+class Reference:
+    """Knows the seconds from 0 on; after the last, all is as in the last.
+
+    :ivar seconds: how many
+    :ivar capacity: place -> units in each second
+    :ivar bookings: key -> (interval, place -> amount)
+    """
+
+    seconds: int
+    capacity: dict[view.Place, list[int]] = dataclasses.field(
+        default_factory=dict
+    )
+    bookings: dict[str, tuple[interval.Interval, dict[view.Place, int]]] = (
+        dataclasses.field(default_factory=dict)
+    )
+
+    def list_seconds(self, during: interval.Interval) -> range:
+        return range(during.start, min(during.end, self.seconds))
+
+    def set_capacity(
+        self, place: view.Place, capacity: int, during: interval.Interval
+    ) -> None:
+        units = self.capacity.setdefault(place, [0] * self.seconds)
+        for second in self.list_seconds(during):
+            units[second] = capacity
+
+    def count_used(self, place: view.Place, second: int) -> int:
+        return sum(
+            places.get(place, 0)
+            for during, places in self.bookings.values()
+            if during.start <= second < during.end
+        )
+
+    def count_free(self, place: view.Place, second: int) -> int:
+        return self.capacity[place][second] - self.count_used(place, second)
+
+    def peak(self, place: view.Place, during: interval.Interval) -> int:
+        return max(
+            self.count_used(place, one) for one in self.list_seconds(during)
+        )
+
+    def find_free(self, place: view.Place, during: interval.Interval) -> int:
+        return min(
+            self.count_free(place, one) for one in self.list_seconds(during)
+        )
+
+    def fits(
+        self, places: dict[view.Place, int], during: interval.Interval
+    ) -> bool:
+        return all(
+            self.count_free(place, second) >= amount
+            for place, amount in places.items()
+            for second in self.list_seconds(during)
+        )
+
+    def find_earliest(
+        self,
+        places: dict[view.Place, int],
+        length: int,
+        window: interval.Interval,
+    ) -> int | None:
+        """Try every second, one by one."""
+        for start in range(window.start, self.seconds):
+            end = min(start + length, interval.FOREVER)
+            if end > window.end:
+                break
+            if self.fits(places, interval.Interval(start, end)):
+                return start
+        return None
