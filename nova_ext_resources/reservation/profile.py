@@ -15,7 +15,8 @@ same and one move of the list's tail to add.
 """
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Self
 
 from nova_ext_resources.reservation import interval
 
@@ -31,6 +32,23 @@ class Profile:
     def __init__(self, value: int = 0) -> None:
         self._times = [interval.ALWAYS]
         self._values = [value]
+
+    @classmethod
+    def sum(cls, changes: Mapping[int, int]) -> Self:
+        """Make a profile at once of what is added at each time, for good.
+
+        :param changes: time -> what is added from then on
+        """
+        made = cls()
+        value = changes.get(interval.ALWAYS, 0)
+        made._values = [value]
+        ends = {interval.ALWAYS, interval.FOREVER}
+        for time in sorted(changes.keys() - ends):
+            if changes[time]:
+                value += changes[time]
+                made._times.append(time)
+                made._values.append(value)
+        return made
 
     def __len__(self) -> int:
         """Return how many steps it has."""
@@ -60,6 +78,10 @@ class Profile:
     def lowest(self, during: interval.Interval) -> int:
         """Return the smallest number in an interval."""
         return min(self._slice(during.start, during.end))
+
+    def list_values(self, during: interval.Interval) -> list[int]:
+        """Return the numbers of an interval, in order of time."""
+        return self._slice(during.start, during.end)
 
     def list_steps(
         self, during: interval.Interval
