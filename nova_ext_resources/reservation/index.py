@@ -153,10 +153,11 @@ class _Blocked:
         return functools.reduce(operator.or_, values)
 
     def update(self, number: int, gaps: Gaps) -> None:
-        bit = 1 << number
-        for start, end in self._gaps[number]:
+        # Of many gaps, a booking changes few.
+        bit, before, after = 1 << number, {*self._gaps[number]}, {*gaps}
+        for start, end in before - after:
             self._bits.add(interval.Interval(start, end), -bit)
-        for start, end in gaps:
+        for start, end in after - before:
             self._bits.add(interval.Interval(start, end), bit)
         self._gaps[number] = gaps
 
