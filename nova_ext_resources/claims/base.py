@@ -3,7 +3,7 @@
 """The two kinds of plugins that decide: trackers and claim tests. Pure."""
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from nova_ext_resources import exception
@@ -78,6 +78,19 @@ class Tracker(abc.ABC):
         self, state: Any, amount: int, units: Mapping[str, Any]
     ) -> view_obj.State:
         """Take units back that ``take`` gave."""
+
+    def join(self, states: Sequence[Any]) -> view_obj.State:
+        """Return the state that leaves what all of these leave.
+
+        For a time in which servers come and go, given the state after each
+        change: what ``take`` gives there is free throughout. So are the units
+        themselves, where they are not all alike.
+
+        :param states: of one resource, one or more
+        :raises NotImplementedError: the tracker does not know how, and its
+            resources cannot be reserved for a later time
+        """
+        raise NotImplementedError
 
     def understands(self, units: Mapping[str, Any]) -> bool:
         """Return whether ``take`` and ``give`` can work with these units.

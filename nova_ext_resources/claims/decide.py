@@ -42,6 +42,10 @@ from nova_ext_resources.objects import view as view_obj
 
 Place: TypeAlias = view_obj.Place
 
+#: Claim tests of a host that does not publish which it has enabled.
+_DEFAULT_TESTS = ('granularity', 'capacity', 'cache_affinity')
+_ALWAYS_TESTS = ('granularity',)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
@@ -122,6 +126,17 @@ def decide(
             refusal, shortfalls=_explain_attributes(request, err)
         )
     return Decision(request=request, moves=moves, view=after, taken=taken)
+
+
+def name_tests(view: view_obj.HostView) -> tuple[str, ...]:
+    """Return the names of the claim tests that decide for a host.
+
+    Those that it has enabled, or the defaults where it has not published
+    them. Attributes are always tested, because every host refuses bad ones.
+    """
+    enabled = view.constraints.tests
+    found = _DEFAULT_TESTS if enabled is None else enabled
+    return tuple(dict.fromkeys((*_ALWAYS_TESTS, *found)))
 
 
 def _find_nearest(

@@ -38,10 +38,6 @@ Sizes: TypeAlias = tuple[int, ...] | None
 #: when the host has not reported any. Called when it matters only.
 FindFree: TypeAlias = Callable[[], Sequence[set[int]] | None]
 
-#: Claim tests of a host that does not publish which it has enabled.
-_DEFAULT = ('granularity', 'capacity', 'cache_affinity')
-_ALWAYS = ('granularity',)
-
 #: What describing something raises that is no record.
 _NO_RECORD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
@@ -186,7 +182,7 @@ class Judge:
             cache_affinity.list_domains(view, decision.request)
             if any(
                 isinstance(one, cache_affinity.CacheAffinityTest)
-                for one in self._list_tests(view.constraints.tests)
+                for one in self._list_tests(view)
             )
             else {},
         )
@@ -287,20 +283,14 @@ class Judge:
             view,
             request,
             trackers=self._trackers,
-            tests=self._list_tests(view.constraints.tests),
+            tests=self._list_tests(view),
             may_move=may_move,
         )
 
-    def _list_tests(
-        self, enabled: Sequence[str] | None
-    ) -> list[base.ClaimTest]:
-        """Return the claim tests that a host has enabled.
-
-        Attributes are always tested, because every host refuses bad ones.
-        """
-        found = _DEFAULT if enabled is None else enabled
-        names = dict.fromkeys((*_ALWAYS, *found))
-        for name in names.keys() - self._tests.keys():
+    def _list_tests(self, view: view_obj.HostView) -> list[base.ClaimTest]:
+        """Return the claim tests that decide for a host, if installed here."""
+        names = decide.name_tests(view)
+        for name in set(names) - self._tests.keys():
             self.unread['claim test', name] = 'it is not installed here'
         return [self._tests[one] for one in names if one in self._tests]
 

@@ -50,7 +50,7 @@ be computed. To pack more tightly is not always to accept more requests: one
 more large server that stays long means that many small ones are refused.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, Self
 
@@ -170,6 +170,12 @@ class CacheWaysTracker(base.Tracker):
     ) -> CacheWaysState:
         mask = bitmask.parse_mask(units['mask'])
         return dataclasses.replace(state, taken=state.taken & ~mask)
+
+    def join(self, states: Sequence[CacheWaysState]) -> CacheWaysState:
+        ways, taken = states[0].ways, states[0].taken
+        for one in states[1:]:
+            ways, taken = ways & one.ways, taken | one.taken
+        return CacheWaysState(ways, taken)
 
     def read_attributes(
         self, amount: int, attributes: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 """Units that are all alike: only their number matters."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import operator
 import re
@@ -112,6 +112,9 @@ class CountTracker(base.Tracker):
         self, state: CountState, amount: int, units: Mapping[str, Any]
     ) -> CountState:
         return dataclasses.replace(state, used=state.used - amount)
+
+    def join(self, states: Sequence[CountState]) -> CountState:
+        return min(states, key=lambda one: one.capacity - one.used)
 
 
 class RangeTracker(CountTracker):

@@ -105,6 +105,36 @@ class TrackerContract(base.TestCase):
         self.assertEqual(before, self.tracker.give(state, amount, units))
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
+    def test_what_fits_into_joined_states_fits_into_each(
+        self, data: st.DataObject, steps: Steps
+    ) -> None:
+        fresh = data.draw(self.fresh)
+        states = [
+            self.play(fresh, steps[:number])[0]
+            for number in range(len(steps) + 1)
+        ]
+
+        joined = self.tracker.join(states)
+
+        self.assertLessEqual(
+            joined.available, min(one.available for one in states)
+        )
+        for amount in range(1, min(joined.available, 12) + 1):
+            _joined, units = self.tracker.take(joined, amount)
+            for one in states:
+                after, _units = self.tracker.take(one, amount, units)
+                self.assertEqual(one.free - amount, after.free)
+                self.assertEqual(one, self.tracker.give(after, amount, units))
+
+    @hypothesis.given(data=st.data(), steps=strategies.steps)
+    def test_one_state_joined_is_itself(
+        self, data: st.DataObject, steps: Steps
+    ) -> None:
+        state, _held = self.play(data.draw(self.fresh), steps)
+
+        self.assertEqual(state, self.tracker.join([state]))
+
+    @hypothesis.given(data=st.data(), steps=strategies.steps)
     def test_all_given_back_in_any_order_is_fresh_again(
         self, data: st.DataObject, steps: Steps
     ) -> None:
