@@ -3,7 +3,15 @@
 """Capacity for a future interval. Pure: no I/O, no clock, no Nova.
 
 * ``calendar``: capacity and bookings over time, by provider and class
+* ``candidates``: the ways to spread a server over the providers of a host
 * ``demand``: what one server of a flavor needs
+* ``fleet``: the hosts, and what a server would find there at a later time
+* ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
+* ``packing``: the servers of one request, put on hosts for one interval
+* ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
+* ``request``: servers of one flavor for one time
+* ``room``: what one host can take in one interval, server by server
+* ``starts``: from which times on the amounts of a request would do
 """

@@ -78,19 +78,21 @@ class Index:
             yield self._names[lowest.bit_length() - 1]
             left ^= lowest
 
+    def list_gaps(self, ask: Ask) -> Iterator[tuple[str, Gaps]]:
+        """Return each host with the times when it certainly has no room."""
+        found = self._find_blocked(ask)
+        yield from zip(self._names, found.gaps, strict=True)
+
     def _find_blocked(self, ask: Ask) -> '_Blocked':
         self._note_changes()
         key = frozenset(ask.items())
         found = self._asks.pop(key, None)
         if found is None:
             found = _Blocked(
-                map(
-                    functools.partial(self._list_gaps, ask),
-                    range(len(self._names)),
-                )
+                self._list_gaps(ask, one) for one in self._classes
             )
         for number in sorted(found.stale):
-            found.update(number, self._list_gaps(ask, number))
+            found.update(number, self._list_gaps(ask, self._classes[number]))
         found.stale.clear()
         self._asks[key] = found
         if len(self._asks) > MAX_ASKS:
@@ -105,14 +107,13 @@ class Index:
         for blocked in self._asks.values():
             blocked.stale |= numbers
 
-    def _list_gaps(self, ask: Ask, number: int) -> Gaps:
-        """Return when a host is short of some class, in whole quarters."""
+    def _list_gaps(self, ask: Ask, classes: Classes) -> Gaps:
+        """Return when a host is short of some class."""
         found: Gaps = []
         for resource_class, amount in ask.items():
-            found += self._list_gaps_of(
-                self._classes[number].get(resource_class, ()), amount
-            )
-        return _join(map(_round_outwards, found))
+            places = classes.get(resource_class, ())
+            found += self._list_gaps_of(places, amount)
+        return _join(found)
 
     def _list_gaps_of(self, places: Sequence[view.Place], amount: int) -> Gaps:
         """Return when no place has so much free."""
@@ -129,16 +130,17 @@ _EVER = interval.Interval(interval.ALWAYS)
 class _Blocked:
     """The bits of the hosts that are blocked for one ask, over time.
 
+    :ivar gaps: of each host, exactly when it is blocked
     :ivar stale: numbers of hosts that have changed since
     """
 
     def __init__(self, gaps: Iterable[Gaps]) -> None:
         self.stale: set[int] = set()
-        self._gaps = list(gaps)
+        self.gaps = list(gaps)
         changes: dict[int, int] = {}
-        for number, one in enumerate(self._gaps):
+        for number, one in enumerate(self.gaps):
             bit = 1 << number
-            for start, end in one:
+            for start, end in _round_outwards(one):
                 changes[start] = changes.get(start, 0) + bit
                 changes[end] = changes.get(end, 0) - bit
         self._bits = profile.Profile.sum(changes)
@@ -154,20 +156,24 @@ class _Blocked:
 
     def update(self, number: int, gaps: Gaps) -> None:
         # Of many gaps, a booking changes few.
-        bit, before, after = 1 << number, {*self._gaps[number]}, {*gaps}
+        before = {*_round_outwards(self.gaps[number])}
+        after = {*_round_outwards(gaps)}
+        bit = 1 << number
         for start, end in before - after:
             self._bits.add(interval.Interval(start, end), -bit)
         for start, end in after - before:
             self._bits.add(interval.Interval(start, end), bit)
-        self._gaps[number] = gaps
+        self.gaps[number] = gaps
 
 
-def _round_outwards(gap: tuple[int, int]) -> tuple[int, int]:
-    """Return the whole quarters of which a time has some second."""
-    start, end = gap
-    return (
-        max(start // QUARTER * QUARTER, interval.ALWAYS),
-        min(-(-end // QUARTER) * QUARTER, interval.FOREVER),
+def _round_outwards(gaps: Gaps) -> Gaps:
+    """Return the whole quarters of which some second is in a gap."""
+    return _join(
+        (
+            max(start // QUARTER * QUARTER, interval.ALWAYS),
+            min(-(-end // QUARTER) * QUARTER, interval.FOREVER),
+        )
+        for start, end in gaps
     )
 
 

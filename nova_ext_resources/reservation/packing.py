@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The servers of one request, put on hosts for one interval."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import room as room_mod
+from nova_ext_resources.reservation import starts
+
+Placements: TypeAlias = tuple[fleet_mod.Placement, ...]
+
+#: Host -> what is short there.
+Shortfalls: TypeAlias = Mapping[str, tuple[exception.Shortfall, ...]]
+
+
+def list_hosts(
+    fleet: fleet_mod.Fleet, request: request_mod.Request
+) -> Iterator[fleet_mod.Host]:
+    """Return the hosts of the zone that is asked for."""
+    for host in fleet.hosts.values():
+        if request.zone in (None, host.zone):
+            yield host
+
+
+class Packing:
+    """Fills one host after the other, in their order.
+
+    :ivar placements: as many servers as fit, ``most`` at most
+    :param tests: all claim tests that are installed, by name
+    """
+
+    def __init__(
+        self,
+        fleet: fleet_mod.Fleet,
+        tests: Mapping[str, base.ClaimTest],
+        request: request_mod.Request,
+        during: interval.Interval,
+    ) -> None:
+        self._fleet = fleet
+        self._tests = tests
+        self._request = request
+        self._during = during
+        self._short: dict[str, tuple[exception.Shortfall, ...]] = {}
+        self.placements = self._place()
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the fewest servers that are asked for fit."""
+        return len(self.placements) >= self._request.least
+
+    def explain(self) -> Shortfalls:
+        """Return what is short on each host for one more server."""
+        found = {}
+        for host in list_hosts(self._fleet, self._request):
+            short = self._short.get(host.name) or self._find_short(host)
+            if short:
+                found[host.name] = short
+        return found
+
+    def _place(self) -> Placements:
+        affinity, most = self._request.affinity, self._request.most
+        placed: Placements = ()
+        for host in self._list_possible():
+            if affinity is request_mod.Affinity.SAME_HOST:
+                placed = max(placed, self._fill(host, 0, most), key=len)
+            elif affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+                placed += self._fill(host, len(placed), 1)
+            else:
+                left = most - len(placed)
+                placed += self._fill(host, len(placed), left)
+            if len(placed) == most:
+                break
+        return placed
+
+    def _list_possible(self) -> Iterator[fleet_mod.Host]:
+        """Return the hosts whose amounts do for one server."""
+        ask = starts.make_ask(self._fleet, self._request)
+        for name in self._fleet.index.find(ask, self._during):
+            host = self._fleet.hosts[name]
+            if self._request.zone not in (None, host.zone):
+                continue
+            if not self._find_short(host):
+                yield host
+
+    def _find_short(
+        self, host: fleet_mod.Host
+    ) -> tuple[exception.Shortfall, ...]:
+        return room_mod.find_short(
+            self._fleet, host, self._request.demand, self._during
+        )
+
+    def _fill(self, host: fleet_mod.Host, first: int, most: int) -> Placements:
+        """Place servers on one host, with numbers from ``first`` on."""
+        room = room_mod.Room(self._fleet, host, self._during, self._tests)
+        found: list[fleet_mod.Placement] = []
+        while len(found) < most:
+            key = f'{self._request.key}/{first + len(found)}'
+            placement = room.take(key, self._request.demand)
+            if placement is None:
+                self._short[host.name] = room.shortfalls
+                break
+            found.append(placement)
+        return tuple(found)

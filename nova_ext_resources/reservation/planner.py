@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which hosts serve a request and when; or what could be had instead.
+
+A server fits on a host in an interval if ``claims.decide`` lets it in on the
+view of all that is there at any second of it. So contiguous ways, classes of
+service, L3 locality and every attribute mean what they mean at a boot, and the
+plan names the units.
+
+Hosts are tried in their order and filled one after another, so that others
+stay whole for large servers. If that does not do, reservations that have not
+started are moved: first each one by itself, then all together, the highest
+priority and then the largest first. To arrange all of them in the best way is
+bin packing over time, which is NP-hard, so that the search is bounded. What
+runs is never moved.
+"""
+
+from collections.abc import Collection, Mapping
+import contextlib
+import dataclasses
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import packing as packing_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import starts
+
+#: Starts at which the amounts would do that are tried in earnest.
+MAX_STARTS = 32
+
+#: Reservations that are moved, by themselves and together.
+MAX_MOVED = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Servers that can be had.
+
+    :ivar placements: one per server, ``least`` at least
+    :ivar moved: servers of other reservations that have other units or
+        another host for it, as they will be
+    """
+
+    during: interval.Interval
+    placements: packing_mod.Placements
+    moved: packing_mod.Placements = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a request is refused, and what can be had instead.
+
+    :ivar during: the interval that is refused, without any delay
+    :ivar largest: as many servers as were found to fit in it; None if not
+        even one does
+    :ivar earliest: ``least`` servers as early as they were found to fit,
+        however late; None if never
+    :ivar shortfalls: host -> what is short there for one more server. Hosts
+        of other zones are left out
+    """
+
+    during: interval.Interval
+    largest: Plan | None
+    earliest: Plan | None
+    shortfalls: packing_mod.Shortfalls
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reservation:
+    """A request that was accepted, and the keys of its servers."""
+
+    request: request_mod.Request
+    keys: tuple[str, ...]
+
+
+class Planner:
+    """Plans for one fleet.
+
+    A plan holds as long as nothing else is booked: accept it, or ask again.
+
+    :param tests: all claim tests that are installed, by name
+    """
+
+    def __init__(
+        self, fleet: fleet_mod.Fleet, tests: Mapping[str, base.ClaimTest]
+    ) -> None:
+        self.fleet = fleet
+        self._tests = tests
+        self._reservations: dict[str, _Reservation] = {}
+
+    def accept(self, request: request_mod.Request, plan: Plan) -> None:
+        """Book a plan.
+
+        :raises ValueError: the reservation exists
+        """
+        if request.key in self._reservations:
+            raise ValueError(
+                f'reservation {request.key} exists; cancel it first'
+            )
+        for one in plan.moved:
+            self.fleet.release(one.key)
+        for one in (*plan.moved, *plan.placements):
+            self.fleet.book(one)
+        keys = tuple(one.key for one in plan.placements)
+        self._reservations[request.key] = _Reservation(request, keys)
+
+    def cancel(self, key: str) -> None:
+        """Release all servers of a reservation.
+
+        :raises KeyError: there is no such reservation
+        """
+        for one in self._reservations.pop(key).keys:
+            self.fleet.release(one)
+
+    def plan(self, request: request_mod.Request, now: int) -> Plan | Refusal:
+        """Plan a request, without changing anything.
+
+        :param now: seconds since the epoch; what has started runs
+        :raises ValueError: it starts in the past
+        """
+        if request.during.start < now:
+            raise ValueError(
+                f'reservation {request.key} starts at '
+                f'{interval.format_time(request.during.start)}, before now '
+                f'({interval.format_time(now)})'
+            )
+        packing = self._pack(request, request.during)
+        if packing.is_enough:
+            return Plan(during=request.during, placements=packing.placements)
+        return (
+            self._find_start(request, request.latest)
+            or self._repack(request, now)
+            or self._refuse(request, packing)
+        )
+
+    def _pack(
+        self, request: request_mod.Request, during: interval.Interval
+    ) -> packing_mod.Packing:
+        return packing_mod.Packing(self.fleet, self._tests, request, during)
+
+    def _find_start(
+        self, request: request_mod.Request, latest: int
+    ) -> Plan | None:
+        """Return the earliest plan up to a start, nothing being moved."""
+        hosts = packing_mod.list_hosts(self.fleet, request)
+        names = {one.name for one in hosts}
+        found = starts.list_starts(self.fleet, request, latest, names)
+        # By the last one, most has ended: if that does not do, nothing does.
+        for start in (*found[:-1][:MAX_STARTS], *found[-1:]):
+            during = request.during.shift(start)
+            packing = self._pack(request, during)
+            if packing.is_enough:
+                return Plan(during=during, placements=packing.placements)
+        return None
+
+    def _refuse(
+        self, request: request_mod.Request, packing: packing_mod.Packing
+    ) -> Refusal:
+        during, found = request.during, packing.placements
+        fewest = dataclasses.replace(request, most=request.least)
+        return Refusal(
+            during=during,
+            largest=Plan(during=during, placements=found) if found else None,
+            earliest=self._find_start(fewest, interval.FOREVER),
+            shortfalls=packing.explain(),
+        )
+
+    def _repack(self, request: request_mod.Request, now: int) -> Plan | None:
+        """Plan the first interval with reservations moved that may be."""
+        movable = self._list_movable(request, now)
+        for one in movable:
+            if plan := self._try_moving(request, [one]):
+                return plan
+        return self._try_moving(request, movable) if movable else None
+
+    def _list_movable(
+        self, request: request_mod.Request, now: int
+    ) -> list[_Reservation]:
+        """Return what may be moved, the most important and largest first."""
+        hosts = packing_mod.list_hosts(self.fleet, request)
+        names = {one.name for one in hosts}
+        found = [
+            one
+            for one in self._reservations.values()
+            if one.request.priority <= request.priority
+            and any(
+                placement.host in names
+                and placement.during.start > now
+                and placement.during.overlaps(request.during)
+                for placement in self._list_placements(one)
+            )
+        ]
+        found.sort(key=_weigh)
+        return found[:MAX_MOVED]
+
+    def _list_placements(
+        self, reservation: _Reservation
+    ) -> packing_mod.Placements:
+        bookings = self.fleet.bookings
+        return tuple(bookings[key] for key in reservation.keys)
+
+    def _try_moving(
+        self, request: request_mod.Request, moved: Collection[_Reservation]
+    ) -> Plan | None:
+        """Place a request first, and then again what was in its way."""
+        before = [
+            placement
+            for one in moved
+            for placement in self._list_placements(one)
+        ]
+        with self.fleet.trying(without=[one.key for one in before]):
+            packing = self._pack(request, request.during)
+            if not packing.is_enough:
+                return None
+            # What is moved may need the room of servers beyond the fewest.
+            kept = packing.placements[: request.least]
+            after = self._place_again(kept, moved, before)
+        if after is None:
+            return None
+        return Plan(
+            during=request.during,
+            placements=kept,
+            moved=tuple(one for one in after if one not in before),
+        )
+
+    def _place_again(
+        self,
+        kept: packing_mod.Placements,
+        moved: Collection[_Reservation],
+        before: Collection[fleet_mod.Placement],
+    ) -> list[fleet_mod.Placement] | None:
+        """Return where all that is moved fits beside a request, or None."""
+        during = {one.key: one.during for one in before}
+        after: list[fleet_mod.Placement] = []
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.fleet.trying(adding=kept))
+            for one in moved:
+                number = len(one.keys)
+                same = dataclasses.replace(
+                    one.request, least=number, most=number
+                )
+                packing = self._pack(same, during[one.keys[0]])
+                if not packing.is_enough:
+                    return None
+                stack.enter_context(
+                    self.fleet.trying(adding=packing.placements)
+                )
+                after += packing.placements
+        return after
+
+
+def _weigh(one: _Reservation) -> tuple[int, int, str]:
+    """Return what sorts by priority, then by size, the largest first."""
+    amounts = one.request.demand.largest.values()
+    return -one.request.priority, -sum(amounts), one.request.key

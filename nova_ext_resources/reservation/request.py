@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is asked for: servers of one flavor for one time."""
+
+import dataclasses
+import enum
+
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+
+
+class Affinity(enum.Enum):
+    """Where the servers of a reservation may be."""
+
+    ANY = 'any host'
+    SAME_HOST = 'the same host'
+    DIFFERENT_HOSTS = 'different hosts'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Servers of one flavor for one time.
+
+    :ivar key: unique among the reservations
+    :ivar during: from when to when, at the earliest; ``FOREVER`` where the
+        end is open
+    :ivar delay: seconds by which it may be later, ``FOREVER`` at most
+    :ivar least: with fewer servers it is refused
+    :ivar most: so many servers are planned if there is room; ``least`` by
+        default
+    :ivar zone: availability zone, None for any
+    :ivar priority: reservations of a higher one are not moved for this one
+    :raises ValueError: servers or delay are no whole numbers, or beyond their
+        bounds
+    """
+
+    key: str
+    demand: demand_mod.Demand
+    during: interval.Interval
+    delay: int = 0
+    least: int = 1
+    most: int = 0
+    zone: str | None = None
+    affinity: Affinity = Affinity.ANY
+    priority: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'most', self.most or self.least)
+        for name, low, high in (
+            ('least', 1, self.most),
+            ('delay', 0, interval.FOREVER),
+        ):
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise ValueError(
+                    f'{name} of reservation {self.key} is {value!r}; it must '
+                    f'be a whole number from {low} to {high}'
+                )
+
+    @property
+    def latest(self) -> int:
+        """The latest start, in seconds since the epoch."""
+        return interval.add_seconds(self.during.start, self.delay)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What one host can take in one interval, server by server."""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+import dataclasses
+import itertools
+from typing import Any
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import decide
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.reservation import candidates
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+
+#: Allocations, each with CPUs, that are decided on for one server.
+MAX_TRIED = 64
+
+
+class Room:
+    """One host in one interval.
+
+    Nothing is booked in the fleet: each server that is taken is in the view
+    of the next.
+
+    :ivar shortfalls: why the last server was refused; () when it was not
+    :param tests: all claim tests that are installed, by name; those run that
+        the host has enabled
+    """
+
+    def __init__(
+        self,
+        fleet: fleet_mod.Fleet,
+        host: fleet_mod.Host,
+        during: interval.Interval,
+        tests: Mapping[str, base.ClaimTest],
+    ) -> None:
+        self.shortfalls: tuple[exception.Shortfall, ...] = ()
+        self._host = host
+        self._during = during
+        self._trackers = fleet.trackers
+        self._future = fleet.foresee(host.name, during)
+        names = decide.name_tests(host.view)
+        self._tests = [tests[one] for one in names if one in tests]
+
+    def take(
+        self, key: str, demand: demand_mod.Demand
+    ) -> fleet_mod.Placement | None:
+        """Take one server; None if it does not fit, see ``shortfalls``."""
+        if self._future is None:
+            self.shortfalls = (_make_outage(demand),)
+            return None
+        refused: list[tuple[exception.Shortfall, ...]] = []
+        tries = self._list_requests(self._future, key, demand)
+        for request in itertools.islice(tries, MAX_TRIED):
+            decision = decide.decide(
+                self._future.view,
+                request,
+                trackers=self._trackers,
+                tests=self._tests,
+            )
+            if decision.fits:
+                return self._accept(key, decision)
+            refused.append(decision.shortfalls)
+        self.shortfalls = (
+            min(refused, key=len)
+            if refused
+            else self._explain(self._future, demand)
+        )
+        return None
+
+    def _list_requests(
+        self, future: fleet_mod.Future, key: str, demand: demand_mod.Demand
+    ) -> Iterator[assignment.ClaimRequest]:
+        """Return the ways to ask the host for one server."""
+        found = candidates.list_candidates(
+            future.view, self._host.providers, demand
+        )
+        for allocations in found:
+            request = assignment.ClaimRequest(
+                consumer_uuid=key,
+                allocations=allocations,
+                requirement=demand.requirement,
+            )
+            if not demand.cells:
+                yield request
+            elif future.cells is None:
+                pinning = assignment.Pinning(sizes=demand.cells)
+                yield dataclasses.replace(request, pinning=pinning)
+            else:
+                for cpus in list_cpus(future, demand.cells):
+                    yield dataclasses.replace(request, cpus=cpus)
+
+    def _accept(
+        self, key: str, decision: decide.Decision
+    ) -> fleet_mod.Placement:
+        assert self._future is not None
+        cells, cpus = self._future.cells, decision.request.cpus
+        self._future = fleet_mod.Future(
+            decision.view,
+            cells and tuple(one - (cpus or frozenset()) for one in cells),
+        )
+        self.shortfalls = ()
+        return fleet_mod.Placement(
+            key=key,
+            host=self._host.name,
+            during=self._during,
+            assignments=decision.taken,
+            cpus=cpus,
+        )
+
+    def _explain(
+        self, future: fleet_mod.Future, demand: demand_mod.Demand
+    ) -> tuple[exception.Shortfall, ...]:
+        """Return why there was nothing to decide on."""
+        providers = self._host.providers
+        missing = candidates.list_missing(future.view, providers, demand)
+        if missing:
+            return tuple(
+                _make_shortfall(*one, is_permanent=True) for one in missing
+            )
+        if not any(candidates.list_candidates(future.view, providers, demand)):
+            return (
+                _make_shortfall(
+                    *_name_first(demand),
+                    'group_policy=isolate needs a provider for each group, '
+                    'and this host has fewer',
+                    is_permanent=True,
+                ),
+            )
+        cells = future.cells or ()
+        return (
+            _make_shortfall(
+                'PCPU',
+                sum(demand.cells),
+                'the dedicated CPUs of each guest NUMA cell must be free in '
+                'a NUMA cell of the host',
+                available=max(map(len, cells), default=0),
+            ),
+        )
+
+
+def list_cpus(
+    future: fleet_mod.Future, sizes: Sequence[int]
+) -> Iterator[frozenset[int]]:
+    """Return the CPUs that Nova could give a server, some of each kind.
+
+    Each guest cell gets a cell of the host of its own (Nova's rule); CPUs of
+    one cache domain come before those of several.
+    """
+    assert future.cells is not None
+    domains = {
+        bitmask.parse_list(one.cpus)
+        for one in future.view.tracked.values()
+        if one.cpus is not None
+    }
+    for cells in itertools.permutations(future.cells, len(sizes)):
+        choices = [
+            _choose_cpus(cell, size, domains)
+            for cell, size in zip(cells, sizes, strict=True)
+        ]
+        for chosen in itertools.product(*choices):
+            yield frozenset[int]().union(*chosen)
+
+
+def _choose_cpus(
+    cell: frozenset[int], size: int, domains: Set[frozenset[int]]
+) -> list[frozenset[int]]:
+    """Return so many CPUs of each domain in a cell, and of any."""
+    parts = [cell & one for one in sorted(domains, key=sorted)]
+    return list(
+        dict.fromkeys(
+            frozenset(sorted(part)[:size])
+            for part in (*parts, cell)
+            if len(part) >= size
+        )
+    )
+
+
+def find_short(
+    fleet: fleet_mod.Fleet,
+    host: fleet_mod.Host,
+    demand: demand_mod.Demand,
+    during: interval.Interval,
+) -> tuple[exception.Shortfall, ...]:
+    """Return the classes of which no provider of a host has enough free.
+
+    By amounts alone, so that it is quick: none does not mean that it fits.
+    """
+    found = []
+    for name, amount in sorted(demand.largest.items()):
+        free = {
+            place: fleet.calendar.find_largest(place, during)
+            for place in fleet.places[host.name].get(name, ())
+        }
+        place = max(free, key=free.__getitem__, default=('', name))
+        if free.get(place, 0) < amount:
+            found.append(
+                _make_shortfall(
+                    name,
+                    amount,
+                    'so many are not free throughout the interval'
+                    if free
+                    else 'no provider of this host offers it for a later time',
+                    available=free.get(place, 0),
+                    rp_uuid=place[0],
+                    rp_key=host.view.keys.get(place[0], ''),
+                    is_permanent=not free,
+                )
+            )
+    return tuple(found)
+
+
+def _make_outage(demand: demand_mod.Demand) -> exception.Shortfall:
+    return _make_shortfall(
+        *_name_first(demand),
+        'the host offers nothing in some of the interval, as planned',
+    )
+
+
+def _name_first(demand: demand_mod.Demand) -> tuple[str, int]:
+    return min(demand.requirement.resources.items())
+
+
+def _make_shortfall(
+    resource_class: str, requested: int, reason: str, **fields: Any
+) -> exception.Shortfall:
+    return exception.Shortfall(
+        resource_class=resource_class,
+        requested=requested,
+        reason=reason,
+        **{'rp_uuid': '', 'available': 0, **fields},
+    )

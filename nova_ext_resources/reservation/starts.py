@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The starts from which the amounts of a request would do.
+
+A host can take k servers from a start on if nothing blocks k times their
+amounts until the end. So for each host and each k there are ranges of starts,
+between one gap and the next; counted over all hosts, the ranges that a start
+is in are the servers that fit then. The count changes only where a range
+begins or ends, so that all starts are looked at by sorting these.
+
+Amounts are necessary and not always enough: ways must be contiguous, and a
+server cannot change providers meanwhile. So several starts are returned, to
+be tried in turn.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import index as index_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+
+
+def make_ask(
+    fleet: fleet_mod.Fleet,
+    request: request_mod.Request,
+    servers: int = 1,
+) -> index_mod.Ask:
+    """Return what a host must have for so many servers.
+
+    Classes of sharing providers are left out, for they are of no host. Where
+    a host has several providers of a class, they can share the servers: what
+    one server needs of it is all that is sure.
+    """
+    return {
+        name: amount * (1 if name in fleet.spread else servers)
+        for name, amount in request.demand.largest.items()
+        if name not in fleet.shared_classes
+    }
+
+
+def list_starts(
+    fleet: fleet_mod.Fleet,
+    request: request_mod.Request,
+    latest: int,
+    names: Set[str],
+) -> list[int]:
+    """Return starts at which enough servers would fit, in order of time.
+
+    All those at which one more of them may fit than just before: where a range
+    begins, and in it where a booking of the host ends.
+
+    :param latest: seconds since the epoch, none is later
+    :param names: hosts that may be used
+    """
+    changes: dict[int, int] = {}
+    found: set[int] = set()
+    needed, asks = _list_asks(fleet, request)
+    for number, ask in enumerate(asks):
+        ranges = [
+            (name, one)
+            for name, gaps in fleet.index.list_gaps(ask)
+            if name in names
+            for one in _list_ranges(gaps, request.during, latest)
+        ]
+        if not ranges:
+            break
+        for name, (first, last) in ranges:
+            changes[first] = changes.get(first, 0) + 1
+            changes[last + 1] = changes.get(last + 1, 0) - 1
+            found.add(first)
+            if not number:
+                found.update(fleet.list_ends(name, first, last))
+    return list(_list_enough(changes, found, needed))
+
+
+def _list_enough(
+    changes: Mapping[int, int], found: Set[int], needed: int
+) -> Iterator[int]:
+    """Return the times that are found at which the sum is large enough."""
+    servers = 0
+    for time in sorted(changes.keys() | found):
+        servers += changes.get(time, 0)
+        if servers >= needed and time in found:
+            yield time
+
+
+def _list_asks(
+    fleet: fleet_mod.Fleet, request: request_mod.Request
+) -> tuple[int, Iterable[index_mod.Ask]]:
+    """Return what hosts are asked for, and how often it must be met."""
+    least = request.least
+    if request.affinity is request_mod.Affinity.SAME_HOST:
+        return 1, [make_ask(fleet, request, least)]
+    if request.affinity is request_mod.Affinity.DIFFERENT_HOSTS:
+        return least, [make_ask(fleet, request)]
+    numbers = range(1, least + 1)
+    return least, (make_ask(fleet, request, one) for one in numbers)
+
+
+def _list_ranges(
+    gaps: index_mod.Gaps, during: interval.Interval, latest: int
+) -> Iterator[tuple[int, int]]:
+    """Return the first and the last start of each range without a gap."""
+    free = during.start
+    for start, end in (*gaps, (interval.FOREVER, interval.FOREVER)):
+        last = start if start == interval.FOREVER else start - during.seconds
+        if free <= min(last, latest):
+            yield free, min(last, latest)
+        free = max(free, end)
+        if free > latest or free == interval.FOREVER:
+            break

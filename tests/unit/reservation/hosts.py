@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes hosts and requests for tests of plans."""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+from typing import Any
+
+from nova_ext_resources.claims import base as plugin_base
+from nova_ext_resources.claims.checks import cache_affinity
+from nova_ext_resources.claims.checks import capacity
+from nova_ext_resources.claims.checks import granularity
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from tests.unit import builders
+
+TRACKERS = builders.make_trackers()
+
+WAYS = builders.WAYS
+CLOS = builders.CLOS
+
+#: CPUs of the two NUMA cells, each with a cache of its own.
+CELLS = (frozenset({0, 1, 2, 3}), frozenset({4, 5, 6, 7}))
+
+
+def make_tests() -> dict[str, plugin_base.ClaimTest]:
+    return {
+        'granularity': granularity.GranularityTest(TRACKERS),
+        'capacity': capacity.CapacityTest(TRACKERS),
+        'cache_affinity': cache_affinity.CacheAffinityTest(TRACKERS),
+    }
+
+
+def span(start: int, end: int = interval.FOREVER) -> interval.Interval:
+    return interval.Interval(start, end)
+
+
+def make_provider(
+    rp_uuid: str, traits: Iterable[str] = (), **totals: int
+) -> provider.Provider:
+    return provider.Provider(
+        rp_uuid=rp_uuid,
+        name=rp_uuid,
+        traits=frozenset(traits),
+        inventories={
+            name: inventory.Inventory(total=total)
+            for name, total in totals.items()
+        },
+    )
+
+
+def make_host(name: str, zone: str = '', **totals: int) -> fleet_mod.Host:
+    """Make a host with nothing but its own provider."""
+    root = make_provider(name, (), **(totals or {'VCPU': 8}))
+    return fleet_mod.make_host(name, [root], view.HostView(), zone=zone)
+
+
+def make_cached_host(
+    name: str, ways: int = 8, *, clos: int = 8, follows_tasks: bool = False
+) -> fleet_mod.Host:
+    """Make a host of two caches, with the CPUs of a cell each."""
+    rdt, caches = f'{name} RDT', (f'{name} L3_0', f'{name} L3_1')
+    tracked = {(rdt, CLOS): builders.make_count(clos)}
+    for rp_uuid, cpus in zip(caches, ('0-3', '4-7'), strict=True):
+        tracked[rp_uuid, WAYS] = dataclasses.replace(
+            builders.make_ways(cpus=cpus, follows_tasks=follows_tasks),
+            state=cache_ways.CacheWaysState((1 << ways) - 1),
+            implied=(rdt, CLOS),
+        )
+    return fleet_mod.make_host(
+        name,
+        [
+            make_provider(name, VCPU=8, PCPU=8),
+            make_provider(rdt),
+            *(make_provider(one, ['CUSTOM_L3']) for one in caches),
+        ],
+        view.HostView(
+            tracked=tracked, resource_classes=frozenset({WAYS, CLOS})
+        ),
+        cells=CELLS,
+    )
+
+
+def make_demand(
+    attributes: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    cells: tuple[int, ...] = (),
+    is_isolated: bool = False,
+    traits: Mapping[str, demand_mod.Traits] | None = None,
+    **groups: Mapping[str, int],
+) -> demand_mod.Demand:
+    """Make a demand of groups named by suffix; ``_`` is the one without."""
+    return demand_mod.Demand(
+        requirement=dataclasses.replace(
+            builders.make_requirement(**groups), attributes=attributes or {}
+        ),
+        cells=cells,
+        is_isolated=is_isolated,
+        traits=traits or {},
+    )
+
+
+def make_request(
+    key: str,
+    during: interval.Interval,
+    demand: demand_mod.Demand | None = None,
+    **fields: Any,
+) -> request_mod.Request:
+    """Make a request of four VCPU per server, unless given."""
+    return request_mod.Request(
+        key=key,
+        during=during,
+        demand=demand or make_demand(_={'VCPU': 4}),
+        **fields,
+    )
+
+
+def make_planner(*hosts: fleet_mod.Host) -> planner_mod.Planner:
+    fleet = fleet_mod.Fleet(hosts, TRACKERS)
+    return planner_mod.Planner(fleet, make_tests())

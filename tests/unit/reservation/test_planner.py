@@ -1,0 +1,548 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of plans and counter-offers."""
+
+from typing import Any
+
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation.hosts import make_demand
+from tests.unit.reservation.hosts import make_request
+from tests.unit.reservation.hosts import span
+
+SAME = request_mod.Affinity.SAME_HOST
+DIFFERENT = request_mod.Affinity.DIFFERENT_HOSTS
+WAYS = hosts.WAYS
+
+
+class PlannerTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.planner = hosts.make_planner(
+            hosts.make_host('one'), hosts.make_host('two', zone='far')
+        )
+
+    def ask(
+        self, request: request_mod.Request, now: int = 0
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        """Plan, with everything as before thereafter."""
+        before = dict(self.planner.fleet.bookings)
+        answer = self.planner.plan(request, now)
+        self.assertEqual(before, self.planner.fleet.bookings)
+        return answer
+
+    def plan(
+        self, request: request_mod.Request, now: int = 0
+    ) -> planner_mod.Plan:
+        answer = self.ask(request, now)
+        assert isinstance(answer, planner_mod.Plan), answer
+        return answer
+
+    def refuse(
+        self, request: request_mod.Request, now: int = 0
+    ) -> planner_mod.Refusal:
+        answer = self.ask(request, now)
+        assert isinstance(answer, planner_mod.Refusal), answer
+        return answer
+
+    def accept(
+        self, key: str, during: interval.Interval, *given: Any, **fields: Any
+    ) -> planner_mod.Plan:
+        request = make_request(key, during, *given, **fields)
+        plan = self.plan(request)
+        self.planner.accept(request, plan)
+        return plan
+
+    def list_hosts(self, plan: planner_mod.Plan | None) -> list[str]:
+        return [one.host for one in plan.placements] if plan else []
+
+
+class PlanTest(PlannerTestCase):
+    def test_hosts_are_filled_one_after_the_other(self) -> None:
+        plan = self.plan(make_request('it', span(0, 10), least=3))
+
+        self.assertEqual(['one', 'one', 'two'], self.list_hosts(plan))
+        self.assertEqual(span(0, 10), plan.during)
+        self.assertEqual((), plan.moved)
+
+    def test_as_many_as_there_is_room_for(self) -> None:
+        request = make_request('it', span(0, 10), least=2, most=9)
+
+        self.assertEqual(4, len(self.plan(request).placements))
+
+    def test_a_zone_is_kept_to(self) -> None:
+        plan = self.plan(make_request('it', span(0, 10), zone='far'))
+        refusal = self.refuse(make_request('no', span(0, 10), zone='none'))
+
+        self.assertEqual(['two'], self.list_hosts(plan))
+        self.assertEqual({}, refusal.shortfalls)
+        self.assertIsNone(refusal.earliest)
+
+    def test_different_hosts_are_used_once_each(self) -> None:
+        plan = self.plan(
+            make_request('it', span(0, 10), least=2, affinity=DIFFERENT)
+        )
+        refusal = self.refuse(
+            make_request('no', span(0, 10), least=3, affinity=DIFFERENT)
+        )
+
+        self.assertEqual(['one', 'two'], self.list_hosts(plan))
+        self.assertEqual(['one', 'two'], self.list_hosts(refusal.largest))
+        self.assertIsNone(refusal.earliest)
+
+    def test_one_host_has_all_of_them(self) -> None:
+        self.accept('before', span(0, 10))
+
+        plan = self.plan(
+            make_request('it', span(0, 10), least=2, affinity=SAME)
+        )
+        refusal = self.refuse(
+            make_request('no', span(0, 10), least=3, affinity=SAME)
+        )
+
+        self.assertEqual(['two', 'two'], self.list_hosts(plan))
+        self.assertEqual(['two', 'two'], self.list_hosts(refusal.largest))
+
+    def test_the_start_may_be_as_late_as_is_allowed(self) -> None:
+        self.accept('full', span(0, 25), least=4)
+
+        plan = self.plan(make_request('it', span(10, 25), delay=15))
+
+        self.assertEqual(span(25, 40), plan.during)
+        refusal = self.refuse(make_request('no', span(10, 25), delay=14))
+        self.assertEqual(span(10, 25), refusal.during)
+
+    def test_an_open_end_hurts_no_later_reservation(self) -> None:
+        self.accept('later', span(100, 200), least=3)
+
+        plan = self.plan(make_request('it', span(0)))
+
+        self.assertEqual(['two'], self.list_hosts(plan))
+        refusal = self.refuse(make_request('no', span(0), least=2))
+        assert refusal.earliest is not None
+        self.assertEqual(span(200), refusal.earliest.during)
+        self.plan(make_request('short', span(0, 100), least=4))
+
+    def test_a_start_in_the_past_is_refused(self) -> None:
+        request = make_request('it', span(0, 10))
+
+        error = self.assertRaises(ValueError, self.planner.plan, request, 1)
+
+        self.assertIn('starts at 1970-01-01T00:00:00Z, before', str(error))
+
+    def test_absurd_numbers_are_refused(self) -> None:
+        for fields in (
+            {'least': 0},
+            {'least': -1},
+            {'least': 3, 'most': 2},
+            {'least': True},
+            {'delay': -1},
+            {'delay': 1.5},
+        ):
+            self.assertRaises(
+                ValueError, make_request, 'it', span(0, 10), **fields
+            )
+
+    def test_a_reservation_is_accepted_once(self) -> None:
+        plan = self.accept('it', span(0, 10))
+
+        self.assertRaises(
+            ValueError,
+            self.planner.accept,
+            make_request('it', span(0, 10)),
+            plan,
+        )
+        self.planner.cancel('it')
+        self.assertRaises(KeyError, self.planner.cancel, 'it')
+        self.assertEqual({}, self.planner.fleet.bookings)
+
+
+class RefusalTest(PlannerTestCase):
+    def test_a_counter_offer_can_be_accepted(self) -> None:
+        self.accept('before', span(0, 50), least=3)
+        request = make_request('it', span(10, 20), least=3)
+
+        refusal = self.refuse(request)
+
+        assert refusal.largest is not None and refusal.earliest is not None
+        self.assertEqual(['two'], self.list_hosts(refusal.largest))
+        self.assertEqual(span(50, 60), refusal.earliest.during)
+        self.assertEqual(3, len(refusal.earliest.placements))
+        self.planner.accept(request, refusal.earliest)
+        self.assertEqual({}, self.planner.fleet.calendar.list_broken(span(0)))
+
+    def test_each_host_says_what_is_short(self) -> None:
+        self.accept('before', span(0, 50), least=3)
+
+        refusal = self.refuse(make_request('it', span(10, 20), least=2))
+
+        texts = {
+            host: [str(one) for one in short]
+            for host, short in refusal.shortfalls.items()
+        }
+        self.assertEqual({'one', 'two'}, {*texts})
+        (text,) = texts['one']
+        self.assertIn('VCPU of provider one: 4 requested, 0 available', text)
+        self.assertIn('4 requested, 0 available', texts['two'][0])
+
+    def test_what_no_host_has_is_never_to_be_had(self) -> None:
+        demand = make_demand(_={'VCPU': 1, 'CUSTOM_SEAT': 1})
+
+        refusal = self.refuse(make_request('it', span(0, 10), demand))
+
+        self.assertIsNone(refusal.largest)
+        self.assertIsNone(refusal.earliest)
+        (short,) = refusal.shortfalls['one']
+        self.assertTrue(short.is_permanent)
+        self.assertIn('no provider of this host offers it', short.reason)
+
+    def test_a_host_in_maintenance_says_so(self) -> None:
+        self.planner.fleet.change('one', None, span(10, 20))
+        self.planner.fleet.change('two', None, span(15, 30))
+
+        refusal = self.refuse(make_request('it', span(12, 18)))
+
+        self.assertEqual({'one', 'two'}, {*refusal.shortfalls})
+        assert refusal.earliest is not None
+        self.assertEqual(span(20, 26), refusal.earliest.during)
+        self.assertEqual(['one'], self.list_hosts(refusal.earliest))
+        self.plan(make_request('between', span(0, 15)))
+
+    def test_growth_counts_from_its_date_on(self) -> None:
+        larger = hosts.make_host('one', VCPU=40).view
+        self.planner.fleet.change('one', larger, span(100))
+
+        self.assertEqual(
+            12,
+            len(
+                self.plan(
+                    make_request('it', span(100, 200), least=12)
+                ).placements
+            ),
+        )
+        refusal = self.refuse(make_request('no', span(99, 200), least=12))
+        assert refusal.largest is not None and refusal.earliest is not None
+        self.assertEqual(4, len(refusal.largest.placements))
+        self.assertEqual(100, refusal.earliest.during.start)
+
+
+class RepackTest(PlannerTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.planner = hosts.make_planner(
+            hosts.make_host('one'), hosts.make_host('two')
+        )
+        # Four of eight on each: a server of six fits nowhere.
+        self.accept('filler', span(0, 100))
+        self.accept('left', span(50, 100))
+        self.accept('right', span(50, 100))
+        self.planner.cancel('filler')
+        self.large = make_demand(_={'VCPU': 8})
+
+    def test_what_has_not_started_is_moved(self) -> None:
+        request = make_request('it', span(60, 70), self.large)
+
+        plan = self.plan(request, now=49)
+
+        self.assertEqual(1, len(plan.moved))
+        self.planner.accept(request, plan)
+        calendar = self.planner.fleet.calendar
+        self.assertEqual({}, calendar.list_broken(span(0)))
+        self.assertEqual(
+            {'left/0', 'right/0', 'it/0'}, {*self.planner.fleet.bookings}
+        )
+
+    def test_what_runs_is_not_moved(self) -> None:
+        refusal = self.refuse(
+            make_request('it', span(60, 70), self.large), now=50
+        )
+
+        assert refusal.earliest is not None
+        self.assertEqual(span(100, 110), refusal.earliest.during)
+
+    def test_what_has_a_higher_priority_is_not_moved(self) -> None:
+        for key in ('left', 'right'):
+            self.planner.cancel(key)
+        self.accept('filler', span(0, 100))
+        self.accept('left', span(50, 100), priority=2)
+        self.accept('right', span(50, 100), priority=2)
+        self.planner.cancel('filler')
+        request = make_request('it', span(60, 70), self.large, priority=1)
+
+        self.refuse(request)
+
+        self.plan(make_request('it', span(60, 70), self.large, priority=2))
+
+    def test_a_move_keeps_to_what_was_asked_for(self) -> None:
+        self.planner.cancel('right')
+        self.accept('pair', span(50, 100), least=2, affinity=DIFFERENT)
+
+        self.refuse(make_request('it', span(60, 70), self.large))
+
+    def test_reservations_may_be_moved_together(self) -> None:
+        self.planner = hosts.make_planner(
+            *(hosts.make_host(name, VCPU=6) for name in ('a', 'b', 'c'))
+        )
+        for key in ('x', 'y', 'z'):
+            self.accept(
+                f'{key} filler', span(0, 100), make_demand(_={'VCPU': 4})
+            )
+            self.accept(key, span(50, 100), make_demand(_={'VCPU': 2}))
+        for key in ('x', 'y', 'z'):
+            self.planner.cancel(f'{key} filler')
+        request = make_request(
+            'it', span(50, 60), make_demand(_={'VCPU': 6}), least=2
+        )
+
+        plan = self.plan(request, now=0)
+
+        self.planner.accept(request, plan)
+        self.assertEqual({}, self.planner.fleet.calendar.list_broken(span(0)))
+
+
+class AttributesTest(PlannerTestCase):
+    """What a reservation means is what a boot means."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.planner = hosts.make_planner(hosts.make_cached_host('one'))
+
+    def make_pinned(
+        self, ways: int, cpus: int = 2, **fields: Any
+    ) -> demand_mod.Demand:
+        return make_demand(
+            _={'PCPU': cpus, WAYS: ways}, cells=(cpus,), **fields
+        )
+
+    def list_masks(
+        self, plan: planner_mod.Plan
+    ) -> list[tuple[str, str, list[int]]]:
+        return [
+            (each.rp_uuid, each.units['mask'], sorted(one.cpus or ()))
+            for one in plan.placements
+            for each in one.assignments
+            if each.resource_class == WAYS
+        ]
+
+    def test_ways_are_a_run_in_the_cache_of_the_cpus(self) -> None:
+        plan = self.plan(
+            make_request('it', span(0, 10), self.make_pinned(4), least=4)
+        )
+
+        masks = self.list_masks(plan)
+        for rp_uuid, mask, cpus in masks:
+            self.assertTrue(bitmask.is_contiguous(int(mask, 16)))
+            cell = hosts.CELLS[int(rp_uuid[-1])]
+            self.assertLessEqual({*cpus}, cell)
+        self.assertEqual(4, len({one[:2] for one in masks}))
+        self.assertEqual(8, len({cpu for one in masks for cpu in one[2]}))
+
+    def test_free_ways_that_are_apart_do_not_do(self) -> None:
+        # In each cache, what is between two others leaves last.
+        for number in range(2):
+            for key, ways, end in (
+                ('low', 3, 50),
+                ('middle', 2, 100),
+                ('high', 3, 50),
+            ):
+                self.accept(
+                    f'{key} {number}',
+                    span(0, end),
+                    self.make_pinned(ways, 1),
+                )
+        free = [
+            self.planner.fleet.calendar.find_largest(
+                (f'one L3_{number}', WAYS), span(60, 70)
+            )
+            for number in range(2)
+        ]
+        self.assertEqual([6, 6], free)
+
+        refusal = self.refuse(
+            make_request('it', span(60, 70), self.make_pinned(6)), now=1
+        )
+
+        (short,) = refusal.shortfalls['one']
+        self.assertIn('not side by side', short.reason)
+        assert refusal.earliest is not None
+        self.assertEqual(100, refusal.earliest.during.start)
+
+    def test_runs_in_the_way_are_moved_before_they_start(self) -> None:
+        for number in range(2):
+            self.accept(f'low {number}', span(0, 50), self.make_pinned(3, 1))
+            self.accept(
+                f'middle {number}', span(40, 100), self.make_pinned(2, 1)
+            )
+        request = make_request(
+            'it',
+            span(60, 70),
+            self.make_pinned(6),
+        )
+
+        plan = self.plan(request, now=1)
+
+        self.planner.accept(request, plan)
+
+    def test_classes_of_service_are_counted_with_the_ways(self) -> None:
+        self.planner = hosts.make_planner(
+            hosts.make_cached_host('one', clos=2)
+        )
+
+        refusal = self.refuse(
+            make_request('it', span(0, 10), self.make_pinned(2), least=3)
+        )
+
+        assert refusal.largest is not None
+        self.assertEqual(2, len(refusal.largest.placements))
+        self.assertEqual(
+            {hosts.CLOS},
+            {one.resource_class for one in refusal.shortfalls['one']},
+        )
+
+    def test_a_floating_server_gets_no_ways_of_a_cache(self) -> None:
+        demand = make_demand(_={'VCPU': 1, WAYS: 2})
+
+        refusal = self.refuse(make_request('it', span(0, 10), demand))
+
+        (short,) = refusal.shortfalls['one']
+        self.assertIn('hw:cpu_policy=dedicated', short.reason)
+
+    def test_attributes_are_checked_as_at_a_boot(self) -> None:
+        demand = self.make_pinned(2, attributes={WAYS: {'code': '2'}})
+
+        refusal = self.refuse(make_request('it', span(0, 10), demand))
+
+        (short,) = refusal.shortfalls['one']
+        self.assertIn('attribute code is 2 of 2 ways', short.reason)
+
+    def test_dedicated_cpus_are_of_one_cell(self) -> None:
+        self.accept(
+            'before', span(0, 50), make_demand(_={'PCPU': 2}, cells=(1, 1))
+        )
+
+        refusal = self.refuse(
+            make_request(
+                'it', span(0, 10), make_demand(_={'PCPU': 4}, cells=(4,))
+            )
+        )
+
+        (short,) = refusal.shortfalls['one']
+        self.assertEqual(
+            ('PCPU', 4, 3),
+            (short.resource_class, short.requested, short.available),
+        )
+        assert refusal.earliest is not None
+        self.assertEqual(50, refusal.earliest.during.start)
+
+    def test_groups_have_providers_with_their_traits(self) -> None:
+        for trait, fits in (('CUSTOM_L3', True), ('CUSTOM_NONE', False)):
+            demand = make_demand(
+                _={'PCPU': 2},
+                cells=(1, 1),
+                _A={WAYS: 5},
+                _B={WAYS: 5},
+                is_isolated=True,
+                traits={'_A': demand_mod.Traits(required=frozenset({trait}))},
+            )
+            answer = self.ask(make_request('it', span(0, 10), demand))
+            if fits:
+                assert isinstance(answer, planner_mod.Plan), answer
+                self.assertEqual(
+                    {'one L3_0', 'one L3_1'},
+                    {one[0] for one in self.list_masks(answer)},
+                )
+            else:
+                assert isinstance(answer, planner_mod.Refusal)
+                (short,) = answer.shortfalls['one']
+                self.assertIn('with the traits', short.reason)
+
+    def test_more_isolated_groups_than_providers_never_fit(self) -> None:
+        groups: Any = {f'_{number}': {WAYS: 1} for number in range(3)}
+        demand = make_demand(
+            cells=(1, 1), is_isolated=True, _={'PCPU': 2}, **groups
+        )
+
+        refusal = self.refuse(make_request('it', span(0, 10), demand))
+
+        (short,) = refusal.shortfalls['one']
+        self.assertIn('group_policy=isolate', short.reason)
+
+
+class SharedTest(PlannerTestCase):
+    def test_a_sharing_provider_is_used_up_by_all_its_hosts(self) -> None:
+        pool = hosts.make_provider('pool', DISK_GB=100)
+        self.planner = hosts.make_planner(
+            *(
+                fleet_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, VCPU=8), pool],
+                    view.HostView(),
+                )
+                for name in ('one', 'two')
+            )
+        )
+        demand = make_demand(_={'VCPU': 8, 'DISK_GB': 60})
+        self.accept('it', span(0, 10), demand)
+
+        refusal = self.refuse(make_request('no', span(5, 9), demand))
+
+        (short,) = refusal.shortfalls['two']
+        self.assertEqual(
+            ('DISK_GB', 60, 40),
+            (short.resource_class, short.requested, short.available),
+        )
+        assert refusal.earliest is not None
+        self.assertEqual(10, refusal.earliest.during.start)
+
+
+class BlazarTest(PlannerTestCase):
+    """What Blazar 18 gets wrong about hosts for a lease."""
+
+    def test_no_host_is_promised_more_than_it_has(self) -> None:
+        # 12 vCPU on a host of 8: with amount > 1, one was counted.
+        refusal = self.refuse(
+            make_request('it', span(0, 10), least=3, affinity=SAME)
+        )
+
+        assert refusal.largest is not None
+        self.assertEqual(2, len(refusal.largest.placements))
+
+    def test_leases_follow_one_another_without_a_gap(self) -> None:
+        for number in range(5):
+            during = span(number * 10, number * 10 + 10)
+            plan = self.accept(str(number), during, least=4)
+            self.assertEqual(during, plan.during)
+
+    def test_an_amount_is_spread_and_not_repeated_on_each_host(self) -> None:
+        # Its flavor plugin counts the whole amount on every host.
+        self.accept('it', span(0, 10), least=3)
+
+        self.plan(make_request('rest', span(0, 10)))
+
+    def test_flavors_of_all_kinds_share_a_host(self) -> None:
+        # Two reservation types on one host: ReservationTypeConflict.
+        self.planner = hosts.make_planner(hosts.make_cached_host('one'))
+        self.accept('plain', span(0, 10))
+        plan = self.accept(
+            'pinned',
+            span(0, 10),
+            make_demand(_={'PCPU': 2, WAYS: 2}, cells=(2,)),
+        )
+
+        self.assertEqual(['one'], self.list_hosts(plan))
+
+    def test_a_plan_that_is_out_of_date_is_seen_in_the_calendar(self) -> None:
+        # Two searches before a write got the same host; the write must
+        # therefore be preceded by a check of the revision, see ``accept``.
+        requests = [make_request(key, span(0, 10), least=4) for key in 'ab']
+        plans = [self.plan(one) for one in requests]
+        self.planner.accept(requests[0], plans[0])
+
+        self.refuse(requests[1])

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Random fleets: each plan is checked in every second, each refusal too.
+
+``RESERVATION_CASES`` and ``RESERVATION_SEED`` say how many, and the first
+seed; a failure names its own.
+"""
+
+import collections
+from collections.abc import Iterator
+import random
+
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation.hosts import span
+from tests.unit.reservation import test_calendar
+
+SECONDS = 14
+STEPS = 12
+
+#: The last start that is tried: by then, all that has an end has ended.
+HORIZON = (STEPS + 1) * (SECONDS + 1)
+
+Affinity = request_mod.Affinity
+
+#: A planner is slower than a calendar.
+CASES = max(test_calendar.CASES // 8, 1)
+SEEDS = range(test_calendar.SEED, test_calendar.SEED + CASES)
+
+
+class Machine:
+    """Asks a planner at random; hands each answer to a test."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.requests: dict[str, request_mod.Request] = {}
+        self.outages: list[tuple[str, interval.Interval]] = []
+        self.make()
+
+    def make(self) -> None:
+        """Make the fleet."""
+        self.sizes = {
+            f'host {number}': {
+                'VCPU': self.rng.randint(2, 9),
+                'MEMORY_MB': self.rng.randint(2, 9),
+            }
+            for number in range(self.rng.randint(1, 3))
+        }
+        self.planner = hosts.make_planner(
+            *(
+                hosts.make_host(name, '', **one)
+                for name, one in self.sizes.items()
+            )
+        )
+        for name in self.sizes:
+            if self.rng.random() < 0.2:
+                self.outages.append((name, self.draw_time(0)))
+                self.planner.fleet.change(name, None, self.outages[-1][1])
+
+    def draw_time(self, now: int) -> interval.Interval:
+        start = self.rng.randrange(now, SECONDS)
+        if self.rng.random() < 0.15:
+            return span(start)
+        return span(start, self.rng.randint(start + 1, SECONDS + 1))
+
+    def draw_demand(self) -> demand_mod.Demand:
+        names = self.rng.choice(
+            [['VCPU'], ['MEMORY_MB'], ['VCPU', 'MEMORY_MB']]
+        )
+        return hosts.make_demand(
+            _={name: self.rng.randint(1, 5) for name in names}
+        )
+
+    def draw_request(self, key: str, now: int) -> request_mod.Request:
+        least = self.rng.choice((1, 1, 2, 3))
+        return hosts.make_request(
+            key,
+            self.draw_time(now),
+            self.draw_demand(),
+            delay=self.rng.choice((0, 0, 3, interval.FOREVER)),
+            least=least,
+            most=least + self.rng.choice((0, 2)),
+            affinity=self.rng.choice([*Affinity]),
+            priority=self.rng.randint(0, 1),
+        )
+
+    def play(
+        self,
+    ) -> Iterator[
+        tuple[request_mod.Request, int, planner_mod.Plan | planner_mod.Refusal]
+    ]:
+        now = 0
+        for number in range(STEPS):
+            now = min(now + (self.rng.random() < 0.3), SECONDS - 1)
+            if self.requests and self.rng.random() < 0.2:
+                key = self.rng.choice([*self.requests])
+                del self.requests[key]
+                self.planner.cancel(key)
+            request = self.draw_request(str(number), now)
+            answer = self.planner.plan(request, now)
+            yield request, now, answer
+            if isinstance(answer, planner_mod.Plan):
+                self.requests[request.key] = request
+                self.planner.accept(request, answer)
+
+    def list_seconds(self, during: interval.Interval) -> range:
+        """Return all that matter: after the last change they are alike."""
+        times = [one.during for one in self.planner.fleet.bookings.values()]
+        times += [when for _name, when in self.outages]
+        last = max(
+            (
+                time
+                for one in times
+                for time in (one.start, one.end)
+                if time < interval.FOREVER
+            ),
+            default=0,
+        )
+        end = max(min(during.end, last + 1), during.start + 1)
+        return range(during.start, end)
+
+    def list_held(
+        self, name: str, during: interval.Interval
+    ) -> list[list[dict[str, int]]]:
+        """Return what servers have on a host, in each second."""
+        return [
+            [
+                {one.resource_class: one.amount for one in booking.assignments}
+                for booking in self.planner.fleet.bookings.values()
+                if booking.host == name
+                and booking.during.start <= second < booking.during.end
+            ]
+            for second in self.list_seconds(during)
+        ]
+
+    def count(
+        self, request: request_mod.Request, during: interval.Interval
+    ) -> int:
+        """Return how many servers fit, by looking at every second."""
+        fits = [
+            0
+            if any(
+                name == host and during.overlaps(when)
+                for host, when in self.outages
+            )
+            else min(
+                max(
+                    size[name_of] - sum(one.get(name_of, 0) for one in held), 0
+                )
+                // amount
+                for name_of, amount in request.demand.largest.items()
+                for held in self.list_held(name, during)
+            )
+            for name, size in self.sizes.items()
+        ]
+        if request.affinity is Affinity.SAME_HOST:
+            return max(fits)
+        if request.affinity is Affinity.DIFFERENT_HOSTS:
+            return sum(map(bool, fits))
+        return sum(fits)
+
+    def find_earliest(
+        self, request: request_mod.Request, latest: int
+    ) -> int | None:
+        for start in range(request.during.start, min(latest, HORIZON) + 1):
+            during = request.during.shift(start)
+            if self.count(request, during) >= request.least:
+                return start
+        return None
+
+
+class CountedTest(base.TestCase):
+    """Classes of which only the number matters: all answers are exact."""
+
+    def test_random_requests(self) -> None:
+        kinds: collections.Counter[str] = collections.Counter()
+        for seed in SEEDS:
+            machine = Machine(seed)
+            for request, now, answer in machine.play():
+                where = f'RESERVATION_SEED={seed}, request {request.key}'
+                if isinstance(answer, planner_mod.Refusal):
+                    kinds['refused'] += 1
+                    self._check_refusal(machine, request, answer, where)
+                elif answer.moved:
+                    kinds['moved'] += 1
+                    self._check_moves(machine, request, now, answer, where)
+                else:
+                    kinds['planned'] += 1
+                    self._check_plan(machine, request, answer, where)
+            self._check_fleet(machine, f'RESERVATION_SEED={seed}')
+        if len(SEEDS) > 20:
+            self.assertEqual(3, len(kinds), str(kinds))
+
+    def _check_plan(
+        self,
+        machine: Machine,
+        request: request_mod.Request,
+        plan: planner_mod.Plan,
+        where: str,
+    ) -> None:
+        start = machine.find_earliest(request, request.latest)
+        self.assertEqual(start, plan.during.start, where)
+        self.assertEqual(
+            min(machine.count(request, plan.during), request.most),
+            len(plan.placements),
+            where,
+        )
+
+    def _check_refusal(
+        self,
+        machine: Machine,
+        request: request_mod.Request,
+        refusal: planner_mod.Refusal,
+        where: str,
+    ) -> None:
+        self.assertIsNone(
+            machine.find_earliest(request, request.latest), where
+        )
+        largest, earliest = refusal.largest, refusal.earliest
+        self.assertEqual(
+            machine.count(request, request.during),
+            len(largest.placements) if largest else 0,
+            where,
+        )
+        self.assertEqual(
+            machine.find_earliest(request, interval.FOREVER),
+            earliest.during.start if earliest else None,
+            where,
+        )
+        if request.affinity is Affinity.ANY:
+            self.assertEqual({*machine.sizes}, {*refusal.shortfalls}, where)
+
+    def _check_moves(
+        self,
+        machine: Machine,
+        request: request_mod.Request,
+        now: int,
+        plan: planner_mod.Plan,
+        where: str,
+    ) -> None:
+        self.assertIsNone(
+            machine.find_earliest(request, request.latest), where
+        )
+        for one in plan.moved:
+            before = machine.planner.fleet.bookings[one.key]
+            moved = machine.requests[one.key.partition('/')[0]]
+            self.assertEqual(before.during, one.during, where)
+            self.assertGreater(one.during.start, now, where)
+            self.assertLessEqual(moved.priority, request.priority, where)
+
+    def _check_fleet(self, machine: Machine, where: str) -> None:
+        """Compare all that is booked with what there is."""
+        for name, size in machine.sizes.items():
+            for held in machine.list_held(name, span(0)):
+                for name_of, total in size.items():
+                    used = sum(one.get(name_of, 0) for one in held)
+                    self.assertLessEqual(used, total, where)
+        for key, request in machine.requests.items():
+            used_hosts = [
+                one.host
+                for one in machine.planner.fleet.bookings.values()
+                if one.key.partition('/')[0] == key
+            ]
+            self.assertGreaterEqual(len(used_hosts), request.least, where)
+            if request.affinity is Affinity.SAME_HOST:
+                self.assertEqual(1, len({*used_hosts}), where)
+            if request.affinity is Affinity.DIFFERENT_HOSTS:
+                self.assertEqual(len(used_hosts), len({*used_hosts}), where)
+        for name, when in machine.outages:
+            self.assertEqual(
+                [], machine.planner.fleet.list_overlapping(name, when), where
+            )
+
+
+class CachedMachine(Machine):
+    """Two caches of eight ways and a cell of four CPUs each."""
+
+    CLOS = 3
+
+    def make(self) -> None:
+        self.planner = hosts.make_planner(
+            hosts.make_cached_host('one', clos=self.CLOS)
+        )
+
+    def draw_demand(self) -> demand_mod.Demand:
+        cpus = self.rng.randint(1, 3)
+        ways = {hosts.WAYS: self.rng.randint(1, 6)}
+        return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
+
+    def fits(self, request: request_mod.Request) -> bool:
+        """Return whether one server fits, by looking at every second."""
+        held = [
+            one
+            for one in self.planner.fleet.bookings.values()
+            if one.during.overlaps(request.during)
+        ]
+        for second in self.list_seconds(request.during):
+            if True:
+                running = sum(
+                    one.during.start <= second < one.during.end for one in held
+                )
+                if running >= self.CLOS:
+                    return False
+        needs = request.demand.largest
+        return any(
+            bitmask.has_run(
+                0xFF & ~self.unite(held, number), needs[hosts.WAYS]
+            )
+            and len(cell.difference(*(one.cpus or () for one in held)))
+            >= needs['PCPU']
+            for number, cell in enumerate(hosts.CELLS)
+        )
+
+    def unite(self, held: list[fleet_mod.Placement], number: int) -> int:
+        return bitmask.unite(
+            int(each.units['mask'], 16)
+            for one in held
+            for each in one.assignments
+            if each.rp_uuid == f'one L3_{number}'
+        )
+
+
+class CachedTest(base.TestCase):
+    """Ways are runs in the cache of the CPUs, and nobody else's."""
+
+    def test_random_requests(self) -> None:
+        for seed in SEEDS:
+            machine = CachedMachine(seed)
+            where = f'RESERVATION_SEED={seed}'
+            for request, _now, answer in machine.play():
+                is_at_once = (
+                    isinstance(answer, planner_mod.Plan)
+                    and not answer.moved
+                    and answer.during == request.during
+                )
+                if request.least == 1:
+                    self.assertEqual(
+                        machine.fits(request),
+                        is_at_once,
+                        f'{where}, request {request.key}',
+                    )
+            for second in machine.list_seconds(span(0)):
+                self._check_second(machine, second, where)
+
+    def _check_second(
+        self, machine: CachedMachine, second: int, where: str
+    ) -> None:
+        taken: collections.Counter[tuple[str, int]] = collections.Counter()
+        running = [
+            one
+            for one in machine.planner.fleet.bookings.values()
+            if one.during.start <= second < one.during.end
+        ]
+        for one in running:
+            taken.update(('CPU', cpu) for cpu in one.cpus or ())
+            (ways,) = [
+                each
+                for each in one.assignments
+                if each.resource_class == hosts.WAYS
+            ]
+            mask = int(ways.units['mask'], 16)
+            self.assertTrue(bitmask.has_run(mask, ways.amount), where)
+            taken.update((ways.rp_uuid, bit) for bit in bitmask.split(mask))
+            cell = hosts.CELLS[int(ways.rp_uuid[-1])]
+            self.assertLessEqual({*(one.cpus or ())}, cell, where)
+        self.assertLessEqual(len(running), CachedMachine.CLOS, where)
+        self.assertEqual({1}, {1, *taken.values()}, where)
