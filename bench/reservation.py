@@ -18,9 +18,20 @@ import tracemalloc
 
 from bench.harness import rows as rows_mod
 from bench.harness import timing
-from nova_ext_resources.reservation import calendar as calendar_mod
+from nova_ext_resources.claims.checks import capacity
+from nova_ext_resources.claims.checks import granularity
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import requirement
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import index as index_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -51,11 +62,16 @@ SHAPES = (
 
 SEARCHES = 200
 
+#: Of which the host that is not full can have four.
+SERVERS = 10
+REFUSALS = 20
+
 MAX_SEARCH_US = 100.0
+MAX_REFUSAL_MS = 20.0
 MAX_MEMORY_MB = 300.0
 
 
-class Fleet:
+class Leased:
     """Hosts with leases on them.
 
     :param full: whether all hosts but the last have less than a server free
@@ -63,23 +79,24 @@ class Fleet:
 
     def __init__(self, hosts: int, leases: int, *, full: bool = False) -> None:
         self.rng = random.Random(hosts * leases)
-        self.calendar = calendar_mod.Calendar()
         self.names = [f'host{number:05}' for number in range(hosts)]
-        for name, (resource_class, capacity) in itertools.product(
-            self.names, CAPACITY.items()
-        ):
-            self.calendar.set_capacity((name, resource_class), capacity)
-        for number in range(leases):
-            self._book(str(number))
-        if full:
-            self._fill()
-        self.index = index_mod.Index(
-            self.calendar,
+        self.fleet = fleet_mod.Fleet(
+            map(_make_host, self.names), {'count': count.CountTracker()}
+        )
+        self.calendar = self.fleet.calendar
+        self.planner = planner_mod.Planner(
+            self.fleet,
             {
-                name: {one: [(name, one)] for one in CAPACITY}
-                for name in self.names
+                'granularity': granularity.GranularityTest(
+                    self.fleet.trackers
+                ),
+                'capacity': capacity.CapacityTest(self.fleet.trackers),
             },
         )
+        for number in range(leases):
+            self._lease(str(number))
+        if full:
+            self._fill()
 
     def draw(self, seconds: int = DAY) -> interval.Interval:
         start = self.rng.randrange(DAYS * DAY)
@@ -89,35 +106,94 @@ class Fleet:
         self, asked: dict[str, int], during: interval.Interval
     ) -> str | None:
         """Return the first host with room for one server."""
-        for name in self.index.find(asked, during):
+        for name in self.fleet.index.find(asked, during):
             places = {(name, one): asked[one] for one in asked}
             if self.calendar.fits(places, during):
                 return name
         return None
 
-    def _book(self, key: str) -> None:
+    def plan(
+        self, servers: int, during: interval.Interval
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        """Plan or refuse; nothing has started yet."""
+        request = _make_request('it', during, ASKED, servers)
+        return self.planner.plan(request, now=-DAY)
+
+    def book(
+        self,
+        key: str,
+        name: str,
+        during: interval.Interval,
+        amounts: dict[str, int],
+    ) -> None:
+        """Accept a reservation of one server."""
+        assignments = tuple(
+            assignment.Assignment(
+                rp_uuid=name, rp_key='', resource_class=one, amount=amount
+            )
+            for one, amount in amounts.items()
+        )
+        placement = fleet_mod.Placement(
+            key=f'{key}/0', host=name, during=during, assignments=assignments
+        )
+        self.planner.accept(
+            _make_request(key, during, amounts, 1),
+            planner_mod.Plan(during=during, placements=(placement,)),
+        )
+
+    def _lease(self, key: str) -> None:
         """Put one lease on a host where it fits; leave it out if on none."""
         size = self.rng.choice(SIZES)
         during = self.draw(self.rng.randint(1, 48) * HOUR)
         for name in self.rng.sample(self.names, 8):
             places = {(name, one): size[one] for one in size}
             if self.calendar.fits(places, during):
-                self.calendar.add(key, during, places)
+                self.book(key, name, during, size)
                 return
 
     def _fill(self) -> None:
-        """Leave less than a server free at any time, but on the last host."""
-        ever, most = interval.Interval(0), ASKED['VCPU'] - 1
+        """Leave less than a server free, but on the last host.
+
+        Until all leases have ended, so that there is a counter-offer.
+        """
+        whole = interval.Interval(0, (DAYS + 2) * DAY)
+        most = ASKED['VCPU'] - 1
         for name in self.names[:-1]:
-            place = name, 'VCPU'
-            steps = list(self.calendar.list_steps(place, ever))
-            for part, capacity, used in steps:
-                if capacity - used > most:
-                    self.calendar.add(
+            steps = list(self.calendar.list_steps((name, 'VCPU'), whole))
+            for part, total, used in steps:
+                if total - used > most:
+                    self.book(
                         f'{name} {part.start}',
+                        name,
                         part,
-                        {place: capacity - used - most},
+                        {'VCPU': total - used - most},
                     )
+
+
+def _make_request(
+    key: str, during: interval.Interval, amounts: dict[str, int], servers: int
+) -> request_mod.Request:
+    group = requirement.RequestGroup(suffix='', resources=amounts)
+    return request_mod.Request(
+        key=key,
+        during=during,
+        least=servers,
+        demand=demand_mod.Demand(
+            requirement=requirement.Requirement(groups=(group,))
+        ),
+    )
+
+
+def _make_host(name: str) -> fleet_mod.Host:
+    root = provider.Provider(
+        rp_uuid=name,
+        name=name,
+        inventories={
+            one: inventory.Inventory(total=total)
+            for one, total in CAPACITY.items()
+        },
+    )
+    return fleet_mod.make_host(name, [root], view.HostView())
 
 
 def run() -> list[rows_mod.Row]:
@@ -134,19 +210,23 @@ def _measure(
     hosts: int, leases: int, *, has_goals: bool
 ) -> Iterator[rows_mod.Row]:
     name = f'{hosts} hosts, {leases} leases'
-    fleet = Fleet(hosts, leases)
+    fleet = Leased(hosts, leases)
     first = timing.time_once(lambda: fleet.search(ASKED, fleet.draw()))
     yield _make_row(f'{name}: first search of a flavor', first * 1000, None)
     goal = MAX_SEARCH_US if has_goals else None
     yield _make_row(f'{name}: search', _time_searches(fleet), goal)
-    full = Fleet(hosts, leases, full=True)
+    full = Leased(hosts, leases, full=True)
     full.search(ASKED, full.draw())
     yield _make_row(
         f'{name}: search, one host is not full', _time_searches(full), goal
     )
+    limit = MAX_REFUSAL_MS * 1000 if has_goals else None
+    yield _make_row(
+        f'{name}: refusal of {SERVERS} servers', _time_refusals(full), limit
+    )
 
 
-def _time_searches(fleet: Fleet) -> float:
+def _time_searches(fleet: Leased) -> float:
     """Return the median of searches that follow a change each, in us.
 
     CPU time, for others may share the machine. What is searched for and where
@@ -163,9 +243,22 @@ def _time_searches(fleet: Fleet) -> float:
     return statistics.median(times) * 1e6
 
 
+def _time_refusals(fleet: Leased) -> float:
+    """Return the median of refusals with their counter-offers, in us."""
+    times = []
+    for _number in range(REFUSALS):
+        during = fleet.draw()
+        start = time.process_time()
+        answer = fleet.plan(SERVERS, during)
+        times.append(time.process_time() - start)
+        assert isinstance(answer, planner_mod.Refusal)
+        assert answer.earliest
+    return statistics.median(times) * 1e6
+
+
 def _measure_memory(hosts: int, leases: int) -> rows_mod.Row:
     tracemalloc.start()
-    fleet = Fleet(hosts, leases)
+    fleet = Leased(hosts, leases)
     for vcpus in range(1, index_mod.MAX_ASKS + 1):
         fleet.search({**ASKED, 'VCPU': vcpus}, fleet.draw())
     _now, most = tracemalloc.get_traced_memory()

@@ -3,6 +3,7 @@
 """The servers of one request, put on hosts for one interval."""
 
 from collections.abc import Iterator, Mapping
+import functools
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
@@ -28,6 +29,23 @@ def list_hosts(
             yield host
 
 
+def sort_by_lack(shortfalls: Shortfalls) -> list[str]:
+    """Return hosts, those first that lack the smallest part of a server.
+
+    Without those that can never serve it.
+    """
+    lacks: dict[str, float] = {}
+    for name, short in shortfalls.items():
+        lack = 0.0
+        for one in short:
+            lack += 1 - one.available / one.requested
+            if one.is_permanent:
+                break
+        else:
+            lacks[name] = lack
+    return sorted(lacks, key=lacks.__getitem__)
+
+
 class Packing:
     """Fills one host after the other, in their order.
 
@@ -46,6 +64,7 @@ class Packing:
         self._tests = tests
         self._request = request
         self._during = during
+        self._amounts = dict(sorted(request.demand.largest.items()))
         self._short: dict[str, tuple[exception.Shortfall, ...]] = {}
         self.placements = self._place()
 
@@ -54,8 +73,9 @@ class Packing:
         """Whether the fewest servers that are asked for fit."""
         return len(self.placements) >= self._request.least
 
-    def explain(self) -> Shortfalls:
-        """Return what is short on each host for one more server."""
+    @functools.cached_property
+    def shortfalls(self) -> Shortfalls:
+        """What is short on each host for one more server."""
         found = {}
         for host in list_hosts(self._fleet, self._request):
             short = self._short.get(host.name) or self._find_short(host)
@@ -92,7 +112,7 @@ class Packing:
         self, host: fleet_mod.Host
     ) -> tuple[exception.Shortfall, ...]:
         return room_mod.find_short(
-            self._fleet, host, self._request.demand, self._during
+            self._fleet, host, self._amounts, self._during
         )
 
     def _fill(self, host: fleet_mod.Host, first: int, most: int) -> Placements:

@@ -9,15 +9,18 @@ plan names the units.
 
 Hosts are tried in their order and filled one after another, so that others
 stay whole for large servers. If that does not do, reservations that have not
-started are moved: first each one by itself, then all together, the highest
-priority and then the largest first. To arrange all of them in the best way is
-bin packing over time, which is NP-hard, so that the search is bounded. What
-runs is never moved.
+started are moved, of the hosts where least is short: first each one by itself,
+then all of one host, then all together. The request is placed first, and then
+again what was in its way, the highest priority and the largest first. To
+arrange all of them in the best way is bin packing over time, which is NP-hard,
+so that the search is bounded. What runs is never moved.
 """
 
-from collections.abc import Collection, Mapping
+import collections
+from collections.abc import Collection, Iterator, Mapping
 import contextlib
 import dataclasses
+import itertools
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -29,8 +32,8 @@ from nova_ext_resources.reservation import starts
 #: Starts at which the amounts would do that are tried in earnest.
 MAX_STARTS = 32
 
-#: Reservations that are moved, by themselves and together.
-MAX_MOVED = 16
+#: Reservations of which it is tried to move them.
+MAX_MOVED = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ class Refusal:
     shortfalls: packing_mod.Shortfalls
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Reservation:
     """A request that was accepted, and the keys of its servers."""
 
@@ -88,6 +91,8 @@ class Planner:
         self.fleet = fleet
         self._tests = tests
         self._reservations: dict[str, _Reservation] = {}
+        #: Key of a server -> its reservation.
+        self._owners: dict[str, _Reservation] = {}
 
     def accept(self, request: request_mod.Request, plan: Plan) -> None:
         """Book a plan.
@@ -103,7 +108,9 @@ class Planner:
         for one in (*plan.moved, *plan.placements):
             self.fleet.book(one)
         keys = tuple(one.key for one in plan.placements)
-        self._reservations[request.key] = _Reservation(request, keys)
+        reservation = _Reservation(request, keys)
+        self._reservations[request.key] = reservation
+        self._owners.update(dict.fromkeys(keys, reservation))
 
     def cancel(self, key: str) -> None:
         """Release all servers of a reservation.
@@ -112,6 +119,7 @@ class Planner:
         """
         for one in self._reservations.pop(key).keys:
             self.fleet.release(one)
+            del self._owners[one]
 
     def plan(self, request: request_mod.Request, now: int) -> Plan | Refusal:
         """Plan a request, without changing anything.
@@ -129,8 +137,8 @@ class Planner:
         if packing.is_enough:
             return Plan(during=request.during, placements=packing.placements)
         return (
-            self._find_start(request, request.latest)
-            or self._repack(request, now)
+            (request.delay and self._find_start(request, request.latest))
+            or self._repack(request, packing, now)
             or self._refuse(request, packing)
         )
 
@@ -146,8 +154,7 @@ class Planner:
         hosts = packing_mod.list_hosts(self.fleet, request)
         names = {one.name for one in hosts}
         found = starts.list_starts(self.fleet, request, latest, names)
-        # By the last one, most has ended: if that does not do, nothing does.
-        for start in (*found[:-1][:MAX_STARTS], *found[-1:]):
+        for start in _thin_out(found):
             during = request.during.shift(start)
             packing = self._pack(request, during)
             if packing.is_enough:
@@ -163,36 +170,53 @@ class Planner:
             during=during,
             largest=Plan(during=during, placements=found) if found else None,
             earliest=self._find_start(fewest, interval.FOREVER),
-            shortfalls=packing.explain(),
+            shortfalls=packing.shortfalls,
         )
 
-    def _repack(self, request: request_mod.Request, now: int) -> Plan | None:
-        """Plan the first interval with reservations moved that may be."""
-        movable = self._list_movable(request, now)
-        for one in movable:
-            if plan := self._try_moving(request, [one]):
-                return plan
-        return self._try_moving(request, movable) if movable else None
+    def _repack(
+        self,
+        request: request_mod.Request,
+        packing: packing_mod.Packing,
+        now: int,
+    ) -> Plan | None:
+        """Plan without delay, with reservations moved that may be."""
+        by_host = self._list_movable(request, packing, now)
+        together = {one for ones in by_host for one in ones}
+        sets = [frozenset([one]) for one in sorted(together, key=_weigh)]
+        sets += [*map(frozenset, by_host), frozenset(together)]
+        needed = request.least - len(packing.placements)
+        for moved in dict.fromkeys(sets):
+            if sum(_find_gain(one, request) for one in moved) >= needed:
+                ordered = sorted(moved, key=_weigh)
+                if plan := self._try_moving(request, ordered):
+                    return plan
+        return None
 
     def _list_movable(
-        self, request: request_mod.Request, now: int
-    ) -> list[_Reservation]:
-        """Return what may be moved, the most important and largest first."""
-        hosts = packing_mod.list_hosts(self.fleet, request)
-        names = {one.name for one in hosts}
-        found = [
-            one
-            for one in self._reservations.values()
-            if one.request.priority <= request.priority
-            and any(
-                placement.host in names
+        self,
+        request: request_mod.Request,
+        packing: packing_mod.Packing,
+        now: int,
+    ) -> list[list[_Reservation]]:
+        """Return what may be moved, of the hosts where least is short."""
+        by_host: list[list[_Reservation]] = []
+        left = MAX_MOVED
+        for name in packing_mod.sort_by_lack(packing.shortfalls):
+            movable = [
+                one
+                for placement in self.fleet.list_overlapping(
+                    name, request.during
+                )
+                if (one := self._owners.get(placement.key))
                 and placement.during.start > now
-                and placement.during.overlaps(request.during)
-                for placement in self._list_placements(one)
-            )
-        ]
-        found.sort(key=_weigh)
-        return found[:MAX_MOVED]
+                and one.request.priority <= request.priority
+            ][:left]
+            if movable:
+                by_host.append(movable)
+            left -= len(movable)
+            if not left:
+                break
+        return by_host
 
     def _list_placements(
         self, reservation: _Reservation
@@ -248,6 +272,27 @@ class Planner:
                 )
                 after += packing.placements
         return after
+
+
+def _find_gain(one: _Reservation, request: request_mod.Request) -> int:
+    """Return the most servers that may fit once a reservation is moved.
+
+    What is left on either side of it may make room for one more each.
+    """
+    asked, had = request.demand.largest, one.request.demand.requirement
+    return len(one.keys) * max(
+        amount // asked[name] + 2 if name in asked else 0
+        for name, amount in had.resources.items()
+    )
+
+
+def _thin_out(found: Iterator[int]) -> Iterator[int]:
+    """Return the first starts, and the last one.
+
+    By then most has ended: if that does not do, nothing does.
+    """
+    yield from itertools.islice(found, MAX_STARTS)
+    yield from collections.deque(found, maxlen=1)
 
 
 def _weigh(one: _Reservation) -> tuple[int, int, str]:

@@ -17,6 +17,9 @@ from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 
+_SHORT = 'so many are not free throughout the interval'
+_ABSENT = 'no provider of this host offers it for a later time'
+
 #: Allocations, each with CPUs, that are decided on for one server.
 MAX_TRIED = 64
 
@@ -184,32 +187,34 @@ def _choose_cpus(
 def find_short(
     fleet: fleet_mod.Fleet,
     host: fleet_mod.Host,
-    demand: demand_mod.Demand,
+    amounts: Mapping[str, int],
     during: interval.Interval,
 ) -> tuple[exception.Shortfall, ...]:
     """Return the classes of which no provider of a host has enough free.
 
     By amounts alone, so that it is quick: none does not mean that it fits.
+
+    :param amounts: of each class, what one provider must have
     """
     found = []
-    for name, amount in sorted(demand.largest.items()):
-        free = {
-            place: fleet.calendar.find_largest(place, during)
-            for place in fleet.places[host.name].get(name, ())
-        }
-        place = max(free, key=free.__getitem__, default=('', name))
-        if free.get(place, 0) < amount:
+    classes, find_free = fleet.places[host.name], fleet.calendar.find_free
+    for name, amount in amounts.items():
+        best, most = ('', name), 0
+        places = classes.get(name, ())
+        for place in places:
+            free = find_free(place, during)
+            if free > most or not best[0]:
+                best, most = place, max(free, 0)
+        if most < amount:
             found.append(
-                _make_shortfall(
-                    name,
-                    amount,
-                    'so many are not free throughout the interval'
-                    if free
-                    else 'no provider of this host offers it for a later time',
-                    available=free.get(place, 0),
-                    rp_uuid=place[0],
-                    rp_key=host.view.keys.get(place[0], ''),
-                    is_permanent=not free,
+                exception.Shortfall(
+                    rp_uuid=best[0],
+                    resource_class=name,
+                    requested=amount,
+                    available=most,
+                    reason=_SHORT if places else _ABSENT,
+                    is_permanent=not places,
+                    rp_key=host.view.keys.get(best[0], ''),
                 )
             )
     return tuple(found)

@@ -13,12 +13,18 @@ server cannot change providers meanwhile. So several starts are returned, to
 be tried in turn.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+import bisect
+from collections.abc import Iterable, Iterator, Set
+import itertools
+from typing import TypeAlias
 
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import index as index_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
+
+#: Host, first and last start.
+_Range: TypeAlias = tuple[str, int, int]
 
 
 def make_ask(
@@ -44,7 +50,7 @@ def list_starts(
     request: request_mod.Request,
     latest: int,
     names: Set[str],
-) -> list[int]:
+) -> Iterator[int]:
     """Return starts at which enough servers would fit, in order of time.
 
     All those at which one more of them may fit than just before: where a range
@@ -53,35 +59,42 @@ def list_starts(
     :param latest: seconds since the epoch, none is later
     :param names: hosts that may be used
     """
-    changes: dict[int, int] = {}
-    found: set[int] = set()
     needed, asks = _list_asks(fleet, request)
-    for number, ask in enumerate(asks):
+    found: list[list[_Range]] = []
+    for ask in asks:
         ranges = [
-            (name, one)
+            (name, first, last)
             for name, gaps in fleet.index.list_gaps(ask)
             if name in names
-            for one in _list_ranges(gaps, request.during, latest)
+            for first, last in _list_ranges(gaps, request.during, latest)
         ]
         if not ranges:
             break
-        for name, (first, last) in ranges:
-            changes[first] = changes.get(first, 0) + 1
-            changes[last + 1] = changes.get(last + 1, 0) - 1
-            found.add(first)
-            if not number:
-                found.update(fleet.list_ends(name, first, last))
-    return list(_list_enough(changes, found, needed))
+        found.append(ranges)
+    flat = list(itertools.chain.from_iterable(found))
+    # If amounts are all that matters, the first one does.
+    begins = {first for _name, first, _last in flat}
+    start = next(_list_enough(flat, begins, needed), None)
+    if start is not None:
+        yield start
+        ends = {end for one in found[0] for end in fleet.list_ends(*one)}
+        for time in _list_enough(flat, begins | ends, needed):
+            if time > start:
+                yield time
 
 
 def _list_enough(
-    changes: Mapping[int, int], found: Set[int], needed: int
+    ranges: Iterable[_Range], times: Set[int], needed: int
 ) -> Iterator[int]:
-    """Return the times that are found at which the sum is large enough."""
+    """Return which of some times are in enough ranges, in their order."""
+    changes: dict[int, int] = {}
+    for _name, first, last in ranges:
+        changes[first] = changes.get(first, 0) + 1
+        changes[last + 1] = changes.get(last + 1, 0) - 1
     servers = 0
-    for time in sorted(changes.keys() | found):
+    for time in sorted(changes.keys() | times):
         servers += changes.get(time, 0)
-        if servers >= needed and time in found:
+        if servers >= needed and time in times:
             yield time
 
 
@@ -102,9 +115,11 @@ def _list_ranges(
     gaps: index_mod.Gaps, during: interval.Interval, latest: int
 ) -> Iterator[tuple[int, int]]:
     """Return the first and the last start of each range without a gap."""
-    free = during.start
-    for start, end in (*gaps, (interval.FOREVER, interval.FOREVER)):
-        last = start if start == interval.FOREVER else start - during.seconds
+    free, seconds = during.start, during.seconds
+    # What has ended before does not matter, but for the last that began.
+    begun = max(bisect.bisect_left(gaps, (free,)) - 1, 0)
+    for start, end in (*gaps[begun:], (interval.FOREVER, interval.FOREVER)):
+        last = start if start == interval.FOREVER else start - seconds
         if free <= min(last, latest):
             yield free, min(last, latest)
         free = max(free, end)
