@@ -93,10 +93,11 @@ class Leased:
                 'capacity': capacity.CapacityTest(self.fleet.trackers),
             },
         )
+        if full:
+            self._fill(leases // hosts)
+            return
         for number in range(leases):
             self._lease(str(number))
-        if full:
-            self._fill()
 
     def draw(self, seconds: int = DAY) -> interval.Interval:
         start = self.rng.randrange(DAYS * DAY)
@@ -151,23 +152,18 @@ class Leased:
                 self.book(key, name, during, size)
                 return
 
-    def _fill(self) -> None:
-        """Leave less than a server free, but on the last host.
+    def _fill(self, leases: int) -> None:
+        """Put leases on all hosts but the last, one after the other.
 
-        Until all leases have ended, so that there is a counter-offer.
+        Each leaves less than a server free, until all end on one day.
         """
-        whole = interval.Interval(0, (DAYS + 2) * DAY)
-        most = ASKED['VCPU'] - 1
+        whole = (DAYS + 2) * DAY
         for name in self.names[:-1]:
-            steps = list(self.calendar.list_steps((name, 'VCPU'), whole))
-            for part, total, used in steps:
-                if total - used > most:
-                    self.book(
-                        f'{name} {part.start}',
-                        name,
-                        part,
-                        {'VCPU': total - used - most},
-                    )
+            inner = self.rng.sample(range(1, whole), leases - 1)
+            for start, end in itertools.pairwise([0, *sorted(inner), whole]):
+                vcpus = self.rng.choice((52, 56, 64))
+                during = interval.Interval(start, end)
+                self.book(f'{name} {start}', name, during, {'VCPU': vcpus})
 
 
 def _make_request(
