@@ -2,6 +2,7 @@
 
 """Tests of plans and counter-offers."""
 
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.objects import bitmask
@@ -441,6 +442,58 @@ class AttributesTest(PlannerTestCase):
         assert refusal.earliest is not None
         self.assertEqual(50, refusal.earliest.during.start)
 
+    def test_cpus_of_one_cache_are_chosen_from_a_cell_of_two(self) -> None:
+        host = hosts.make_cached_host('one')
+        whole = dataclasses.replace(host, cells=(frozenset(range(1, 8)),))
+        self.planner = hosts.make_planner(whole)
+
+        plan = self.plan(
+            make_request('it', span(0, 10), self.make_pinned(2, 4))
+        )
+
+        ((rp_uuid, _mask, cpus),) = self.list_masks(plan)
+        self.assertEqual(('one L3_1', [4, 5, 6, 7]), (rp_uuid, cpus))
+
+    def test_forbidden_traits_rule_providers_out(self) -> None:
+        demand = make_demand(
+            _={'PCPU': 1},
+            cells=(1,),
+            _A={WAYS: 1},
+            traits={
+                '_A': demand_mod.Traits(forbidden=frozenset({'CUSTOM_L3'}))
+            },
+        )
+
+        refusal = self.refuse(make_request('it', span(0, 10), demand))
+
+        (short,) = refusal.shortfalls['one']
+        self.assertTrue(short.is_permanent)
+
+    def test_after_many_ends_the_last_one_is_tried(self) -> None:
+        # Units of one VCPU come and go; what is in the way stays longest.
+        for number in range(2):
+            for key, ways, end in (
+                ('low', 3, 50),
+                ('middle', 2, 900),
+                ('high', 3, 50),
+            ):
+                self.accept(
+                    f'{key} {number}', span(0, end), self.make_pinned(ways, 1)
+                )
+        for number in range(60):
+            self.accept(
+                f'short {number}',
+                span(60 + 10 * number, 65 + 10 * number),
+                make_demand(_={'VCPU': 1}),
+            )
+
+        refusal = self.refuse(
+            make_request('it', span(60, 70), self.make_pinned(6)), now=1
+        )
+
+        assert refusal.earliest is not None
+        self.assertEqual(900, refusal.earliest.during.start)
+
     def test_groups_have_providers_with_their_traits(self) -> None:
         for trait, fits in (('CUSTOM_L3', True), ('CUSTOM_NONE', False)):
             demand = make_demand(
@@ -476,6 +529,28 @@ class AttributesTest(PlannerTestCase):
 
 
 class SharedTest(PlannerTestCase):
+    def test_a_maintenance_leaves_what_others_share(self) -> None:
+        pool = hosts.make_provider('pool', (), DISK_GB=100)
+        self.planner = hosts.make_planner(
+            *(
+                fleet_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, (), VCPU=8), pool],
+                    view.HostView(),
+                )
+                for name in ('one', 'two')
+            )
+        )
+        self.planner.fleet.change('one', None, span(0, 10))
+
+        plan = self.plan(
+            make_request(
+                'it', span(0, 5), make_demand(_={'VCPU': 1, 'DISK_GB': 9})
+            )
+        )
+
+        self.assertEqual(['two'], self.list_hosts(plan))
+
     def test_a_sharing_provider_is_used_up_by_all_its_hosts(self) -> None:
         pool = hosts.make_provider('pool', DISK_GB=100)
         self.planner = hosts.make_planner(

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the starts from which amounts would do."""
+
+import random
+from typing import Any
+
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import starts
+from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation.hosts import span
+
+Affinity = request_mod.Affinity
+SECONDS = 20
+
+
+class StartsTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.make()
+
+    def make(self) -> None:
+        self.planner = hosts.make_planner(
+            hosts.make_host('one'), hosts.make_host('two')
+        )
+        self.fleet = self.planner.fleet
+
+    def book(self, key: str, during: interval.Interval, vcpus: int) -> None:
+        request = hosts.make_request(
+            key, during, hosts.make_demand(_={'VCPU': vcpus})
+        )
+        plan = self.planner.plan(request, 0)
+        if isinstance(plan, planner_mod.Plan):
+            self.planner.accept(request, plan)
+
+    def list_starts(
+        self, *names: str, latest: int = interval.FOREVER, **fields: Any
+    ) -> list[int]:
+        request = hosts.make_request('it', span(0, 3), **fields)
+        return list(
+            starts.list_starts(
+                self.fleet, request, latest, {*(names or ('one', 'two'))}
+            )
+        )
+
+    def count(self, start: int, affinity: Affinity) -> int:
+        """Return how many servers of four VCPU fit for three seconds."""
+        fits = [
+            self.fleet.calendar.count(
+                {(name, 'VCPU'): 4}, span(start, start + 3)
+            )
+            for name in self.fleet.hosts
+        ]
+        if affinity is Affinity.ANY:
+            return sum(fits)
+        if affinity is Affinity.SAME_HOST:
+            return max(fits)
+        return sum(map(bool, fits))
+
+    def test_it_starts_when_enough_are_free(self) -> None:
+        self.book('a', span(0, 5), 8)
+        self.book('b', span(0, 9), 8)
+        self.book('c', span(20, 22), 8)
+
+        self.assertEqual([5, 9, 22], self.list_starts())
+        self.assertEqual([9], self.list_starts('two'))
+        self.assertEqual([9, 22], self.list_starts(least=3))
+        self.assertEqual([5], self.list_starts(latest=8))
+        self.assertEqual([], self.list_starts(latest=4))
+        self.assertEqual([], self.list_starts(least=5))
+
+    def test_amounts_do_at_no_other_start(self) -> None:
+        for seed in range(40):
+            rng = random.Random(seed)
+            self.make()
+            for number in range(8):
+                start = rng.randrange(SECONDS)
+                during = span(start, rng.randint(start + 1, SECONDS + 1))
+                self.book(str(number), during, rng.randint(1, 8))
+            for affinity in Affinity:
+                for least in (1, 2, 3):
+                    self._compare(affinity, least, f'seed {seed}')
+
+    def _compare(self, affinity: Affinity, least: int, seed: str) -> None:
+        found = self.list_starts(affinity=affinity, least=least)
+
+        enough = [
+            start
+            for start in range(SECONDS + 2)
+            if self.count(start, affinity) >= least
+        ]
+        self.assertEqual([], sorted({*found} - {*enough}), seed)
+        self.assertEqual(enough[:1], found[:1], seed)
+        for start in enough:
+            if start - 1 not in enough:
+                self.assertIn(start, found, seed)
+
+    def test_classes_of_sharing_providers_are_not_asked_for(self) -> None:
+        pool = hosts.make_provider('pool', (), DISK_GB=100)
+        fleet = fleet_mod.Fleet(
+            [
+                fleet_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, (), VCPU=8), pool],
+                    view.HostView(),
+                )
+                for name in ('one', 'two')
+            ],
+            hosts.TRACKERS,
+        )
+        request = hosts.make_request(
+            'it', span(0, 3), hosts.make_demand(_={'VCPU': 2, 'DISK_GB': 1})
+        )
+
+        self.assertEqual({'VCPU': 6}, starts.make_ask(fleet, request, 3))
