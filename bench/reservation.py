@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Capacity over time of a fleet that is booked for weeks, without a database.
+"""Plans for a fleet that is booked for weeks, without a database.
 
 The leases take 1 to 48 hours, start in 30 days, and never over-commit. The
 search is for one server of three classes for 24 hours, at times drawn at
-random. Beside the usual case there are the worst ones: nearly all hosts full,
-and a flavor that was never seen before. The change that precedes each search
-is made before its time is taken; to bring the index up to date is in it.
+random, after a change of one host, which the index has to follow. Beside the
+usual case there are the worst ones: a flavor that was never seen before, and
+hosts that are all full but for one. A refusal includes the counter-offer: the
+largest number, the earliest interval, what is short on each host, and that
+no move helps.
 """
 
 from collections.abc import Iterator
@@ -225,8 +227,7 @@ def _measure(
 def _time_searches(fleet: Leased) -> float:
     """Return the median of searches that follow a change each, in us.
 
-    CPU time, for others may share the machine. What is searched for and where
-    something changes is drawn before.
+    CPU time, for others may share the machine.
     """
     times = []
     for number in range(SEARCHES):

@@ -113,6 +113,8 @@ class Future:
 class Fleet:
     """All hosts, and what is booked on each.
 
+    When a host comes or goes for good, make another one.
+
     :ivar calendar: amounts only, of all places of all hosts
     :ivar index: of the same, which hosts may have room
     :ivar places: host -> resource class -> places, those of sharing providers

@@ -97,12 +97,12 @@ class Planner:
     def accept(self, request: request_mod.Request, plan: Plan) -> None:
         """Book a plan.
 
+        It is not checked again: whoever plans for several requests at a time
+        must see to it that nothing was booked since it was made.
+
         :raises ValueError: the reservation exists
         """
-        if request.key in self._reservations:
-            raise ValueError(
-                f'reservation {request.key} exists; cancel it first'
-            )
+        self._check_new(request)
         for one in plan.moved:
             self.fleet.release(one.key)
         for one in (*plan.moved, *plan.placements):
@@ -111,6 +111,12 @@ class Planner:
         reservation = _Reservation(request, keys)
         self._reservations[request.key] = reservation
         self._owners.update(dict.fromkeys(keys, reservation))
+
+    def _check_new(self, request: request_mod.Request) -> None:
+        if request.key in self._reservations:
+            raise ValueError(
+                f'reservation {request.key} exists; cancel it first'
+            )
 
     def cancel(self, key: str) -> None:
         """Release all servers of a reservation.
@@ -125,8 +131,9 @@ class Planner:
         """Plan a request, without changing anything.
 
         :param now: seconds since the epoch; what has started runs
-        :raises ValueError: it starts in the past
+        :raises ValueError: it starts in the past, or the reservation exists
         """
+        self._check_new(request)
         if request.during.start < now:
             raise ValueError(
                 f'reservation {request.key} starts at '
@@ -179,7 +186,11 @@ class Planner:
         packing: packing_mod.Packing,
         now: int,
     ) -> Plan | None:
-        """Plan without delay, with reservations moved that may be."""
+        """Plan without delay, with reservations moved that may be.
+
+        What is moved may need the room of all servers beyond ``least``.
+        """
+        fewest = dataclasses.replace(request, most=request.least)
         by_host = self._list_movable(request, packing, now)
         together = {one for ones in by_host for one in ones}
         sets = [frozenset([one]) for one in sorted(together, key=_weigh)]
@@ -188,7 +199,7 @@ class Planner:
         for moved in dict.fromkeys(sets):
             if sum(_find_gain(one, request) for one in moved) >= needed:
                 ordered = sorted(moved, key=_weigh)
-                if plan := self._try_moving(request, ordered):
+                if plan := self._try_moving(fewest, ordered):
                     return plan
         return None
 
@@ -237,14 +248,12 @@ class Planner:
             packing = self._pack(request, request.during)
             if not packing.is_enough:
                 return None
-            # What is moved may need the room of servers beyond the fewest.
-            kept = packing.placements[: request.least]
-            after = self._place_again(kept, moved, before)
+            after = self._place_again(packing.placements, moved, before)
         if after is None:
             return None
         return Plan(
             during=request.during,
-            placements=kept,
+            placements=packing.placements,
             moved=tuple(one for one in after if one not in before),
         )
 

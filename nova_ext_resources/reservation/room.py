@@ -57,9 +57,12 @@ class Room:
         if self._future is None:
             self.shortfalls = (_make_outage(demand),)
             return None
-        refused: list[tuple[exception.Shortfall, ...]] = []
+        # Where no provider could give enough to any server, one decision is
+        # enough to name the reasons.
+        most = MAX_TRIED if self._may_fit(self._future, demand) else 1
+        reasons: tuple[exception.Shortfall, ...] = ()
         tries = self._list_requests(self._future, key, demand)
-        for request in itertools.islice(tries, MAX_TRIED):
+        for request in itertools.islice(tries, most):
             decision = decide.decide(
                 self._future.view,
                 request,
@@ -68,13 +71,21 @@ class Room:
             )
             if decision.fits:
                 return self._accept(key, decision)
-            refused.append(decision.shortfalls)
-        self.shortfalls = (
-            min(refused, key=len)
-            if refused
-            else self._explain(self._future, demand)
-        )
+            reasons = reasons or decision.shortfalls
+        self.shortfalls = reasons or self._explain(self._future, demand)
         return None
+
+    def _may_fit(
+        self, future: fleet_mod.Future, demand: demand_mod.Demand
+    ) -> bool:
+        """Return whether some provider could give enough of each class."""
+        most: dict[str, int] = {}
+        for (_rp_uuid, name), one in future.view.tracked.items():
+            most[name] = max(most.get(name, 0), one.state.available)
+        return all(
+            most.get(name, 0) >= amount
+            for name, amount in demand.largest.items()
+        )
 
     def _list_requests(
         self, future: fleet_mod.Future, key: str, demand: demand_mod.Demand

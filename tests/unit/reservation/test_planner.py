@@ -160,6 +160,9 @@ class PlanTest(PlannerTestCase):
             make_request('it', span(0, 10)),
             plan,
         )
+        self.assertRaises(
+            ValueError, self.planner.plan, make_request('it', span(0, 10)), 0
+        )
         self.planner.cancel('it')
         self.assertRaises(KeyError, self.planner.cancel, 'it')
         self.assertEqual({}, self.planner.fleet.bookings)
@@ -259,6 +262,11 @@ class RepackTest(PlannerTestCase):
         self.assertEqual(
             {'left/0', 'right/0', 'it/0'}, {*self.planner.fleet.bookings}
         )
+
+    def test_with_a_move_the_fewest_servers_are_planned(self) -> None:
+        request = make_request('it', span(60, 70), self.large, most=2)
+
+        self.assertEqual(1, len(self.plan(request).placements))
 
     def test_what_runs_is_not_moved(self) -> None:
         refusal = self.refuse(
@@ -529,6 +537,27 @@ class AttributesTest(PlannerTestCase):
 
 
 class SharedTest(PlannerTestCase):
+    def test_cpus_of_another_host_are_not_taken_here(self) -> None:
+        pool = hosts.make_provider('pool', (), DISK_GB=100)
+        self.planner = hosts.make_planner(
+            *(
+                fleet_mod.make_host(
+                    name,
+                    [hosts.make_provider(name, (), PCPU=8), pool],
+                    view.HostView(),
+                    cells=hosts.CELLS[:1],
+                )
+                for name in ('one', 'two')
+            )
+        )
+        demand = make_demand(_={'PCPU': 4, 'DISK_GB': 9}, cells=(4,))
+
+        plan = self.accept('it', span(0, 10), demand)
+        other = self.accept('other', span(0, 10), demand)
+
+        self.assertEqual(['one'], self.list_hosts(plan))
+        self.assertEqual(['two'], self.list_hosts(other))
+
     def test_a_maintenance_leaves_what_others_share(self) -> None:
         pool = hosts.make_provider('pool', (), DISK_GB=100)
         self.planner = hosts.make_planner(
@@ -613,9 +642,9 @@ class BlazarTest(PlannerTestCase):
 
         self.assertEqual(['one'], self.list_hosts(plan))
 
-    def test_a_plan_that_is_out_of_date_is_seen_in_the_calendar(self) -> None:
-        # Two searches before a write got the same host; the write must
-        # therefore be preceded by a check of the revision, see ``accept``.
+    def test_of_two_plans_made_at_once_the_second_is_refused(self) -> None:
+        # Two searches before a write got the same host. Whoever writes must
+        # check that nothing has changed, and ask again otherwise.
         requests = [make_request(key, span(0, 10), least=4) for key in 'ab']
         plans = [self.plan(one) for one in requests]
         self.planner.accept(requests[0], plans[0])
