@@ -79,7 +79,7 @@ def make_host(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class PlannedServer:
     """One server on one host for one interval.
 
     :ivar key: unique in the fleet
@@ -138,9 +138,9 @@ class Fleet:
         self._changes: dict[
             str, list[tuple[interval.Interval, view_obj.HostView | None]]
         ] = {name: [] for name in self.hosts}
-        self._bookings: dict[str, Placement] = {}
+        self._bookings: dict[str, PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
-        self._held: dict[str, dict[str, Placement]] = {}
+        self._held: dict[str, dict[str, PlannedServer]] = {}
         owners: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for place, tracked in host.view.tracked.items():
@@ -170,7 +170,7 @@ class Fleet:
         )
 
     @property
-    def bookings(self) -> Mapping[str, Placement]:
+    def bookings(self) -> Mapping[str, PlannedServer]:
         """Key -> booking."""
         return self._bookings
 
@@ -215,31 +215,31 @@ class Fleet:
                 left = tracked[place].state.free if place in tracked else 0
                 self.calendar.set_capacity(place, left, during)
 
-    def book(self, placement: Placement) -> None:
+    def book(self, server: PlannedServer) -> None:
         """Book a server, whether or not it fits.
 
         :raises KeyError: a place is unknown
         :raises ValueError: the key is in use
         """
-        self.calendar.add(placement.key, placement.during, placement.places)
-        self._bookings[placement.key] = placement
-        for rp_uuid, _resource_class in placement.places:
-            self._held[rp_uuid][placement.key] = placement
+        self.calendar.add(server.key, server.during, server.places)
+        self._bookings[server.key] = server
+        for rp_uuid, _resource_class in server.places:
+            self._held[rp_uuid][server.key] = server
 
-    def release(self, key: str) -> Placement:
+    def release(self, key: str) -> PlannedServer:
         """Take a booking out, and return it.
 
         :raises KeyError: there is no such booking
         """
-        placement = self._bookings.pop(key)
+        server = self._bookings.pop(key)
         self.calendar.remove(key)
-        for rp_uuid, _resource_class in placement.places:
+        for rp_uuid, _resource_class in server.places:
             self._held[rp_uuid].pop(key, None)
-        return placement
+        return server
 
     def list_overlapping(
         self, name: str, during: interval.Interval
-    ) -> list[Placement]:
+    ) -> list[PlannedServer]:
         """Return the bookings of a host that have a second of an interval.
 
         And those of other hosts that take from a sharing provider of it.
@@ -264,7 +264,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def trying(
-        self, without: Iterable[str] = (), adding: Iterable[Placement] = ()
+        self, without: Iterable[str] = (), adding: Iterable[PlannedServer] = ()
     ) -> Iterator[None]:
         """Release and book within the context only."""
         released = [self.release(key) for key in without]
@@ -326,7 +326,7 @@ class Fleet:
         self,
         view: view_obj.HostView,
         part: interval.Interval,
-        held: Iterable[Placement],
+        held: Iterable[PlannedServer],
     ) -> view_obj.HostView:
         """Return a view with all that is booked at any second of a part."""
         taken: dict[

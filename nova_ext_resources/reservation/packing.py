@@ -14,7 +14,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import room as room_mod
 from nova_ext_resources.reservation import starts
 
-Placements: TypeAlias = tuple[fleet_mod.Placement, ...]
+PlannedServers: TypeAlias = tuple[fleet_mod.PlannedServer, ...]
 
 #: Host -> what is short there.
 Shortfalls: TypeAlias = Mapping[str, tuple[exception.Shortfall, ...]]
@@ -49,7 +49,7 @@ def sort_by_lack(shortfalls: Shortfalls) -> list[str]:
 class Packing:
     """Fills one host after the other, in their order.
 
-    :ivar placements: as many servers as fit, ``most`` at most
+    :ivar servers: as many servers as fit, ``most`` at most
     :param tests: all claim tests that are installed, by name
     """
 
@@ -66,12 +66,12 @@ class Packing:
         self._during = during
         self._amounts = dict(sorted(request.demand.largest.items()))
         self._short: dict[str, tuple[exception.Shortfall, ...]] = {}
-        self.placements = self._place()
+        self.servers = self._place()
 
     @property
     def is_enough(self) -> bool:
         """Whether the fewest servers that are asked for fit."""
-        return len(self.placements) >= self._request.least
+        return len(self.servers) >= self._request.least
 
     @functools.cached_property
     def shortfalls(self) -> Shortfalls:
@@ -83,9 +83,9 @@ class Packing:
                 found[host.name] = short
         return found
 
-    def _place(self) -> Placements:
+    def _place(self) -> PlannedServers:
         affinity, most = self._request.affinity, self._request.most
-        placed: Placements = ()
+        placed: PlannedServers = ()
         for host in self._list_possible():
             if affinity is request_mod.Affinity.SAME_HOST:
                 placed = max(placed, self._fill(host, 0, most), key=len)
@@ -115,15 +115,17 @@ class Packing:
             self._fleet, host, self._amounts, self._during
         )
 
-    def _fill(self, host: fleet_mod.Host, first: int, most: int) -> Placements:
+    def _fill(
+        self, host: fleet_mod.Host, first: int, most: int
+    ) -> PlannedServers:
         """Place servers on one host, with numbers from ``first`` on."""
         room = room_mod.Room(self._fleet, host, self._during, self._tests)
-        found: list[fleet_mod.Placement] = []
+        found: list[fleet_mod.PlannedServer] = []
         while len(found) < most:
             key = f'{self._request.key}/{first + len(found)}'
-            placement = room.take(key, self._request.demand)
-            if placement is None:
+            server = room.take(key, self._request.demand)
+            if server is None:
                 self._short[host.name] = room.shortfalls
                 break
-            found.append(placement)
+            found.append(server)
         return tuple(found)

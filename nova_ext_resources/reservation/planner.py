@@ -40,14 +40,14 @@ MAX_MOVED = 8
 class Plan:
     """Servers that can be had.
 
-    :ivar placements: one per server, ``least`` at least
+    :ivar servers: one per server, ``least`` at least
     :ivar moved: servers of other reservations that have other units or
         another host for it, as they will be
     """
 
     during: interval.Interval
-    placements: packing_mod.Placements
-    moved: packing_mod.Placements = ()
+    servers: packing_mod.PlannedServers
+    moved: packing_mod.PlannedServers = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +105,9 @@ class Planner:
         self._check_new(request)
         for one in plan.moved:
             self.fleet.release(one.key)
-        for one in (*plan.moved, *plan.placements):
+        for one in (*plan.moved, *plan.servers):
             self.fleet.book(one)
-        keys = tuple(one.key for one in plan.placements)
+        keys = tuple(one.key for one in plan.servers)
         reservation = _Reservation(request, keys)
         self._reservations[request.key] = reservation
         self._owners.update(dict.fromkeys(keys, reservation))
@@ -142,7 +142,7 @@ class Planner:
             )
         packing = self._pack(request, request.during)
         if packing.is_enough:
-            return Plan(during=request.during, placements=packing.placements)
+            return Plan(during=request.during, servers=packing.servers)
         return (
             (request.delay and self._find_start(request, request.latest))
             or self._repack(request, packing, now)
@@ -165,17 +165,17 @@ class Planner:
             during = request.during.shift(start)
             packing = self._pack(request, during)
             if packing.is_enough:
-                return Plan(during=during, placements=packing.placements)
+                return Plan(during=during, servers=packing.servers)
         return None
 
     def _refuse(
         self, request: request_mod.Request, packing: packing_mod.Packing
     ) -> Refusal:
-        during, found = request.during, packing.placements
+        during, found = request.during, packing.servers
         fewest = dataclasses.replace(request, most=request.least)
         return Refusal(
             during=during,
-            largest=Plan(during=during, placements=found) if found else None,
+            largest=Plan(during=during, servers=found) if found else None,
             earliest=self._find_start(fewest, interval.FOREVER),
             shortfalls=packing.shortfalls,
         )
@@ -195,7 +195,7 @@ class Planner:
         together = {one for ones in by_host for one in ones}
         sets = [frozenset([one]) for one in sorted(together, key=_weigh)]
         sets += [*map(frozenset, by_host), frozenset(together)]
-        needed = request.least - len(packing.placements)
+        needed = request.least - len(packing.servers)
         for moved in dict.fromkeys(sets):
             if sum(_find_gain(one, request) for one in moved) >= needed:
                 ordered = sorted(moved, key=_weigh)
@@ -215,11 +215,9 @@ class Planner:
         for name in packing_mod.sort_by_lack(packing.shortfalls):
             movable = [
                 one
-                for placement in self.fleet.list_overlapping(
-                    name, request.during
-                )
-                if (one := self._owners.get(placement.key))
-                and placement.during.start > now
+                for server in self.fleet.list_overlapping(name, request.during)
+                if (one := self._owners.get(server.key))
+                and server.during.start > now
                 and one.request.priority <= request.priority
             ][:left]
             if movable:
@@ -229,9 +227,9 @@ class Planner:
                 break
         return by_host
 
-    def _list_placements(
+    def _list_servers(
         self, reservation: _Reservation
-    ) -> packing_mod.Placements:
+    ) -> packing_mod.PlannedServers:
         bookings = self.fleet.bookings
         return tuple(bookings[key] for key in reservation.keys)
 
@@ -240,32 +238,30 @@ class Planner:
     ) -> Plan | None:
         """Place a request first, and then again what was in its way."""
         before = [
-            placement
-            for one in moved
-            for placement in self._list_placements(one)
+            server for one in moved for server in self._list_servers(one)
         ]
         with self.fleet.trying(without=[one.key for one in before]):
             packing = self._pack(request, request.during)
             if not packing.is_enough:
                 return None
-            after = self._place_again(packing.placements, moved, before)
+            after = self._place_again(packing.servers, moved, before)
         if after is None:
             return None
         return Plan(
             during=request.during,
-            placements=packing.placements,
+            servers=packing.servers,
             moved=tuple(one for one in after if one not in before),
         )
 
     def _place_again(
         self,
-        kept: packing_mod.Placements,
+        kept: packing_mod.PlannedServers,
         moved: Collection[_Reservation],
-        before: Collection[fleet_mod.Placement],
-    ) -> list[fleet_mod.Placement] | None:
+        before: Collection[fleet_mod.PlannedServer],
+    ) -> list[fleet_mod.PlannedServer] | None:
         """Return where all that is moved fits beside a request, or None."""
         during = {one.key: one.during for one in before}
-        after: list[fleet_mod.Placement] = []
+        after: list[fleet_mod.PlannedServer] = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.fleet.trying(adding=kept))
             for one in moved:
@@ -276,10 +272,8 @@ class Planner:
                 packing = self._pack(same, during[one.keys[0]])
                 if not packing.is_enough:
                     return None
-                stack.enter_context(
-                    self.fleet.trying(adding=packing.placements)
-                )
-                after += packing.placements
+                stack.enter_context(self.fleet.trying(adding=packing.servers))
+                after += packing.servers
         return after
 
 

@@ -52,7 +52,7 @@ class Room:
 
     def take(
         self, key: str, demand: demand_mod.Demand
-    ) -> fleet_mod.Placement | None:
+    ) -> fleet_mod.PlannedServer | None:
         """Take one server; None if it does not fit, see ``shortfalls``."""
         if self._future is None:
             self.shortfalls = (_make_outage(demand),)
@@ -111,7 +111,7 @@ class Room:
 
     def _accept(
         self, key: str, decision: decide.Decision
-    ) -> fleet_mod.Placement:
+    ) -> fleet_mod.PlannedServer:
         assert self._future is not None
         cells, cpus = self._future.cells, decision.request.cpus
         self._future = fleet_mod.Future(
@@ -119,7 +119,7 @@ class Room:
             cells and tuple(one - (cpus or frozenset()) for one in cells),
         )
         self.shortfalls = ()
-        return fleet_mod.Placement(
+        return fleet_mod.PlannedServer(
             key=key,
             host=self._host.name,
             during=self._during,

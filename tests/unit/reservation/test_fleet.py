@@ -49,7 +49,7 @@ class FleetTest(base.TestCase):
         if vcpus:
             given.append((CPUS, vcpus, {}))
         self.fleet.book(
-            fleet_mod.Placement(
+            fleet_mod.PlannedServer(
                 key=key,
                 host='one',
                 during=during,
@@ -167,7 +167,7 @@ class FleetTest(base.TestCase):
         self.assertEqual(5, self.fleet.calendar.peak(CPUS, span(0)))
 
     def test_an_unknown_place_is_refused(self) -> None:
-        wrong = fleet_mod.Placement(
+        wrong = fleet_mod.PlannedServer(
             key='a',
             host='one',
             during=span(0, 1),

@@ -62,7 +62,7 @@ class PlannerTestCase(base.TestCase):
         return plan
 
     def list_hosts(self, plan: planner_mod.Plan | None) -> list[str]:
-        return [one.host for one in plan.placements] if plan else []
+        return [one.host for one in plan.servers] if plan else []
 
 
 class PlanTest(PlannerTestCase):
@@ -76,7 +76,7 @@ class PlanTest(PlannerTestCase):
     def test_as_many_as_there_is_room_for(self) -> None:
         request = make_request('it', span(0, 10), least=2, most=9)
 
-        self.assertEqual(4, len(self.plan(request).placements))
+        self.assertEqual(4, len(self.plan(request).servers))
 
     def test_a_zone_is_kept_to(self) -> None:
         plan = self.plan(make_request('it', span(0, 10), zone='far'))
@@ -178,7 +178,7 @@ class RefusalTest(PlannerTestCase):
         assert refusal.largest is not None and refusal.earliest is not None
         self.assertEqual(['two'], self.list_hosts(refusal.largest))
         self.assertEqual(span(50, 60), refusal.earliest.during)
-        self.assertEqual(3, len(refusal.earliest.placements))
+        self.assertEqual(3, len(refusal.earliest.servers))
         self.planner.accept(request, refusal.earliest)
         self.assertEqual({}, self.planner.fleet.calendar.list_broken(span(0)))
 
@@ -226,14 +226,12 @@ class RefusalTest(PlannerTestCase):
         self.assertEqual(
             12,
             len(
-                self.plan(
-                    make_request('it', span(100, 200), least=12)
-                ).placements
+                self.plan(make_request('it', span(100, 200), least=12)).servers
             ),
         )
         refusal = self.refuse(make_request('no', span(99, 200), least=12))
         assert refusal.largest is not None and refusal.earliest is not None
-        self.assertEqual(4, len(refusal.largest.placements))
+        self.assertEqual(4, len(refusal.largest.servers))
         self.assertEqual(100, refusal.earliest.during.start)
 
 
@@ -266,7 +264,7 @@ class RepackTest(PlannerTestCase):
     def test_with_a_move_the_fewest_servers_are_planned(self) -> None:
         request = make_request('it', span(60, 70), self.large, most=2)
 
-        self.assertEqual(1, len(self.plan(request).placements))
+        self.assertEqual(1, len(self.plan(request).servers))
 
     def test_what_runs_is_not_moved(self) -> None:
         refusal = self.refuse(
@@ -335,7 +333,7 @@ class AttributesTest(PlannerTestCase):
     ) -> list[tuple[str, str, list[int]]]:
         return [
             (each.rp_uuid, each.units['mask'], sorted(one.cpus or ()))
-            for one in plan.placements
+            for one in plan.servers
             for each in one.assignments
             if each.resource_class == WAYS
         ]
@@ -409,7 +407,7 @@ class AttributesTest(PlannerTestCase):
         )
 
         assert refusal.largest is not None
-        self.assertEqual(2, len(refusal.largest.placements))
+        self.assertEqual(2, len(refusal.largest.servers))
         self.assertEqual(
             {hosts.CLOS},
             {one.resource_class for one in refusal.shortfalls['one']},
@@ -616,7 +614,7 @@ class BlazarTest(PlannerTestCase):
         )
 
         assert refusal.largest is not None
-        self.assertEqual(2, len(refusal.largest.placements))
+        self.assertEqual(2, len(refusal.largest.servers))
 
     def test_leases_follow_one_another_without_a_gap(self) -> None:
         for number in range(5):

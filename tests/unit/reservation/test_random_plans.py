@@ -208,7 +208,7 @@ class CountedTest(base.TestCase):
         self.assertEqual(start, plan.during.start, where)
         self.assertEqual(
             min(machine.count(request, plan.during), request.most),
-            len(plan.placements),
+            len(plan.servers),
             where,
         )
 
@@ -225,7 +225,7 @@ class CountedTest(base.TestCase):
         largest, earliest = refusal.largest, refusal.earliest
         self.assertEqual(
             machine.count(request, request.during),
-            len(largest.placements) if largest else 0,
+            len(largest.servers) if largest else 0,
             where,
         )
         self.assertEqual(
@@ -317,7 +317,7 @@ class CachedMachine(Machine):
             for number, cell in enumerate(hosts.CELLS)
         )
 
-    def unite(self, held: list[fleet_mod.Placement], number: int) -> int:
+    def unite(self, held: list[fleet_mod.PlannedServer], number: int) -> int:
         return bitmask.unite(
             int(each.units['mask'], 16)
             for one in held
