@@ -25,9 +25,12 @@ Allocations: TypeAlias = Mapping[str, Mapping[str, int]]
 #: Resource class -> the uuid of the provider that it comes from.
 _Choice: TypeAlias = Mapping[str, str]
 
-#: Ways that are looked at. The decision itself also tries siblings of the
+#: Ways that are returned. The decision itself also tries siblings of the
 #: providers, so that few are needed.
 MAX_TRIED = 64
+
+#: Ways that are looked at.
+MAX_LOOKED = 4096
 
 
 def list_candidates(
@@ -35,15 +38,36 @@ def list_candidates(
     providers: Sequence[provider_obj.Provider],
     demand: demand_mod.Demand,
 ) -> Iterator[Allocations]:
-    """Return allocations that meet all but the capacities, the best first.
+    """Return the allocations that placement would offer, the best first.
 
-    Providers where more is available come first; ``MAX_TRIED`` at most.
+    Providers where more is available come first. Where nowhere is enough, the
+    only one returned is the nearest, so that the reasons can be named.
     """
     groups = demand.requirement.groups
     options = [_list_choices(view, providers, demand, one) for one in groups]
-    for chosen in itertools.islice(itertools.product(*options), MAX_TRIED):
-        if not demand.is_isolated or _are_apart(groups, chosen):
-            yield _add_up(groups, chosen)
+    nearest: Allocations | None = None
+    offered = 0
+    for chosen in itertools.islice(itertools.product(*options), MAX_LOOKED):
+        if demand.is_isolated and not _are_apart(groups, chosen):
+            continue
+        found = _add_up(groups, chosen)
+        if has_room(view, found):
+            offered += 1
+            yield found
+        nearest = nearest or found
+        if offered == MAX_TRIED:
+            break
+    if nearest and not offered:
+        yield nearest
+
+
+def has_room(view: view_obj.HostView, allocations: Allocations) -> bool:
+    """Return whether each place could give one server so much."""
+    return all(
+        view.tracked[rp_uuid, name].state.available >= amount
+        for rp_uuid, amounts in allocations.items()
+        for name, amount in amounts.items()
+    )
 
 
 def list_missing(

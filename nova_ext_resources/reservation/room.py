@@ -57,12 +57,9 @@ class Room:
         if self._future is None:
             self.shortfalls = (_make_outage(demand),)
             return None
-        # Where no provider could give enough to any server, one decision is
-        # enough to name the reasons.
-        most = MAX_TRIED if self._may_fit(self._future, demand) else 1
         reasons: tuple[exception.Shortfall, ...] = ()
         tries = self._list_requests(self._future, key, demand)
-        for request in itertools.islice(tries, most):
+        for request in itertools.islice(tries, MAX_TRIED):
             decision = decide.decide(
                 self._future.view,
                 request,
@@ -72,20 +69,11 @@ class Room:
             if decision.fits:
                 return self._accept(key, decision)
             reasons = reasons or decision.shortfalls
+            if not candidates.has_room(self._future.view, request.allocations):
+                # It is there for its reasons only.
+                break
         self.shortfalls = reasons or self._explain(self._future, demand)
         return None
-
-    def _may_fit(
-        self, future: fleet_mod.Future, demand: demand_mod.Demand
-    ) -> bool:
-        """Return whether some provider could give enough of each class."""
-        most: dict[str, int] = {}
-        for (_rp_uuid, name), one in future.view.tracked.items():
-            most[name] = max(most.get(name, 0), one.state.available)
-        return all(
-            most.get(name, 0) >= amount
-            for name, amount in demand.largest.items()
-        )
 
     def _list_requests(
         self, future: fleet_mod.Future, key: str, demand: demand_mod.Demand

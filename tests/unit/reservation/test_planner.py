@@ -5,6 +5,7 @@
 import dataclasses
 from typing import Any
 
+from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
@@ -521,6 +522,34 @@ class AttributesTest(PlannerTestCase):
                 assert isinstance(answer, planner_mod.Refusal)
                 (short,) = answer.shortfalls['one']
                 self.assertIn('with the traits', short.reason)
+
+    def test_many_isolated_groups_find_a_provider_each(self) -> None:
+        names = [f'L3_{number:02}' for number in range(16)]
+        tracked = {
+            (name, WAYS): view.Tracked(
+                tracker='cache_ways', state=cache_ways.CacheWaysState(0xFF)
+            )
+            for name in names
+        }
+        host = fleet_mod.make_host(
+            'one',
+            [hosts.make_provider(name) for name in names],
+            view.HostView(tracked=tracked),
+        )
+        self.planner = hosts.make_planner(host)
+        groups: Any = {f'_{number}': {WAYS: 5} for number in range(4)}
+
+        for is_isolated in (True, False):
+            plan = self.plan(
+                make_request(
+                    'it',
+                    span(0, 10),
+                    make_demand(is_isolated=is_isolated, **groups),
+                )
+            )
+
+            used = [one[0] for one in self.list_masks(plan)]
+            self.assertEqual(4, len({*used}))
 
     def test_more_isolated_groups_than_providers_never_fit(self) -> None:
         groups: Any = {f'_{number}': {WAYS: 1} for number in range(3)}
