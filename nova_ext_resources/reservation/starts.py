@@ -14,8 +14,7 @@ be tried in turn.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Set
-import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import TypeAlias
 
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -60,33 +59,59 @@ def list_starts(
     :param names: hosts that may be used
     """
     needed, asks = _list_asks(fleet, request)
-    found: list[list[_Range]] = []
-    for ask in asks:
-        ranges = [
+
+    def collect(
+        ask: index_mod.Ask, latest: int, names: Set[str] = names
+    ) -> list[_Range]:
+        return [
             (name, first, last)
             for name, gaps in fleet.index.list_gaps(ask)
             if name in names
             for first, last in _list_ranges(gaps, request.during, latest)
         ]
+
+    # If amounts are all that matters, the first one does. It is no later than
+    # if each host took one server only, so that few ranges count for it.
+    single = collect(asks[0], latest)
+    bound = next(_list_enough(single, needed), latest + 1)
+    near = [one for one in single if one[1] <= bound]
+    near += _collect_more(collect, asks[1:], single, bound - 1)
+    start = next(_list_enough(near, needed), None)
+    if start is None:
+        return
+    yield start
+    ends = {end for one in single for end in fleet.list_ends(*one)}
+    whole = [*single, *_collect_more(collect, asks[1:], single, latest)]
+    for time in _list_enough(whole, needed, ends):
+        if time > start:
+            yield time
+
+
+def _collect_more(
+    collect: Callable[[index_mod.Ask, int, Set[str]], list[_Range]],
+    asks: Iterable[index_mod.Ask],
+    ranges: Iterable[_Range],
+    latest: int,
+) -> list[_Range]:
+    """Return the ranges for two servers of a host, for three, and so on.
+
+    :param ranges: for one server; what takes two then takes one
+    """
+    found: list[_Range] = []
+    for ask in asks:
+        names = {name for name, first, _last in ranges if first <= latest}
+        ranges = collect(ask, latest, names)
         if not ranges:
             break
-        found.append(ranges)
-    flat = list(itertools.chain.from_iterable(found))
-    # If amounts are all that matters, the first one does.
-    begins = {first for _name, first, _last in flat}
-    start = next(_list_enough(flat, begins, needed), None)
-    if start is not None:
-        yield start
-        ends = {end for one in found[0] for end in fleet.list_ends(*one)}
-        for time in _list_enough(flat, begins | ends, needed):
-            if time > start:
-                yield time
+        found += ranges
+    return found
 
 
 def _list_enough(
-    ranges: Iterable[_Range], times: Set[int], needed: int
+    ranges: Sequence[_Range], needed: int, others: Set[int] = frozenset()
 ) -> Iterator[int]:
-    """Return which of some times are in enough ranges, in their order."""
+    """Return when ranges begin, and other times, that enough ranges are at."""
+    times = {first for _name, first, _last in ranges} | others
     changes: dict[int, int] = {}
     for _name, first, last in ranges:
         changes[first] = changes.get(first, 0) + 1
@@ -100,7 +125,7 @@ def _list_enough(
 
 def _list_asks(
     fleet: fleet_mod.Fleet, request: request_mod.Request
-) -> tuple[int, Iterable[index_mod.Ask]]:
+) -> tuple[int, Sequence[index_mod.Ask]]:
     """Return what hosts are asked for, and how often it must be met."""
     least = request.least
     if request.affinity is request_mod.Affinity.SAME_HOST:
@@ -108,7 +133,7 @@ def _list_asks(
     if request.affinity is request_mod.Affinity.DIFFERENT_HOSTS:
         return least, [make_ask(fleet, request)]
     numbers = range(1, least + 1)
-    return least, (make_ask(fleet, request, one) for one in numbers)
+    return least, [make_ask(fleet, request, one) for one in numbers]
 
 
 def _list_ranges(

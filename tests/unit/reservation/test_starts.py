@@ -72,6 +72,7 @@ class StartsTest(base.TestCase):
         self.assertEqual([9, 22], self.list_starts(least=3))
         self.assertEqual([5], self.list_starts(latest=8))
         self.assertEqual([], self.list_starts(latest=4))
+        self.assertEqual([9], self.list_starts(least=4, latest=9))
         self.assertEqual([], self.list_starts(least=5))
 
     def test_amounts_do_at_no_other_start(self) -> None:
