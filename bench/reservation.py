@@ -30,10 +30,12 @@ from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import index as index_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -136,7 +138,7 @@ class Leased:
             )
             for one, amount in amounts.items()
         )
-        server = fleet_mod.PlannedServer(
+        server = server_mod.PlannedServer(
             key=f'{key}/0', host=name, during=during, assignments=assignments
         )
         self.planner.accept(
@@ -182,7 +184,7 @@ def _make_request(
     )
 
 
-def _make_host(name: str) -> fleet_mod.Host:
+def _make_host(name: str) -> host_mod.Host:
     root = provider.Provider(
         rp_uuid=name,
         name=name,
@@ -191,7 +193,7 @@ def _make_host(name: str) -> fleet_mod.Host:
             for one, total in CAPACITY.items()
         },
     )
-    return fleet_mod.make_host(name, [root], view.HostView())
+    return host_mod.make_host(name, [root], view.HostView())
 
 
 def run() -> list[rows_mod.Row]:

@@ -5,7 +5,9 @@
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
 * ``demand``: what one server of a flavor needs
-* ``fleet``: the hosts, and what a server would find there at a later time
+* ``fleet``: the hosts of a cloud, and all that is booked on them
+* ``future``: what is there at any second of an interval, as one view
+* ``host``: one host, as it is without anything that is planned
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
 * ``packing``: the servers of one request, put on hosts for one interval
@@ -13,5 +15,6 @@
 * ``profile``: a number that changes at known times
 * ``request``: servers of one flavor for one time
 * ``room``: what one host can take in one interval, server by server
+* ``server``: one server that is planned
 * ``starts``: from which times on the amounts of a request would do
 """

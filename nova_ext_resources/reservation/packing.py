@@ -9,12 +9,14 @@ from typing import TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import room as room_mod
+from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import starts
 
-PlannedServers: TypeAlias = tuple[fleet_mod.PlannedServer, ...]
+PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
 
 #: Host -> what is short there.
 Shortfalls: TypeAlias = Mapping[str, tuple[exception.Shortfall, ...]]
@@ -22,7 +24,7 @@ Shortfalls: TypeAlias = Mapping[str, tuple[exception.Shortfall, ...]]
 
 def list_hosts(
     fleet: fleet_mod.Fleet, request: request_mod.Request
-) -> Iterator[fleet_mod.Host]:
+) -> Iterator[host_mod.Host]:
     """Return the hosts of the zone that is asked for."""
     for host in fleet.hosts.values():
         if request.zone in (None, host.zone):
@@ -98,7 +100,7 @@ class Packing:
                 break
         return placed
 
-    def _list_possible(self) -> Iterator[fleet_mod.Host]:
+    def _list_possible(self) -> Iterator[host_mod.Host]:
         """Return the hosts whose amounts do for one server."""
         ask = starts.make_ask(self._fleet, self._request)
         for name in self._fleet.index.find(ask, self._during):
@@ -109,18 +111,18 @@ class Packing:
                 yield host
 
     def _find_short(
-        self, host: fleet_mod.Host
+        self, host: host_mod.Host
     ) -> tuple[exception.Shortfall, ...]:
         return room_mod.find_short(
             self._fleet, host, self._amounts, self._during
         )
 
     def _fill(
-        self, host: fleet_mod.Host, first: int, most: int
+        self, host: host_mod.Host, first: int, most: int
     ) -> PlannedServers:
         """Place servers on one host, with numbers from ``first`` on."""
         room = room_mod.Room(self._fleet, host, self._during, self._tests)
-        found: list[fleet_mod.PlannedServer] = []
+        found: list[server_mod.PlannedServer] = []
         while len(found) < most:
             key = f'{self._request.key}/{first + len(found)}'
             server = room.take(key, self._request.demand)

@@ -27,6 +27,7 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import starts
 
 #: Starts at which the amounts would do that are tried in earnest.
@@ -257,11 +258,11 @@ class Planner:
         self,
         kept: packing_mod.PlannedServers,
         moved: Collection[_Reservation],
-        before: Collection[fleet_mod.PlannedServer],
-    ) -> list[fleet_mod.PlannedServer] | None:
+        before: Collection[server_mod.PlannedServer],
+    ) -> list[server_mod.PlannedServer] | None:
         """Return where all that is moved fits beside a request, or None."""
         during = {one.key: one.during for one in before}
-        after: list[fleet_mod.PlannedServer] = []
+        after: list[server_mod.PlannedServer] = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.fleet.trying(adding=kept))
             for one in moved:

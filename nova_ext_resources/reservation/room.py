@@ -15,7 +15,10 @@ from nova_ext_resources.objects import bitmask
 from nova_ext_resources.reservation import candidates
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import future as future_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
 
 _SHORT = 'so many are not free throughout the interval'
 _ABSENT = 'no provider of this host offers it for a later time'
@@ -38,7 +41,7 @@ class Room:
     def __init__(
         self,
         fleet: fleet_mod.Fleet,
-        host: fleet_mod.Host,
+        host: host_mod.Host,
         during: interval.Interval,
         tests: Mapping[str, base.ClaimTest],
     ) -> None:
@@ -52,7 +55,7 @@ class Room:
 
     def take(
         self, key: str, demand: demand_mod.Demand
-    ) -> fleet_mod.PlannedServer | None:
+    ) -> server_mod.PlannedServer | None:
         """Take one server; None if it does not fit, see ``shortfalls``."""
         if self._future is None:
             self.shortfalls = (_make_outage(demand),)
@@ -76,7 +79,7 @@ class Room:
         return None
 
     def _list_requests(
-        self, future: fleet_mod.Future, key: str, demand: demand_mod.Demand
+        self, future: future_mod.Future, key: str, demand: demand_mod.Demand
     ) -> Iterator[assignment.ClaimRequest]:
         """Return the ways to ask the host for one server."""
         found = candidates.list_candidates(
@@ -99,15 +102,15 @@ class Room:
 
     def _accept(
         self, key: str, decision: decide.Decision
-    ) -> fleet_mod.PlannedServer:
+    ) -> server_mod.PlannedServer:
         assert self._future is not None
         cells, cpus = self._future.cells, decision.request.cpus
-        self._future = fleet_mod.Future(
+        self._future = future_mod.Future(
             decision.view,
             cells and tuple(one - (cpus or frozenset()) for one in cells),
         )
         self.shortfalls = ()
-        return fleet_mod.PlannedServer(
+        return server_mod.PlannedServer(
             key=key,
             host=self._host.name,
             during=self._during,
@@ -116,7 +119,7 @@ class Room:
         )
 
     def _explain(
-        self, future: fleet_mod.Future, demand: demand_mod.Demand
+        self, future: future_mod.Future, demand: demand_mod.Demand
     ) -> tuple[exception.Shortfall, ...]:
         """Return why there was nothing to decide on."""
         providers = self._host.providers
@@ -147,7 +150,7 @@ class Room:
 
 
 def list_cpus(
-    future: fleet_mod.Future, sizes: Sequence[int]
+    future: future_mod.Future, sizes: Sequence[int]
 ) -> Iterator[frozenset[int]]:
     """Return the CPUs that Nova could give a server, some of each kind.
 
@@ -185,7 +188,7 @@ def _choose_cpus(
 
 def find_short(
     fleet: fleet_mod.Fleet,
-    host: fleet_mod.Host,
+    host: host_mod.Host,
     amounts: Mapping[str, int],
     during: interval.Interval,
 ) -> tuple[exception.Shortfall, ...]:

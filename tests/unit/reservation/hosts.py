@@ -16,6 +16,7 @@ from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -56,15 +57,15 @@ def make_provider(
     )
 
 
-def make_host(name: str, zone: str = '', **totals: int) -> fleet_mod.Host:
+def make_host(name: str, zone: str = '', **totals: int) -> host_mod.Host:
     """Make a host with nothing but its own provider."""
     root = make_provider(name, (), **(totals or {'VCPU': 8}))
-    return fleet_mod.make_host(name, [root], view.HostView(), zone=zone)
+    return host_mod.make_host(name, [root], view.HostView(), zone=zone)
 
 
 def make_cached_host(
     name: str, ways: int = 8, *, clos: int = 8, follows_tasks: bool = False
-) -> fleet_mod.Host:
+) -> host_mod.Host:
     """Make a host of two caches, with the CPUs of a cell each."""
     rdt, caches = f'{name} RDT', (f'{name} L3_0', f'{name} L3_1')
     tracked = {(rdt, CLOS): builders.make_count(clos)}
@@ -74,7 +75,7 @@ def make_cached_host(
             state=cache_ways.CacheWaysState((1 << ways) - 1),
             implied=(rdt, CLOS),
         )
-    return fleet_mod.make_host(
+    return host_mod.make_host(
         name,
         [
             make_provider(name, VCPU=8, PCPU=8),
@@ -122,6 +123,6 @@ def make_request(
     )
 
 
-def make_planner(*hosts: fleet_mod.Host) -> planner_mod.Planner:
+def make_planner(*hosts: host_mod.Host) -> planner_mod.Planner:
     fleet = fleet_mod.Fleet(hosts, TRACKERS)
     return planner_mod.Planner(fleet, make_tests())

@@ -11,7 +11,10 @@ from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import future as future_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -49,7 +52,7 @@ class FleetTest(base.TestCase):
         if vcpus:
             given.append((CPUS, vcpus, {}))
         self.fleet.book(
-            fleet_mod.PlannedServer(
+            server_mod.PlannedServer(
                 key=key,
                 host='one',
                 during=during,
@@ -67,7 +70,7 @@ class FleetTest(base.TestCase):
             )
         )
 
-    def foresee(self, during: interval.Interval) -> fleet_mod.Future:
+    def foresee(self, during: interval.Interval) -> future_mod.Future:
         future = self.fleet.foresee('one', during)
         assert future is not None
         return future
@@ -167,7 +170,7 @@ class FleetTest(base.TestCase):
         self.assertEqual(5, self.fleet.calendar.peak(CPUS, span(0)))
 
     def test_an_unknown_place_is_refused(self) -> None:
-        wrong = fleet_mod.PlannedServer(
+        wrong = server_mod.PlannedServer(
             key='a',
             host='one',
             during=span(0, 1),
@@ -201,7 +204,7 @@ class FleetTest(base.TestCase):
                 )
             }
         )
-        made = fleet_mod.make_host('two', [root], published)
+        made = host_mod.make_host('two', [root], published)
         fleet = fleet_mod.Fleet([made], hosts.TRACKERS)
 
         self.assertEqual(

@@ -9,7 +9,7 @@ from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -531,7 +531,7 @@ class AttributesTest(PlannerTestCase):
             )
             for name in names
         }
-        host = fleet_mod.make_host(
+        host = host_mod.make_host(
             'one',
             [hosts.make_provider(name) for name in names],
             view.HostView(tracked=tracked),
@@ -568,7 +568,7 @@ class SharedTest(PlannerTestCase):
         pool = hosts.make_provider('pool', (), DISK_GB=100)
         self.planner = hosts.make_planner(
             *(
-                fleet_mod.make_host(
+                host_mod.make_host(
                     name,
                     [hosts.make_provider(name, (), PCPU=8), pool],
                     view.HostView(),
@@ -589,7 +589,7 @@ class SharedTest(PlannerTestCase):
         pool = hosts.make_provider('pool', (), DISK_GB=100)
         self.planner = hosts.make_planner(
             *(
-                fleet_mod.make_host(
+                host_mod.make_host(
                     name,
                     [hosts.make_provider(name, (), VCPU=8), pool],
                     view.HostView(),
@@ -611,7 +611,7 @@ class SharedTest(PlannerTestCase):
         pool = hosts.make_provider('pool', DISK_GB=100)
         self.planner = hosts.make_planner(
             *(
-                fleet_mod.make_host(
+                host_mod.make_host(
                     name,
                     [hosts.make_provider(name, VCPU=8), pool],
                     view.HostView(),

@@ -12,10 +12,10 @@ import random
 
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.reservation import demand as demand_mod
-from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.hosts import span
@@ -317,7 +317,7 @@ class CachedMachine(Machine):
             for number, cell in enumerate(hosts.CELLS)
         )
 
-    def unite(self, held: list[fleet_mod.PlannedServer], number: int) -> int:
+    def unite(self, held: list[server_mod.PlannedServer], number: int) -> int:
         return bitmask.unite(
             int(each.units['mask'], 16)
             for one in held

@@ -7,6 +7,7 @@ from typing import Any
 
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -105,7 +106,7 @@ class StartsTest(base.TestCase):
         pool = hosts.make_provider('pool', (), DISK_GB=100)
         fleet = fleet_mod.Fleet(
             [
-                fleet_mod.make_host(
+                host_mod.make_host(
                     name,
                     [hosts.make_provider(name, (), VCPU=8), pool],
                     view.HostView(),

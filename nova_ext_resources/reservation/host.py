@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One host, as it is without anything that is planned."""
+
+from collections.abc import Sequence
+import dataclasses
+
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import view as view_obj
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host, without anything that is booked in the fleet.
+
+    :ivar providers: its tree in placement, and the sharing providers that it
+        uses; of each uuid, inventories and traits matter
+    :ivar view: all classes of all providers with what is left of them; what
+        a server outside of the fleet's bookings holds there, it is taken to
+        hold for good
+    :ivar zone: availability zone, '' for none
+    :ivar cells: dedicated CPUs of each NUMA cell that no server outside of
+        the bookings has; None where the host does not report them
+    """
+
+    name: str
+    providers: tuple[provider_obj.Provider, ...]
+    view: view_obj.HostView
+    zone: str = ''
+    cells: tuple[frozenset[int], ...] | None = None
+
+
+def make_host(
+    name: str,
+    providers: Sequence[provider_obj.Provider],
+    published: view_obj.HostView,
+    *,
+    zone: str = '',
+    cells: tuple[frozenset[int], ...] | None = None,
+) -> Host:
+    """Make a host of its tree in placement and the view that it publishes.
+
+    Classes that the view does not have, such as VCPU, are counted. Their
+    capacity is the inventory's: allocation ratio and reserve are in it.
+    """
+    counted = {
+        (one.rp_uuid, resource_class): view_obj.Tracked(
+            tracker='count',
+            state=count.CountState(inventory.capacity),
+            inventory=inventory,
+        )
+        for one in providers
+        for resource_class, inventory in one.inventories.items()
+        if (one.rp_uuid, resource_class) not in published.tracked
+    }
+    view = dataclasses.replace(
+        published, tracked={**counted, **published.tracked}
+    )
+    return Host(
+        name=name,
+        providers=tuple(providers),
+        view=view,
+        zone=zone,
+        cells=cells,
+    )
+
+
+def list_places(view: view_obj.HostView) -> dict[str, list[view_obj.Place]]:
+    """Return resource class -> its places."""
+    found: dict[str, list[view_obj.Place]] = {}
+    for place in view.tracked:
+        found.setdefault(place[1], []).append(place)
+    return found

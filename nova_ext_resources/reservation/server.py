@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One server that is planned."""
+
+import dataclasses
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import interval
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedServer:
+    """One server on one host for one interval.
+
+    :ivar key: unique in the fleet
+    :ivar assignments: what it takes, with the units
+    :ivar cpus: host CPUs that are kept for it; None when it floats. Nova will
+        choose its CPUs itself: these show that there is a way to choose
+    """
+
+    key: str
+    host: str
+    during: interval.Interval
+    assignments: tuple[assignment.Assignment, ...]
+    cpus: frozenset[int] | None = None
+
+    @property
+    def places(self) -> dict[view_obj.Place, int]:
+        return {
+            (one.rp_uuid, one.resource_class): one.amount
+            for one in self.assignments
+        }
