@@ -97,7 +97,7 @@ class EvacuationTestCase(base.NovaTestCase):
         }
 
     def fail_host(self) -> None:
-        self.services['host1'].stop()
+        self.stop_compute(self.services['host1'])
         self.force_down(True)
 
     def force_down(self, is_down: bool) -> None:

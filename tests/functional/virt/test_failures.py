@@ -129,7 +129,7 @@ class EvacuationTest(base.NovaTestCase):
         server = self.boot(self.make_pinned_flavor(4))
         old = server['OS-EXT-SRV-ATTR:host']
         (new,) = services.keys() - {old}
-        services[old].stop()
+        self.stop_compute(services[old])
         self.admin_api.put_service_force_down(
             services[old].service_ref.uuid, True
         )
@@ -256,7 +256,7 @@ class IdentityTest(base.NovaTestCase):
         service = self.start_host('host1')
         before = service.driver.get_nodenames_by_uuid()
 
-        service.stop()
+        self.stop_compute(service)
         service = self._start_compute('host1')
         self.addCleanup(service.driver._ext.stop)
 
@@ -278,7 +278,7 @@ class WrongHostTest(base.NovaTestCase):
             )
         )
         self.before = self.list_workloads('host1')
-        self.service.stop()
+        self.stop_compute(self.service)
 
     def rename(self) -> None:
         text = (self.folder / 'host1.conf').read_text()

@@ -48,7 +48,7 @@ class LostLedgerTestCase(base.NovaTestCase):
     def lose_ledger(self) -> None:
         """Delete it while nova-compute is down; the guests run on."""
         path = self.host._ledger.path
-        self.service.stop()
+        self.stop_compute(self.service)
         for suffix in ('', '-wal', '-shm', '.lock'):
             pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
         self.service = self.start_again(self.service)

@@ -81,7 +81,7 @@ class MovesTest(base.NovaTestCase):
     def test_what_is_not_offered_any_more_does_not_move_either(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         host = server['OS-EXT-SRV-ATTR:host']
-        self.services[host].stop()
+        self.stop_compute(self.services[host])
         self.plugins = ''
         self._write_conf()
         again = self._start_compute(host)
@@ -176,7 +176,7 @@ class OneHostTest(base.NovaTestCase):
     ) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         path = self.host._ledger.path
-        self.service.stop()
+        self.stop_compute(self.service)
         for suffix in ('', '-wal', '-shm'):
             pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
         again = self._start_compute('host1')

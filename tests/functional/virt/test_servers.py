@@ -258,7 +258,7 @@ class OneHostTest(base.NovaTestCase):
             server['flavor']['original_name'],
             before.flavor,
         )
-        self.service.stop()
+        self.stop_compute(self.service)
         ext = self.service.driver._ext
         # Whenever Nova does it.
         ext.stop()
@@ -274,7 +274,7 @@ class OneHostTest(base.NovaTestCase):
 
     def test_a_host_that_starts_without_rmd_keeps_its_inventory(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
-        self.service.stop()
+        self.stop_compute(self.service)
         self.rmds['host1'].simulator.refuse_connections()
 
         restarted = self._start_compute('host1')
@@ -299,7 +299,7 @@ class OneHostTest(base.NovaTestCase):
         self,
     ) -> None:
         server = self.boot(self.make_pinned_flavor(4))
-        self.service.stop()
+        self.stop_compute(self.service)
         self.admin_api.put_service_force_down(
             self.service.service_ref.uuid, True
         )
@@ -375,7 +375,7 @@ class DisabledLaterTest(base.NovaTestCase):
         self.service = self.start_host('host1')
 
     def disable(self) -> None:
-        self.service.stop()
+        self.stop_compute(self.service)
         self.plugins = ''
         self._write_conf()
         self.service = self._start_compute('host1')
@@ -477,7 +477,7 @@ class TwoHostsTest(base.NovaTestCase):
         server = self.boot(self.make_pinned_flavor(4))
         old = server['OS-EXT-SRV-ATTR:host']
         new = 'host2' if old == 'host1' else 'host1'
-        self.services[old].stop()
+        self.stop_compute(self.services[old])
         self.admin_api.put_service_force_down(
             self.services[old].service_ref.uuid, True
         )

@@ -52,7 +52,7 @@ class WrongCellTest(base.NovaTestCase):
         self.server = self.boot(self.make_pinned_flavor(4))
         self.identity = self.folder / 'compute_id'
         self.publish(self.service)
-        self.service.stop()
+        self.stop_compute(self.service)
         self.before = self.read_all()
         self.assertTrue(self.identity.exists())
 
@@ -151,7 +151,7 @@ class WrongCellTest(base.NovaTestCase):
                 self._run_periodics()
                 self.run_until_compared()
                 self.assertEqual(self.before, self.read_all())
-                self.service.stop()
+                self.stop_compute(self.service)
 
         self.go_on()
 
