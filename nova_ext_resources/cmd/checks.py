@@ -13,6 +13,7 @@ import contextlib
 import functools
 import logging
 import os
+import tempfile
 import traceback
 from typing import Any, TypeAlias
 
@@ -220,8 +221,26 @@ class Checks:
             path, {*options.inventory_providers, *options.enforcers}
         )
         if not os.path.lexists(path):
+            self._warn_of_loss(path)
             return f'nova-compute will make {path}.'
         return f'Entries in {path}: {len(ledger_copy.read_entries(path))}.'
+
+    def _warn_of_loss(self, path: str) -> None:
+        # An enforcer that cannot be read has failed its own check.
+        applied, _problems = self._enforcement.list_applied()
+        counts = [f'{n}: {len(u)}' for n, u in applied.items() if u]
+        if counts:
+            LOG.warning(
+                'Host %(host)s: there is no ledger %(path)s, but settings of '
+                'servers are applied (%(counts)s). Follow "The ledger is '
+                'lost" in the documentation (admin/troubleshooting): stop '
+                'nova-compute, if it runs, before it makes a new ledger.',
+                {
+                    'host': self.host,
+                    'path': path,
+                    'counts': ', '.join(counts),
+                },
+            )
 
     def _check_placement(self) -> str:
         placement_client.from_conf(self._conf).check_access()
@@ -293,12 +312,29 @@ def _find_unwritable(path: str) -> str:
         found = os.path.dirname(found)
     if os.path.isdir(found) != (found != path):
         return f'{found} is {"a" if found == path else "not a"} folder'
-    if os.access(found, os.R_OK | os.W_OK):
-        return ''
-    return (
-        f'this user cannot read and write {found}. Run this as the user that '
-        'nova-compute runs as; if this is that user, change the owner.'
-    )
+    if not os.access(found, os.R_OK | os.W_OK):
+        return (
+            f'this user cannot read and write {found}. Run this as the user '
+            'that nova-compute runs as; if this is that user, change the '
+            'owner.'
+        )
+    return _find_refusal(found) if os.path.isdir(found) else ''
+
+
+def _find_refusal(folder: str) -> str:
+    """Return why the kernel makes no file in a folder; '' if it does.
+
+    Root may write to any folder, also to those of /proc. The file has no name
+    where the file system can do that, and is gone at once.
+    """
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as err:
+        return (
+            f'no file can be made in {folder}: {err.strerror}. Choose '
+            'another folder, or mount what belongs there.'
+        )
+    return ''
 
 
 def _run(check: Check, _commands: object = None) -> upgradecheck.Result:

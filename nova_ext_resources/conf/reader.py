@@ -28,7 +28,7 @@ def read_conf(
     ``<host>.conf`` of ``[ext_resources] host_config_dir`` comes last.
 
     :raises InvalidConfiguration: the folder is named and has no such file,
-        a file cannot be read, or an option of ``[ext_resources]`` is wrong
+        a file cannot be read, or an option of the host is wrong
     """
     conf = _parse(files, folders)
     extra_dir = conf.ext_resources.host_config_dir
@@ -79,7 +79,7 @@ def _parse(
     metrics_conf.register_opts(conf)
     with _readable(*files, *folders, *last):
         parse(conf, files, folders, *last)
-    for part in (host_conf, metrics_conf):
+    for part in (host_conf, fake_conf, metrics_conf):
         values.check(conf, part.GROUP.name, part.OPTS)
     return conf
 

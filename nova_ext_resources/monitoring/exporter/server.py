@@ -240,19 +240,12 @@ class MetricsServer(worker.Worker):
         LOG.info('Metrics are at %(url)s/metrics', {'url': self.url})
 
     def _log(self, err: OSError) -> None:
-        failure = err.strerror or str(err)
+        failure = _describe(self._listen, self._port, err)
         if failure != self._failure:
             LOG.error(
-                'Metrics and health are not served, because listening on '
-                '%(listen)s port %(port)s failed: %(err)s. Another attempt '
-                'follows every %(pause).0f seconds; %(advice)s',
-                {
-                    'listen': self._listen,
-                    'port': self._port,
-                    'err': failure,
-                    'pause': self._pause,
-                    'advice': _ADVICE.get(err.errno or 0, _OTHER_ADVICE),
-                },
+                '%(failure)s. Another attempt follows every %(pause).0f '
+                'seconds',
+                {'failure': failure, 'pause': self._pause},
             )
         self._failure = failure
 
@@ -294,6 +287,14 @@ class MetricsServer(worker.Worker):
             )
 
 
+def _describe(listen: str, port: int, err: OSError) -> str:
+    advice = _ADVICE.get(err.errno or 0, _OTHER_ADVICE)
+    return (
+        'Metrics and health are not served, because listening on '
+        f'{listen} port {port} failed: {err.strerror or err}; {advice}'
+    )
+
+
 def _refuse(
     listen: str, port: int, err: PermissionError
 ) -> exception.InvalidConfiguration:
@@ -308,6 +309,9 @@ def _refuse(
 def check(conf: cfg.ConfigOpts) -> None:
     """Make sure of what :func:`from_conf` refuses, and let no client connect.
 
+    Logs what it does not refuse, and what would be tried again. A port that is
+    in use may be that of nova-compute.
+
     :param conf: with the options of :mod:`.conf.metrics` registered
     :raises InvalidConfiguration: this process may not listen there
     """
@@ -315,14 +319,16 @@ def check(conf: cfg.ConfigOpts) -> None:
     if not port:
         return
     family = socket.AF_INET6 if ':' in listen else socket.AF_INET
-    with socket.socket(family) as tried:
-        try:
+    try:
+        with socket.socket(family) as tried:
             tried.bind((listen, port))
-        except PermissionError as err:
-            raise _refuse(listen, port, err) from err
-        except OSError:
-            # It may be free, or the host may have the address, later.
-            return
+    except PermissionError as err:
+        raise _refuse(listen, port, err) from err
+    except OSError as err:
+        if err.errno != errno.EADDRINUSE:
+            LOG.warning(
+                '%(failure)s', {'failure': _describe(listen, port, err)}
+            )
 
 
 def from_conf(

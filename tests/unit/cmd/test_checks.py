@@ -15,6 +15,7 @@ import sqlite3
 from typing import Any
 
 from oslo_upgradecheck import upgradecheck
+import requests
 import requests_mock
 
 from nova_ext_resources.cmd import checks
@@ -130,6 +131,15 @@ class HostTest(ChecksTestCase):
             'Configuration',
             DEFAULT={'compute_driver': 'libvirt.LibvirtDriver'},
         )
+
+    def test_an_option_of_the_simulated_host(self) -> None:
+        made = {'cpus': 'many'}
+
+        error = self.assertRaises(
+            exception.InvalidConfiguration, self.make, ext_resources_fake=made
+        )
+
+        self.assertIn('[ext_resources_fake] cpus = many', str(error))
 
     def test_options_of_what_is_off_are_read_too(self) -> None:
         for group, name in (
@@ -414,6 +424,43 @@ class LedgerTest(ChecksTestCase):
         )
         self.assertFalse(os.path.exists(self.path))
 
+    def test_one_that_was_lost_while_a_backend_has_settings(self) -> None:
+        simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
+        options: dict[str, Any] = {
+            'ext_resources': {
+                'inventory_providers': 'rmd',
+                'enforcers': 'rmd',
+            },
+            'ext_resources_rmd': {'url': simulator.url},
+        }
+        self.assert_result(SUCCESS, 'will make', 'Ledger', **options)
+        uuid = '5f1c1d2e-0000-4000-8000-000000000001'
+        requests.post(
+            f'{simulator.url}/v1/workloads',
+            json={
+                'uuid': uuid,
+                'id': uuid,
+                'origin': 'nova-ext-resources',
+                'core_ids': ['2', '3'],
+                'rdt': {'cache': {'max': 2, 'min': 2}},
+            },
+            timeout=60,
+        ).raise_for_status()
+
+        self.assert_result(
+            WARNING, 'are applied (rmd: 1)', 'Ledger', **options
+        )
+        self.assert_result(WARNING, 'The ledger is lost', 'Ledger', **options)
+
+    def test_one_where_no_file_can_be_made(self) -> None:
+        # Root may write there, and the kernel makes no file.
+        self.assert_result(
+            FAILURE,
+            '/proc',
+            'Ledger',
+            ext_resources={'ledger_path': '/proc/nothere'},
+        )
+
     def test_one_that_is_there(self) -> None:
         self.write('ext_resources/cpu1.sqlite', '')
 
@@ -626,6 +673,28 @@ class MetricsTest(ChecksTestCase):
         )
         # Nothing is tried where nothing is served.
         self.assert_result(SUCCESS, '', self.NAME)
+
+    def test_an_address_that_this_host_does_not_have(self) -> None:
+        self.assert_result(
+            WARNING,
+            'this host has no such address',
+            self.NAME,
+            # Of a network for documentation: nobody has it.
+            ext_resources_metrics={'port': self.port, 'listen': '192.0.2.1'},
+        )
+
+    def test_a_family_of_addresses_that_this_host_does_not_have(self) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(97, 'Address family not supported')
+
+        self.patch(socket, 'socket', refuse)
+
+        self.assert_result(
+            WARNING,
+            'listening on ::1',
+            self.NAME,
+            ext_resources_metrics={'port': self.port, 'listen': '::1'},
+        )
 
     def test_a_port_on_which_nova_compute_listens_now(self) -> None:
         with socket.create_server(('127.0.0.1', self.port)):
