@@ -9,6 +9,7 @@ older release is installed.
 
 from collections.abc import Sequence
 import os
+import stat
 import sys
 
 from nova_ext_resources import exception
@@ -29,11 +30,9 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    if not os.path.isfile(arguments[0]):
-        print(
-            f'Ledger {arguments[0]}: there is no such file; {_WHERE}',
-            file=sys.stderr,
-        )
+    problem = _find_problem(arguments[0])
+    if problem:
+        print(f'Ledger {arguments[0]}: {problem}', file=sys.stderr)
         return 2
     try:
         ledger.downgrade(arguments[0])
@@ -53,6 +52,20 @@ def main(arguments: Sequence[str]) -> int:
         'before you start nova-compute: this release changes it again.'
     )
     return 0
+
+
+def _find_problem(path: str) -> str:
+    """Return why there is no file to change, or ''."""
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError:
+        return (
+            'this user cannot reach it; run this as the user that '
+            'nova-compute runs as'
+        )
+    except OSError:
+        is_file = False
+    return '' if is_file else f'there is no such file; {_WHERE}'
 
 
 if __name__ == '__main__':

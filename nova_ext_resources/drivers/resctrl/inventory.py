@@ -187,16 +187,15 @@ class ResctrlInventory(base.InventoryProvider):
                 f'[ext_resources_resctrl] {", ".join(lost)} have no effect: '
                 'the kernel does not control the last-level cache of this CPU'
             )
-        filled = [
-            cache.key
-            for cache, domain in owned.caches.items()
-            if not domain.info.full & ~(domain.io | domain.host)
+        reasons: dict[str, list[str]] = {}
+        for cache, domain in owned.caches.items():
+            if not domain.info.full & ~(domain.io | domain.host):
+                reason = _explain_filled(domain)
+                reasons.setdefault(reason, []).append(cache.key)
+        found += [
+            f'no way of {", ".join(keys)} can be allocated: {reason}'
+            for reason, keys in reasons.items()
         ]
-        if filled:
-            found.append(
-                f'no way of {", ".join(filled)} can be allocated: I/O devices '
-                'fill all but those that the host keeps'
-            )
         for text in found:
             if text not in self._reported:
                 LOG.warning(
@@ -249,6 +248,15 @@ class ResctrlInventory(base.InventoryProvider):
             total=total, reserved=0 if is_left else total, max_unit=1
         )
         return classes.SHARED, given, 'shared_ways', {}
+
+
+def _explain_filled(domain: ownership.CacheOwnership) -> str:
+    if domain.host_ways >= domain.info.full.bit_count():
+        return (
+            f'[ext_resources_resctrl] reserved_ways = {domain.host_ways} '
+            'keeps all of them for the host; decrease it'
+        )
+    return 'I/O devices fill all but those that the host keeps'
 
 
 def _list_groups_of(tree: groups.Tree, other: str) -> list[str]:

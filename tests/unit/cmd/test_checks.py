@@ -405,6 +405,23 @@ class ResctrlTest(ChecksTestCase):
         self.assertEqual(FAILURE, found.code)
         self.assertIn('mount -t resctrl', found.details or '')
 
+    def run_users(self, users: str) -> str:
+        options = {'qemu_users': users, 'path': self.folder}
+        made = self.make(
+            ext_resources={'enforcers': 'resctrl'},
+            ext_resources_resctrl=options,
+        )
+        return self.run_all(made)['Enforcer resctrl'].details or ''
+
+    def test_a_user_that_the_host_does_not_know(self) -> None:
+        # Those of the default are of different distributions.
+        self.assertNotIn('qemu_users', self.run_users('qemu,libvirt-qemu,0'))
+
+        self.assertIn(
+            'qemu_users names nosuchuser, which this host does not know',
+            self.run_users('root,nosuchuser'),
+        )
+
     def test_a_folder_that_is_no_mount(self) -> None:
         found = self.run_resctrl(self.folder)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from collections.abc import Callable
 import contextlib
 import io
 import os
@@ -74,6 +75,23 @@ class DowngradeTest(base.TestCase):
         self.assertIn('start nova-compute of this release', text)
         self.assertTrue(text.strip().endswith(': server'), text)
         self.assertEqual(2, self.read_version())
+
+    def test_one_that_this_user_cannot_reach(self) -> None:
+        def refuse(path: object, *_: object, **__: object) -> object:
+            if path == self.path:
+                raise PermissionError(13, 'Permission denied')
+            return real(path)
+
+        real: Callable[[object], object] = os.stat  # type: ignore[assignment]
+        # Whoever runs the tests, root too.
+        self.patch(os, 'stat', refuse)
+
+        status, text = self.run_command(self.path)
+
+        self.assertEqual(2, status)
+        self.assertIn('this user cannot reach it', text)
+        self.assertIn('the user that nova-compute runs as', text)
+        self.assertNotIn('no such file', text)
 
     def test_a_missing_one_is_not_made(self) -> None:
         for arguments, words in (

@@ -88,6 +88,18 @@ def from_options(
     list_guests: Callable[[], Guests | None],
 ) -> 'Processes':
     """Make one as ``[ext_resources_resctrl]`` says."""
+    unknown = [
+        user
+        for user in options.qemu_users
+        if user not in USERS and not list(_list_uids([user]))
+    ]
+    if unknown:
+        LOG.warning(
+            '%(option)s names %(users)s, which this host does not know, so '
+            'no process of that user is taken for a server. Correct the '
+            'name, or write the number.',
+            {'option': doubts.USERS_OPTION, 'users': ', '.join(unknown)},
+        )
     return Processes(
         users=options.qemu_users,
         pid_path=options.pid_path,

@@ -47,7 +47,7 @@ def read_domains(cpu_path: str, level: int = L3) -> dict[int, frozenset[int]]:
     domains: dict[int, frozenset[int]] = {}
     with _translated(f'read the caches of {cpu_path}'):
         # The kernel shows no caches of CPUs that are offline.
-        for cpu in sorted(bitmask.parse_list(_read(cpu_path, 'online'))):
+        for cpu in sorted(_list_online(cpu_path)):
             # CPUs that share a cache all show the same.
             if not any(cpu in cpus for cpus in domains.values()):
                 for index in _list_indices(cpu_path, cpu, level):
@@ -115,7 +115,7 @@ def read_online(cpu_path: str) -> frozenset[int]:
     :raises ResctrlError: it cannot be read
     """
     with _translated(f'read {cpu_path}/online'):
-        return bitmask.parse_list(_read(cpu_path, 'online'))
+        return _list_online(cpu_path)
 
 
 def read_sizes(cpu_path: str) -> dict[int, int]:
@@ -131,6 +131,18 @@ def read_sizes(cpu_path: str) -> dict[int, int]:
                 size = _read(index, 'size').removesuffix('K')
                 sizes[number] = int(size) << 10
     return sizes
+
+
+def _list_online(cpu_path: str) -> frozenset[int]:
+    try:
+        return bitmask.parse_list(_read(cpu_path, 'online'))
+    except FileNotFoundError as err:
+        # Every kernel has this one.
+        raise errors.ResctrlFailed(
+            action=f'read {cpu_path}/online',
+            reason='there is no such file; correct [ext_resources_resctrl] '
+            f'cpu_path, which is {PATH} except in tests',
+        ) from err
 
 
 def _list_indices(cpu_path: str, cpu: int, level: int) -> Iterator[str]:

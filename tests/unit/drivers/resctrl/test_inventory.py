@@ -368,7 +368,23 @@ class FullIoTest(ResctrlTestCase):
             plugin.discover()
 
         self.assertEqual(1, log.output.count('no way of L3_0'))
+        self.assertIn('I/O devices fill', log.output)
+        self.assertNotIn('reserved_ways', log.output)
         self.assertEqual({'free': '0'}, self.find()['L3_0'].units[WAYS])
+
+
+class AllReservedTest(ResctrlTestCase):
+    def test_it_is_the_option_that_is_named(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.find(reserved_ways=11)
+
+        self.assertIn(
+            'no way of L3_0, L3_1 can be allocated: [ext_resources_resctrl] '
+            'reserved_ways = 11 keeps all',
+            log.output,
+        )
+        self.assertNotIn('I/O', log.output)
 
 
 class AssignedCountersTest(ResctrlTestCase):

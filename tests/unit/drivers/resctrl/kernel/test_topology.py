@@ -48,3 +48,4 @@ class TopologyTest(base.TestCase):
         for read in (topology.read_domains, topology.read_online):
             err = self.assertRaises(errors.ResctrlError, read, folder)
             self.assertIn(folder, str(err))
+            self.assertIn('[ext_resources_resctrl] cpu_path', str(err))
