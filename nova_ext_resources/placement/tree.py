@@ -119,7 +119,11 @@ class TreeWriter:
                 f'{node.hypervisor_hostname} ({node.uuid})',
                 detail='it does not exist yet. nova-compute creates it '
                 'shortly after its first start; extended resources are '
-                'published as soon as it exists',
+                'published as soon as it exists. If it is missing for more '
+                'than a few minutes, look for ResourceProviderCreationFailed '
+                'in the log of nova-compute, and for a resource provider of '
+                'the same name and another uuid: openstack resource provider '
+                f'list --name {node.hypervisor_hostname}',
             )
         self._foreign &= uuids
         self._seen = {k: v for k, v in self._seen.items() if k in uuids}

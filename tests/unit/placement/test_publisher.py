@@ -167,6 +167,12 @@ class PublisherTest(test_client.MockTestCase):
             self.publisher.run_round()
 
         self.assertEqual(1, self.log.output.count('nova-compute creates it'))
+        self.assertIn('ResourceProviderCreationFailed', self.log.output)
+        self.assertIn(
+            f'openstack resource provider list --name '
+            f'{NODE.hypervisor_hostname}',
+            self.log.output,
+        )
 
     def test_one_cycle_can_be_run_by_the_caller(self) -> None:
         self.answer({'json': {'resource_providers': []}})
