@@ -269,6 +269,7 @@ class GuestTest(NovaTestCase):
                 self.assertEqual(is_new, pid != self.site.find_pid(uuid))
                 self.assertEqual(held, self.site.list_held(uuid))
                 self.assert_in_force(uuid)
+                self.assert_reported_once(uuid)
 
     def test_what_cannot_be_had_takes_no_running_guest_down(self) -> None:
         uuid = self.boot()
@@ -428,6 +429,12 @@ class GuestTest(NovaTestCase):
         cpus = str(self.site.cpu)
         expected = [sites.Start(uuid=uuid, cpus=cpus)]
         self.assertEqual(expected, self.site.starts)
+
+    def assert_reported_once(self, uuid: str) -> None:
+        """Make sure that no event of the last action is left unfinished."""
+        self.wait(lambda: self.is_idle(uuid))
+        names = [event['event'] for event in self.list_events(uuid, 0)]
+        self.assertEqual(sorted(set(names)), sorted(names))
 
     def assert_in_force(self, uuid: str) -> None:
         """Compare ledger, placement and RMD."""
