@@ -60,6 +60,8 @@ class Seen:
     :ivar released: consumers that this process has released
     :ivar live: servers that Nova or the hypervisor has on this host; None
         while that is not known
+    :ivar hosts: consumer -> its host in Nova, '' for none, of those that Nova
+        was asked for; None: those that are not live are on none
     :ivar interrupted: consumers whose claim nothing under way will apply
     :ivar waiting: servers without an entry that will get one, or an alarm;
         None while they are not known
@@ -71,6 +73,7 @@ class Seen:
     lost: Collection[str] = frozenset()
     released: Collection[str] = frozenset()
     live: frozenset[str] | None = None
+    hosts: Mapping[str, str] | None = None
     interrupted: Collection[str] = ()
     waiting: frozenset[str] | None = frozenset()
 
@@ -78,6 +81,12 @@ class Seen:
     def known(self) -> frozenset[str]:
         """Consumers that have had an entry at any time in between."""
         return frozenset(self.before) | frozenset(self.entries)
+
+    def is_nowhere(self, uuid: str) -> bool:
+        """Return whether a server is certainly on no host."""
+        if self.live is None or uuid in self.live:
+            return False
+        return self.hosts is None or self.hosts.get(uuid) == ''
 
     def list_stable(self) -> list[assignment.Entry]:
         """Return the entries that nothing has changed in between."""
@@ -121,16 +130,14 @@ def _list_orphans(seen: Seen) -> list[str]:
     """Return what is applied and can only be left from servers of this host.
 
     They were released by this process, and the host has carried out a
-    request late; or no such server is here.
+    request late; or there is no such server. One that Nova has on another
+    host may run there by a second nova-compute of this machine.
     """
     return sorted(
         uuid
         for uuid in frozenset[str]().union(*seen.applied.values())
         if uuid not in seen.known
-        and (
-            uuid in seen.released
-            or (seen.live is not None and uuid not in seen.live)
-        )
+        and (uuid in seen.released or seen.is_nowhere(uuid))
     )
 
 
@@ -147,12 +154,27 @@ def _list_unknown(seen: Seen) -> Iterator[Finding]:
             yield Finding(
                 kind=Kind.UNKNOWN,
                 consumer_uuid=uuid,
-                text=f'Enforcer {name} has settings for server {uuid}, but '
-                'the ledger has no entry for it. They are counted as used by '
-                'other software. If the server is on this host, shelve and '
-                'unshelve it; otherwise restart nova-compute, which removes '
-                'them.',
+                text=_explain_unknown(
+                    name, uuid, (seen.hosts or {}).get(uuid, '')
+                ),
             )
+
+
+def _explain_unknown(name: str, uuid: str, host: str) -> str:
+    if host:
+        return (
+            f'Enforcer {name} has settings for server {uuid}, which Nova has '
+            f'on host {host}. If the nova-compute of {host} runs with the '
+            f'same {name} as this one, stop one of them, and give it a '
+            f'{name} of its own, or both count and change what the other has '
+            'applied. Otherwise the settings are orphaned: remove them.'
+        )
+    return (
+        f'Enforcer {name} has settings for server {uuid}, but the ledger has '
+        'no entry for it. They are counted as used by other software. If the '
+        'server is on this host, shelve and unshelve it; otherwise restart '
+        'nova-compute, which removes them.'
+    )
 
 
 def _order(entry: assignment.Entry) -> tuple[tuple[str, int], ...]:

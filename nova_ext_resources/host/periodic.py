@@ -8,7 +8,7 @@ sure that host name and cell are right, and every few minutes from then on.
 Only the first comparison releases anything.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import threading
 import time
@@ -40,11 +40,14 @@ class _Answer:
 
     :ivar before: the entries before they were asked
     :ivar live: all servers that one of them has here
+    :ivar hosts: server -> its host in Nova, '' for none, of those that have
+        settings here and no entry, and are not live
     :ivar is_first: whether it is the first one of this process
     """
 
     before: audit.Entries
     live: frozenset[str]
+    hosts: Mapping[str, str]
     is_first: bool
 
 
@@ -53,6 +56,8 @@ class Periodic(worker.Worker):
 
     :param list_live: returns the uuids of all servers that Nova or the
         hypervisor has on this host; does I/O
+    :param find_hosts: returns server -> its host in Nova, '' for none, of the
+        servers that it is given; does I/O
     :param list_requests: returns what those request that both have; does I/O
     :param list_differences: returns where placement and ledger differ; no
         I/O
@@ -70,6 +75,7 @@ class Periodic(worker.Worker):
         restore: restore_mod.Restore,
         *,
         list_live: Callable[[], Iterable[str]],
+        find_hosts: Callable[[frozenset[str]], Mapping[str, str]],
         list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
         interval: float,
@@ -81,6 +87,7 @@ class Periodic(worker.Worker):
         self._publisher = publisher
         self._restore = restore
         self._list_live = list_live
+        self._find_hosts = find_hosts
         self._list_requests = list_requests
         self._list_differences = list_differences
         self._expect = expect
@@ -129,11 +136,16 @@ class Periodic(worker.Worker):
         # What is claimed from now on may be missing from the answer: Nova may
         # still name the former host of a server that is evacuated to here.
         before = self._host.entries
-        live = self._insist(self._list_live)
-        if live is None:
+        found = self._insist(self._list_live)
+        if found is None:
+            return
+        live = frozenset(found)
+        unrecorded = self._host.unrecorded - live
+        hosts = self._insist(lambda: self._find_hosts(unrecorded))
+        if hosts is None:
             return
         self._answer = _Answer(
-            before=before, live=frozenset(live), is_first=is_first
+            before=before, live=live, hosts=hosts, is_first=is_first
         )
         # Whoever is gone is released, even if the next question fails.
         self.wake()
@@ -193,7 +205,10 @@ class Periodic(worker.Worker):
         waiting = self._restore.waiting
         if answer is not None and answer.is_first:
             self._host.reconcile(
-                answer.live, before=answer.before, waiting=waiting
+                answer.live,
+                before=answer.before,
+                waiting=waiting,
+                hosts=answer.hosts,
             )
         else:
             self._host.heal(waiting)

@@ -42,6 +42,8 @@ class Repair:
     :ivar problems: what the last audit found and could not be repaired
     :ivar applied: enforcer -> consumer uuids, as the last audit read them,
         without enforcers that keep nothing; None where that failed
+    :ivar unrecorded: consumers that something is applied for and that have no
+        entry, as far as the last audit could read
     """
 
     def __init__(
@@ -53,13 +55,16 @@ class Repair:
         self._trackers = trackers
         self.problems: tuple[alarm_mod.Problem, ...] = ()
         self.applied: Mapping[str, frozenset[str]] | None = None
+        self.unrecorded: frozenset[str] = frozenset()
         self._is_compared = False
+        self._hosts: Mapping[str, str] | None = None
 
     def run(
         self,
         live: frozenset[str] | None = None,
         before: audit.Entries | None = None,
         waiting: frozenset[str] | None = frozenset(),
+        hosts: Mapping[str, str] | None = None,
     ) -> None:
         """Audit, and repair.
 
@@ -67,13 +72,18 @@ class Repair:
             this host; None: that is not known, and nothing is gone
         :param before: the entries before anyone was asked for these
         :param waiting: see :class:`.audit.Seen`
+        :param hosts: likewise; they are remembered
         """
         host = self._host
+        self._hosts = self._hosts if hosts is None else hosts
         before = host.entries if before is None else before
         self.applied = None
         applied, problems = host.enforcement.list_applied()
         self.applied = None if problems else applied
         entries = host.entries
+        self.unrecorded = frozenset[str]().union(*applied.values()) - (
+            before.keys() | entries.keys()
+        )
         self._is_compared |= live is not None
         findings = audit.compare(
             audit.Seen(
@@ -83,6 +93,7 @@ class Repair:
                 lost=host.enforcement.list_lost(entries.values(), applied),
                 released=host.enforcement.released,
                 live=live,
+                hosts=self._hosts,
                 interrupted=self._list_interrupted(entries),
                 waiting=waiting,
             )

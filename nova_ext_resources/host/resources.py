@@ -124,6 +124,11 @@ class HostResources(lifecycle.Lifecycle):
         return self._repair.applied
 
     @property
+    def unrecorded(self) -> frozenset[str]:
+        """Return consumers with settings only, see :class:`.repair.Repair`."""
+        return self._repair.unrecorded
+
+    @property
     def is_settled(self) -> bool:
         """Whether nothing waits to be repaired."""
         return not self.problems and all(
@@ -211,6 +216,7 @@ class HostResources(lifecycle.Lifecycle):
         *,
         before: Mapping[str, assignment.Entry] | None = None,
         waiting: frozenset[str] | None = frozenset(),
+        hosts: Mapping[str, str] | None = None,
     ) -> None:
         """Do the same, and release servers that are gone.
 
@@ -219,9 +225,11 @@ class HostResources(lifecycle.Lifecycle):
         :param before: the entries before anyone was asked for these; what
             has been claimed since is left alone
         :param waiting: see :class:`.audit.Seen`
+        :param hosts: likewise
         """
         self._repair.run(
             frozenset(live),
             self.entries if before is None else before,
             waiting,
+            hosts,
         )

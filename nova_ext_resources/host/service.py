@@ -75,6 +75,8 @@ class HostService:
     :param on_deleted: called after providers were deleted from placement
     :param list_live: returns the uuids of all servers that Nova or the
         hypervisor has here; called in a thread, after :meth:`accept_host`
+    :param find_hosts: returns server -> its host in Nova, '' for none, of the
+        servers that it is given; called like ``list_live``
     :param list_requests: returns what each server requests, without its
         allocations, of those that Nova and the hypervisor have here, and
         that nothing is done with now; called like ``list_live``
@@ -95,6 +97,9 @@ class HostService:
         state_path: str,
         on_deleted: Callable[[], None] = lambda: None,
         list_live: Callable[[], Iterable[str]] = tuple,
+        find_hosts: Callable[
+            [frozenset[str]], Mapping[str, str]
+        ] = lambda uuids: dict.fromkeys(uuids, ''),
         list_requests: Callable[
             [], Mapping[str, assignment.ClaimRequest]
         ] = dict,
@@ -152,6 +157,7 @@ class HostService:
             self._restore,
             list_differences=lambda: self.allocated.problems,
             list_live=list_live,
+            find_hosts=find_hosts,
             list_requests=list_requests,
             expect=self._servers.expect,
             interval=options.refresh_interval,

@@ -103,6 +103,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 *_describe_servers(host),
                 *self.list_instance_uuids(),
             },
+            find_hosts=_find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: _describe_servers(host),
             list_guests=self._list_running,
@@ -445,6 +446,18 @@ def _list_instances(host: str, *attributes: str) -> Any:
         host,
         expected_attrs=['flavor', *attributes],
     )
+
+
+def _find_hosts(uuids: frozenset[str]) -> dict[str, str]:
+    """Return the hosts of servers in Nova, '' of those that have none."""
+    found = dict.fromkeys(uuids, '')
+    if uuids:
+        servers = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(),
+            {'uuid': sorted(uuids), 'deleted': False},
+        )
+        found.update((one.uuid, one.host or '') for one in servers)
+    return found
 
 
 def _describe_servers(host: str) -> dict[str, server.NovaServer]:

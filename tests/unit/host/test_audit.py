@@ -138,6 +138,37 @@ class AppliedTest(base.TestCase):
 
         self.assertEqual([(Kind.UNKNOWN, 'live')], found)
 
+    def test_one_that_nova_has_on_another_host_is_left_alone(self) -> None:
+        found = self.compare(
+            'x', 'y', live=frozenset({'known'}), hosts={'x': 'b', 'y': ''}
+        )
+
+        self.assertEqual([(Kind.ORPHAN, 'y'), (Kind.UNKNOWN, 'x')], found)
+
+    def test_one_that_nova_was_not_asked_for_is_left_alone(self) -> None:
+        found = self.compare('x', live=frozenset({'known'}), hosts={})
+
+        self.assertEqual([(Kind.UNKNOWN, 'x')], found)
+
+    def test_one_that_was_released_here_is_not_of_another_host(self) -> None:
+        found = self.compare(
+            'x', live=frozenset({'known'}), hosts={'x': 'b'}, released={'x'}
+        )
+
+        self.assertEqual([(Kind.ORPHAN, 'x')], found)
+
+    def test_the_other_host_is_named(self) -> None:
+        (found,) = audit.compare(
+            audit.Seen(
+                before={},
+                entries={},
+                applied={'ways': frozenset('x')},
+                hosts={'x': 'compute-2'},
+            )
+        )
+
+        self.assertIn('on host compute-2', found.text)
+
     def test_one_that_had_an_entry_is_known(self) -> None:
         before = {'gone': make_entry('gone')}
 

@@ -67,6 +67,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.addCleanup(made.stop)
         given: dict[str, Any] = {
             'list_live': tuple,
+            'find_hosts': lambda uuids: dict.fromkeys(uuids, ''),
             'list_requests': dict,
             'expect': lambda _: None,
             'interval': 0.01,
@@ -116,6 +117,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
             list_live=tuple,
+            find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
             list_requests=dict,
             expect=lambda uuids: expected.append(list(uuids)),
             interval=60,
@@ -137,6 +139,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
             list_live=lambda: answers.pop(0),
+            find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
             list_requests=dict,
             expect=lambda _: None,
             interval=60,
