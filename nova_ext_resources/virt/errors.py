@@ -15,6 +15,18 @@ from nova_ext_resources.objects import operation as operation_obj
 
 LOG = logging.getLogger(__name__)
 
+_URL = r'https?://[^\s,;()"\']*[^\s,;()"\'.:]'
+
+#: Where something is -> what users read of it.
+_PLACES = (
+    (rf' at {_URL}', ''),
+    (_URL, '(url)'),
+    # Of urllib3.
+    (r'HTTPS?Connection(Pool)?\([^)]*\): ', ''),
+    (r', (GET|POST|PUT|PATCH|DELETE) /[^\s:,]*', ''),
+    (r'\bLedger \S+: ', 'Ledger: '),
+)
+
 
 class HostRefused(nova_exc.GroupAffinityViolation):
     """The host cannot take the server, but nothing is broken.
@@ -38,7 +50,8 @@ def translated(instance: Any, host: str) -> Iterator[None]:
 
     Of an error's message Nova keeps 255 characters in events and faults, and
     several of its log lines are at DEBUG. Users of the server read a fault,
-    and Nova shows them no names of hosts: these are in the log only.
+    and Nova shows them no names of hosts: these are in the log only, as are
+    addresses and paths, which would take the place of the remedy.
 
     :param instance: the ``nova.objects.Instance`` that is the subject
     :param host: the name of this host
@@ -49,7 +62,7 @@ def translated(instance: Any, host: str) -> Iterator[None]:
     except exception.ExtResourcesError as err:
         reason = _name_server(str(err), instance)
         LOG.warning('%s', reason, instance=instance)
-        raise _translate(err, _hide_host(reason, host), instance) from err
+        raise _translate(err, _hide_places(reason, host), instance) from err
 
 
 def find_name(instance: Any) -> str:
@@ -70,7 +83,9 @@ def _name_server(text: str, instance: Any) -> str:
     return text.replace(subject, f'server {find_name(instance)}')
 
 
-def _hide_host(text: str, host: str) -> str:
+def _hide_places(text: str, host: str) -> str:
+    for pattern, instead in _PLACES:
+        text = re.sub(pattern, instead, text)
     name = rf'(?<![\w-]){re.escape(host)}(?![\w-])'
     text = re.sub(rf'\b(H|h)ost {name}', _name_no_host, text)
     return re.sub(name, '(host)', text)

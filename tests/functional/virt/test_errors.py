@@ -8,6 +8,7 @@ import fixtures
 from nova import exception as nova_exc
 from nova import objects
 
+from nova_ext_resources.drivers.rmd.api import errors as rmd_errors
 from nova_ext_resources import exception
 from nova_ext_resources.objects import operation
 from nova_ext_resources.virt import errors
@@ -61,7 +62,7 @@ def make_placement_error(cls: type[exception.PlacementError]) -> Exception:
 
 def named(err: Exception) -> str:
     """Return what a tenant reads of an error."""
-    text = str(err).replace(SERVER, 'web-1')
+    text = str(err).replace(SERVER, 'web-1').replace('Ledger x', 'Ledger')
     return text.replace(f'Host {HOST}', 'This host')
 
 
@@ -130,6 +131,56 @@ class TranslatedTest(base.TestCase):
 
         self.assertIn('mount -t resctrl resctrl /sys/fs/resctrl', kept)
 
+    def test_nova_keeps_the_remedy_of_a_backend_that_is_away(self) -> None:
+        url = 'https://rmd.internal.example.org:8443'
+        away = rmd_errors.RmdUnavailable(
+            url=url,
+            action='GET /v1/workloads',
+            reason="HTTPSConnection(host='rmd.internal.example.org', "
+            'port=8443): Failed to establish a new connection: [Errno 111] '
+            'Connection refused',
+        )
+        err = exception.EnforcementFailed(
+            host=HOST, enforcer='rmd', consumer_uuid=SERVER, reason=str(away)
+        )
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+
+        text = str(self.translate(err))
+
+        self.assertIn('RMD is not available: Failed', text)
+        self.assertIn('Start it, or correct', text[:_KEPT])
+        self.assertNotIn('example.org', text)
+        self.assertIn(url, log.output)
+
+    def test_nova_keeps_the_remedy_of_a_ledger(self) -> None:
+        path = f'/var/lib/nova/{"a" * _KEPT}/ledger.sqlite'
+
+        text = str(
+            self.translate(
+                exception.LedgerError(
+                    path=path, reason='is full. Make room on its disk.'
+                )
+            )
+        )
+
+        self.assertIn('Ledger: is full. Make room', text[:_KEPT])
+
+    def test_other_addresses_are_in_the_log_only(self) -> None:
+        for said, shown in (
+            (
+                'RMD at http://127.0.0.1:8081 rejected POST /v1/workloads: no',
+                'RMD rejected POST /v1/workloads: no',
+            ),
+            ('see http://127.0.0.1:8081/a, please', 'see (url), please'),
+            ('RMD at http://[::1]:8081: no', 'RMD: no'),
+        ):
+            with self.subTest(said):
+                err = exception.EnforcementFailed(
+                    host=HOST, enforcer='rmd', consumer_uuid='', reason=said
+                )
+
+                self.assertIn(f'failed: {shown}', str(self.translate(err)))
+
     def test_the_server_has_its_name(self) -> None:
         translated = str(self.translate(make_refusal()))
 
@@ -171,7 +222,7 @@ class TranslatedTest(base.TestCase):
         for err, words in (
             (
                 exception.LedgerError(path='x', reason='it is full'),
-                'This host: Ledger x: it is full',
+                'This host: Ledger: it is full',
             ),
             (
                 exception.CapacityExceeded(
@@ -196,11 +247,11 @@ class TranslatedTest(base.TestCase):
                     consumer_uuid=SERVER,
                     reason=f'https://{HOST}.example.org:8443 is off',
                 ),
-                'failed: https://(host).example.org:8443 is off',
+                'failed: (url) is off',
             ),
             (
                 exception.LedgerError(path=f'/l/{HOST}.sqlite', reason='full'),
-                'This host: Ledger /l/(host).sqlite: full',
+                'This host: Ledger: full',
             ),
             (
                 exception.InvalidExtraSpec(key='a', value='b', reason=HOST),
