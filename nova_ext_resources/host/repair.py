@@ -220,6 +220,32 @@ class Repair:
         entry = self._host.find_entry(uuid)
         if entry is not None and entry.state is State.APPLIED:
             self._host.enforcement.check_applied(entry)
+        self._log_repaired(one, entry)
+
+    def _log_repaired(
+        self, one: audit.Finding, entry: assignment.Entry | None
+    ) -> None:
+        """Log what was finished or applied again.
+
+        :param entry: what the server has now
+        """
+        if one.kind is Kind.UNAPPLIED and entry is not None:
+            done = (
+                'what was allocated to it was missing or changed, and is '
+                f'applied again: {_describe(entry)}'
+            )
+        elif one.kind is Kind.RELEASING and entry is None:
+            done = 'the release of its resources is finished'
+        else:
+            return
+        LOG.info(
+            'Host %(host)s: server %(uuid)s: %(done)s',
+            {
+                'host': self._host.host,
+                'uuid': one.consumer_uuid,
+                'done': done,
+            },
+        )
 
     def _release_gone(self, entries: list[assignment.Entry]) -> None:
         """Release all at once; one that fails is tried once more."""
@@ -264,6 +290,19 @@ class Repair:
                     },
                 )
         self.problems = problems
+
+
+def _describe(entry: assignment.Entry) -> str:
+    """Return what a server has, with its units as the ledger has them."""
+    return ', '.join(
+        ' '.join(
+            [
+                f'{one.amount} {one.resource_class} of {one.rp_key}',
+                *(f'({key} {unit})' for key, unit in one.units.items()),
+            ]
+        )
+        for one in entry.assignments
+    )
 
 
 def _make_problem(

@@ -5,6 +5,7 @@ import logging
 
 import fixtures
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.unit.host import test_resources_meanwhile
@@ -36,6 +37,49 @@ class HealTest(test_resources_meanwhile.ActingHostTestCase):
         self.enforcer.in_force.clear()
 
         self.assertEqual([('apply', SERVER)], self.heal())
+
+    def fail_to_act(self) -> None:
+        raise OSError('the kernel refuses')
+
+    def list_repairs(self) -> list[str]:
+        lines = self.log.output.splitlines()
+        return [one for one in lines if 'again' in one or 'finished' in one]
+
+    def test_one_line_says_what_was_restored(self) -> None:
+        self.start()
+        self.heal()
+        self.assertEqual([], self.list_repairs())
+        self.enforcer.in_force.clear()
+
+        self.heal()
+
+        (line,) = self.list_repairs()
+        for words in ('Host host1', f'server {SERVER}', 'CUSTOM_LLC_WAYS'):
+            self.assertIn(words, line)
+        self.heal()
+        self.assertEqual([line], self.list_repairs())
+
+    def test_what_could_not_be_restored_is_not_said_to_be(self) -> None:
+        self.start()
+        self.enforcer.in_force.clear()
+        self.enforcer.acts['apply'] = self.fail_to_act
+
+        self.heal()
+
+        self.assertEqual([], self.list_repairs())
+
+    def test_one_line_says_that_a_release_was_finished(self) -> None:
+        self.start()
+        self.enforcer.acts['release'] = self.fail_to_act
+        self.assertRaises(
+            exception.ExtResourcesError, self.host.release, SERVER
+        )
+        self.enforcer.acts.clear()
+
+        self.heal()
+
+        (line,) = self.list_repairs()
+        self.assertIn(f'server {SERVER}', line)
 
     def test_who_has_gone_meanwhile_is_released_once(self) -> None:
         self.start()
