@@ -86,10 +86,28 @@ class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
     def power_on(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
-        """Also serve both kinds of reboot."""
         with self._ext.host.starting(instance.uuid):
             self._restore_and_apply(context, instance)
+            if instance.uuid not in self.instances:
+                self._remember(context, instance)
             super().power_on(context, instance, *args, **kwargs)
+
+    def _remember(self, context: Any, instance: Any) -> None:
+        """Make the guest of a former process anew; it keeps its claim."""
+        fake.FakeDriver.spawn(
+            self, context, instance, instance.image_meta, None, None, None
+        )
+
+    def reboot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        reboot_type: str,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self.power_on(context, instance, network_info)
 
     def power_off(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         # Where a rebuild has failed, there is none. Nova would take the error

@@ -68,6 +68,32 @@ class FakeDriverTest(base.NovaTestCase):
         self._suspend_server(self.server)
         self._resume_server(self.server)
 
+    def restart_process(self) -> None:
+        """Have the driver forget its guests, as a new process does."""
+        self.service.driver._ext.stop()
+        self.service.driver.instances.clear()
+        self.service = self.start_again(self.service)
+        self.host = self.service.driver._ext.host
+
+    def test_a_server_of_before_a_restart_is_started_by_a_hard_reboot(
+        self,
+    ) -> None:
+        self.restart_process()
+
+        self.reboot_hard()
+
+        self.assert_in_force(self.server, 4)
+        self.stop_and_start()
+        self.assert_in_force(self.server, 4)
+
+    def test_a_reboot_claims_what_the_ledger_has_lost(self) -> None:
+        self.service.driver.instances.clear()
+        self.host.release(self.server['id'])
+
+        self.reboot_hard()
+
+        self.assert_in_force(self.server, 4)
+
     def test_what_cannot_be_applied_does_not_start(self) -> None:
         self._stop_server(self.server)
         self.simulator.refuse_connections()
