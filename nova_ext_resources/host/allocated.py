@@ -28,10 +28,10 @@ from nova_ext_resources import worker
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds for which a difference must last. While Nova tries to migrate a
-#: server, which this host refuses, its allocations are the migration's; each
-#: of the two hosts may take as long to answer as Nova waits
-#: (``[DEFAULT] rpc_response_timeout``, 60 seconds).
+#: Seconds for which a difference must last: between two steps of Nova, two
+#: hosts may each take as long to answer as Nova waits (``[DEFAULT]
+#: rpc_response_timeout``, 60 seconds). A migration may try one host after
+#: another for longer: see ``is_in_doubt`` of a difference.
 LASTING = 120.0
 
 
@@ -133,7 +133,12 @@ class Allocated(worker.Worker):
         """
         before, keys = self._host.entries, self._host.view.keys
         holders = self._read(keys)
-        differences = audit.compare(self._list_settled(before), holders, keys)
+        differences = audit.compare(
+            self._list_settled(before),
+            holders,
+            keys,
+            recorded=self._host.entries,
+        )
         lasting = self._list_lasting(differences)
         self._found = {
             one.difference.entry.consumer_uuid: one
@@ -173,7 +178,10 @@ class Allocated(worker.Worker):
     def _list_lasting(
         self, differences: Mapping[str, audit.Difference]
     ) -> list[audit.Difference]:
-        """Return those that were there before, for long enough."""
+        """Return those that were there before, for long enough.
+
+        What is in doubt begins anew, unless it was found before.
+        """
         now = self._monotonic()
         self._since = {
             uuid: (one, self._find_since(uuid, one, now))
@@ -188,12 +196,15 @@ class Allocated(worker.Worker):
     def _find_since(
         self, uuid: str, one: audit.Difference, now: float
     ) -> float:
-        former, since = self._since.get(uuid, (None, now))
-        is_same = former is not None and (
-            (former.moves, former.missing, former.surplus)
-            == (one.moves, one.missing, one.surplus)
+        former, since = self._since.get(uuid, (one, now))
+        is_same = (former.moves, former.missing, former.surplus) == (
+            one.moves,
+            one.missing,
+            one.surplus,
         )
-        return since if is_same else now
+        is_doubtful = former.is_in_doubt or one.is_in_doubt
+        is_certain = uuid in self._found or not is_doubtful
+        return since if is_same and is_certain else now
 
     def _forget_recent(self) -> None:
         """Begin anew with what may be over while nothing can be read."""

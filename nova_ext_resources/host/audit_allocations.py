@@ -20,6 +20,8 @@ Holders: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
 #: A resource class, and the providers from and to which it moves.
 Move: TypeAlias = tuple[str, str, str]
 
+_Amounts: TypeAlias = Mapping[view_obj.Place, int]
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -29,31 +31,42 @@ class Difference:
     :ivar missing: what the ledger has and placement has not, beyond
         ``moves``; each with the amount that is missing there, without units
     :ivar surplus: the same of what placement has and the ledger has not
+    :ivar is_in_doubt: whether a consumer without an entry has all that the
+        server lacks. It may be a migration of the server: Nova gives it the
+        allocations before any host knows, and back when all hosts refuse
     """
 
     entry: assignment.Entry
     moves: tuple[Move, ...] = ()
     missing: tuple[assignment.Assignment, ...] = ()
     surplus: tuple[assignment.Assignment, ...] = ()
+    is_in_doubt: bool = False
 
 
 def compare(
     entries: Iterable[assignment.Entry],
     holders: Holders,
     keys: Mapping[str, str],
+    *,
+    recorded: Container[str],
 ) -> dict[str, Difference]:
     """Return consumer uuid -> what differs, where anything does.
 
     :param entries: one for each consumer
     :param holders: of all providers that are compared
     :param keys: rp_uuid -> the key of a provider on this host, of all
+    :param recorded: uuids of all consumers that have an entry
     """
     allocated = _by_consumer(holders)
+    others = [
+        _count_given(given)
+        for uuid, given in allocated.items()
+        if uuid not in recorded
+    ]
     found = {}
     for entry in entries:
-        difference = _compare_one(
-            entry, allocated.get(entry.consumer_uuid, {}), holders, keys
-        )
+        given = allocated.get(entry.consumer_uuid, {})
+        difference = _compare_one(entry, given, holders, keys, others)
         if difference is not None:
             found[entry.consumer_uuid] = difference
     return found
@@ -176,15 +189,12 @@ def _compare_one(
     allocated: view_obj.Amounts,
     own: Container[str],
     keys: Mapping[str, str],
+    others: Iterable[_Amounts],
 ) -> Difference | None:
-    held = _count_held(entry, own)
-    given = {
-        (rp_uuid, resource_class): amount
-        for rp_uuid, resources in allocated.items()
-        for resource_class, amount in resources.items()
-    }
+    held, given = _count_held(entry, own), _count_given(allocated)
     if held == given:
         return None
+    is_in_doubt = _is_with_another(held, given, others)
     moves = tuple(
         (name, source, target)
         for name, source, target in list_moved(allocated, entry, own)
@@ -199,7 +209,31 @@ def _compare_one(
         moves=moves,
         missing=_subtract(held, given, keys, is_allocated=False),
         surplus=_subtract(given, held, keys, is_allocated=True),
+        is_in_doubt=is_in_doubt,
     )
+
+
+def _is_with_another(
+    held: _Amounts, given: _Amounts, others: Iterable[_Amounts]
+) -> bool:
+    """Return whether one other has all that was not given."""
+    lacking = {
+        place: amount - given.get(place, 0)
+        for place, amount in held.items()
+        if amount > given.get(place, 0)
+    }
+    return bool(lacking) and any(
+        all(other.get(place, 0) >= n for place, n in lacking.items())
+        for other in others
+    )
+
+
+def _count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:
+    return {
+        (rp_uuid, resource_class): amount
+        for rp_uuid, resources in allocated.items()
+        for resource_class, amount in resources.items()
+    }
 
 
 def _count_held(

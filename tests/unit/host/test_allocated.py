@@ -228,6 +228,48 @@ class DoubtTest(AllocatedTestCase):
         self.assertEqual(1, self.log.output.count('report this bug'))
 
 
+class MigrationTest(AllocatedTestCase):
+    """Nova gives the allocations to the migration before a host knows."""
+
+    def allocate_to_other(self, ways: int) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: ways}}
+
+    def test_what_the_migration_has_is_not_missing(self) -> None:
+        self.allocate_to_other(4)
+
+        self.assertEqual([], self.run_rounds(4))
+        self.assertEqual(0, self.count_reserved())
+
+    def test_two_minutes_begin_when_no_other_has_it(self) -> None:
+        self.allocate_to_other(4)
+        self.run_rounds(3)
+        self.holders[FIRST] = {}
+
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds(1)
+        )
+
+    def test_one_that_has_less_is_another_server(self) -> None:
+        self.allocate_to_other(3)
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+    def test_what_was_found_before_stays(self) -> None:
+        """A server that is about to be built has no entry yet."""
+        found = self.run_rounds()
+        self.allocate_to_other(4)
+
+        self.assertEqual(found, self.run_rounds())
+        self.assertEqual((4, 1), (self.count_reserved(), self.changes))
+
+    def test_another_server_of_the_host_has_its_own(self) -> None:
+        self.host.claim(with_host.make_claim(OTHER, 4))
+        self.allocate_to_other(4)
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+
 class WrongProviderTest(AllocatedTestCase):
     """The host chose another domain, and died before it could say so."""
 

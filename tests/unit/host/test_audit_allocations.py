@@ -55,7 +55,9 @@ class CompareTest(base.TestCase):
     def compare(
         self, entry: assignment.Entry, **amounts: int
     ) -> audit.Difference | None:
-        found = audit.compare([entry], make_holders(**amounts), KEYS)
+        found = audit.compare(
+            [entry], make_holders(**amounts), KEYS, recorded={SERVER}
+        )
         return found.get(SERVER)
 
     def assert_differs(
@@ -154,9 +156,60 @@ class CompareTest(base.TestCase):
         holders = {'a': {WAYS: {SERVER: 4, OTHER: 2}}}
         entry = make_entry(('a', 4))
 
-        self.assertEqual({}, audit.compare([entry], holders, KEYS))
+        found = audit.compare([entry], holders, KEYS, recorded={SERVER})
+        self.assertEqual({}, found)
         entry = make_entry(('a', 4), uuid=OTHER)
-        self.assertEqual([OTHER], [*audit.compare([entry], holders, KEYS)])
+        found = audit.compare([entry], holders, KEYS, recorded={OTHER})
+        self.assertEqual([OTHER], [*found])
+
+
+class DoubtTest(base.TestCase):
+    """Another consumer may be a migration of the server that lacks it."""
+
+    def is_in_doubt(
+        self,
+        entry: assignment.Entry,
+        other: dict[str, int],
+        *,
+        recorded: tuple[str, ...] = (SERVER,),
+        **amounts: int,
+    ) -> bool:
+        holders = {
+            rp_uuid: {WAYS: {**given.get(WAYS, {}), OTHER: other[rp_uuid]}}
+            if rp_uuid in other
+            else given
+            for rp_uuid, given in make_holders(**amounts).items()
+        }
+        found = audit.compare([entry], holders, KEYS, recorded=recorded)
+        return found[SERVER].is_in_doubt
+
+    def test_another_has_what_is_missing(self) -> None:
+        entry = make_entry(('a', 4), ('b', 2))
+
+        self.assertTrue(self.is_in_doubt(entry, {'a': 4, 'b': 2}))
+        self.assertTrue(self.is_in_doubt(entry, {'a': 5, 'b': 2, 'c': 1}))
+        self.assertTrue(self.is_in_doubt(entry, {'b': 2}, a=4))
+
+    def test_another_has_what_is_on_another_provider(self) -> None:
+        """A server that moves may get something of its own host."""
+        self.assertTrue(self.is_in_doubt(make_entry(('a', 4)), {'a': 4}, b=4))
+
+    def test_another_has_less(self) -> None:
+        entry = make_entry(('a', 4), ('b', 2))
+
+        self.assertFalse(self.is_in_doubt(entry, {'a': 3, 'b': 2}))
+        self.assertFalse(self.is_in_doubt(entry, {'a': 4}))
+        self.assertFalse(self.is_in_doubt(entry, {'c': 4}))
+
+    def test_another_that_is_recorded_holds_its_own(self) -> None:
+        entry = make_entry(('a', 4))
+
+        self.assertFalse(
+            self.is_in_doubt(entry, {'a': 4}, recorded=(SERVER, OTHER))
+        )
+
+    def test_more_than_is_recorded_is_no_doubt(self) -> None:
+        self.assertFalse(self.is_in_doubt(make_entry(('a', 4)), {'b': 1}, a=5))
 
 
 class MovedTest(base.TestCase):
