@@ -131,12 +131,13 @@ class Allocated(worker.Worker):
 
         :raises PlacementError: it does not answer
         """
-        before, keys = self._host.entries, self._host.view.keys
-        holders = self._read(keys)
+        before, view = self._host.entries, self._host.view
+        found = audit.list_providers(before.values(), view.tracked)
+        holders = self._read(found & view.keys.keys())
         differences = audit.compare(
             self._list_settled(before),
             holders,
-            keys,
+            view.keys,
             recorded=self._host.entries,
         )
         lasting = self._list_lasting(differences)

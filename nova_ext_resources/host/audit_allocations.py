@@ -72,6 +72,28 @@ def compare(
     return found
 
 
+def list_providers(
+    entries: Iterable[assignment.Entry], places: Iterable[view_obj.Place]
+) -> set[str]:
+    """Return the uuids of providers that can show a difference.
+
+    All that have a class that an entry holds, because placement may have it
+    on any of these. Generations do not tell which of them have changed:
+    ``DELETE /allocations/{consumer_uuid}`` raises none.
+
+    :param places: what the host offers
+    """
+    held = {
+        (one.rp_uuid, one.resource_class)
+        for entry in entries
+        for one in entry.assignments
+        if one.is_allocated
+    }
+    classes = {resource_class for _, resource_class in held}
+    offered = {place for place in places if place[1] in classes}
+    return {rp_uuid for rp_uuid, _ in held | offered}
+
+
 def list_moved(
     allocated: view_obj.Amounts,
     entry: assignment.Entry,

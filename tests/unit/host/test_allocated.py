@@ -39,6 +39,7 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.meanwhile: Callable[[], object] = lambda: None
         self.moved: list[audit_allocations.Move] = []
         self.refusal: exception.PlacementError | None = None
+        self.asked: list[str] = []
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
@@ -52,6 +53,7 @@ class AllocatedTestCase(with_host.HostTestCase):
 
     def list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         self.meanwhile()
+        self.asked.append(rp_uuid)
         if self.failure is not None:
             raise self.failure
         if rp_uuid not in self.holders:
@@ -226,6 +228,31 @@ class DoubtTest(AllocatedTestCase):
         self.assertEqual(found, self.run_rounds())
 
         self.assertEqual(1, self.log.output.count('report this bug'))
+
+
+class LoadTest(AllocatedTestCase):
+    """Each host of a cloud asks placement every minute."""
+
+    def test_a_host_without_servers_asks_nothing(self) -> None:
+        self.host.release(SERVER)
+
+        self.run_rounds(1)
+
+        self.assertEqual([], self.asked)
+
+    def test_only_providers_of_what_servers_hold_are_read(self) -> None:
+        """On both: placement may have it on the other one."""
+        self.run_rounds(1)
+
+        self.assertEqual(sorted([FIRST, SECOND]), self.asked)
+
+    def test_what_was_found_ends_with_the_last_server(self) -> None:
+        self.run_rounds()
+        self.host.release(SERVER)
+
+        self.run_rounds(1)
+
+        self.assertEqual({}, self.host.state.unallocated)
 
 
 class MigrationTest(AllocatedTestCase):

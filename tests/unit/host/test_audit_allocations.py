@@ -163,6 +163,28 @@ class CompareTest(base.TestCase):
         self.assertEqual([OTHER], [*found])
 
 
+class ProvidersTest(base.TestCase):
+    """Which providers can show a difference."""
+
+    def list_providers(self, *entries: assignment.Entry) -> set[str]:
+        places = {('a', WAYS), ('b', WAYS), ('rdt', builders.CLOS)}
+        return audit.list_providers(entries, places)
+
+    def test_without_entries_none(self) -> None:
+        self.assertEqual(set(), self.list_providers())
+
+    def test_all_that_have_a_class_that_is_held(self) -> None:
+        """Placement may have it on another one than the ledger."""
+        found = self.list_providers(make_entry(('a', 4)))
+
+        self.assertEqual({'a', 'b'}, found)
+
+    def test_what_the_host_does_not_offer_now(self) -> None:
+        found = self.list_providers(make_entry(('gone', 4)))
+
+        self.assertEqual({'a', 'b', 'gone'}, found)
+
+
 class DoubtTest(base.TestCase):
     """Another consumer may be a migration of the server that lacks it."""
 
