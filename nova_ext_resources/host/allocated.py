@@ -220,10 +220,15 @@ class Allocated(worker.Worker):
     ) -> Iterator[_Found]:
         """Correct placement where possible; yield what is left.
 
+        Of each entry that is still the one compared: placement may have
+        taken long to answer for those before.
+
         :raises PlacementError: it does not answer, or lost a race: in doubt
         """
         for one in lasting:
-            reason = ''
+            uuid, reason = one.entry.consumer_uuid, ''
+            if self._host.find_entry(uuid) != one.entry:
+                continue
             if one.moves:
                 try:
                     self._follow(one.entry, one.moves)

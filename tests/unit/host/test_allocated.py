@@ -40,6 +40,8 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.moved: list[audit_allocations.Move] = []
         self.refusal: exception.PlacementError | None = None
         self.asked: list[str] = []
+        self.followed: list[str] = []
+        self.on_follow: Callable[[assignment.Entry], object] = lambda _: None
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
@@ -62,9 +64,11 @@ class AllocatedTestCase(with_host.HostTestCase):
 
     def follow(
         self,
-        _entry: assignment.Entry,
+        entry: assignment.Entry,
         moves: Iterable[audit_allocations.Move],
     ) -> None:
+        self.followed.append(entry.consumer_uuid)
+        self.on_follow(entry)
         if self.refusal is not None:
             raise self.refusal
         self.moved.extend(moves)
@@ -329,6 +333,28 @@ class WrongProviderTest(AllocatedTestCase):
         self.refusal = None
         self.assertEqual([], self.run_rounds(1))
         self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
+
+    def test_a_claim_anew_before_its_turn_is_left_alone(self) -> None:
+        """Placement may take long to answer for the servers before."""
+        self.host.claim(with_host.make_claim(OTHER, 2))
+        self.holders[SECOND] = {WAYS: {SERVER: 4, OTHER: 2}}
+        self.refusal = exception.AllocationRejected(
+            action='move', detail='no room'
+        )
+        claims = [
+            with_host.make_claim(SERVER, 4),
+            with_host.make_claim(OTHER, 2),
+        ]
+        self.on_follow = lambda entry: self.host.claim(
+            *(o for o in claims if o.consumer_uuid != entry.consumer_uuid)
+        )
+
+        self.run_rounds()
+
+        self.assertEqual(1, len(self.followed))
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, self.followed[0])], self.list_alarms()
+        )
 
     def test_a_placement_that_goes_away_meanwhile_raises_nothing(self) -> None:
         self.refusal = AWAY
