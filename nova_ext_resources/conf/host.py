@@ -77,8 +77,8 @@ Seconds between two refreshes of the host.
 A refresh reads the host, restores missing settings, and publishes changes to
 placement. Every claim and release causes one at once.
 
-Each time, placement gets one request, and one more for each resource provider
-of the host that has a resource class of which a server here holds units.
+Each time, placement gets one request at least, and one more for each resource
+provider of the host that has a resource class of which servers hold units.
 """,
     ),
     cfg.StrOpt(
