@@ -4,8 +4,8 @@
 
 Nova carries ``get_available_resource()['stats']`` to the scheduler as JSON
 in a TEXT column (64 KiB on MySQL), at most one periodic old. A document that
-would fill it comes without ``p``: MySQL would refuse the whole row of the
-host. The document is JSON, too::
+would fill it comes without ``n``, or with ``f`` only: MySQL would refuse the
+whole row of the host. The document is JSON, too::
 
     {
         "f": {CLASS: [FREE, USED]},
@@ -97,15 +97,17 @@ def encode(view: view_obj.HostView) -> str:
         total = totals.setdefault(resource_class, [0, 0])
         total[0] += tracked.state.free
         total[1] += tracked.state.used
+    short = {'f': totals, 'v': VERSION}
     rules = view.constraints
-    more: dict[str, Any] = {'k': _dump(rules.to_dict())} if rules else {}
-    if view.keys:
-        more['n'] = [view.keys.get(one, '') for one in sorted(providers)]
-    whole = _dump({'f': totals, 'p': providers, 'v': VERSION, **more})
-    if _fits(whole):
-        return whole
-    short = _dump({'f': totals, 'v': VERSION})
-    return short if _fits(short) else _dump({'f': {}, 'v': VERSION})
+    limits = {'k': _dump(rules.to_dict())} if rules else {}
+    unnamed = {**short, **limits, 'p': providers}
+    keys = [view.keys.get(one, '') for one in sorted(providers)]
+    whole = {**unnamed, 'n': keys} if view.keys else unnamed
+    for document in (whole, unnamed, short):
+        text = _dump(document)
+        if _fits(text):
+            return text
+    return _dump({'f': {}, 'v': VERSION})
 
 
 def is_cut(text: str) -> bool:

@@ -261,6 +261,16 @@ class TestRoundTrip(base.TestCase):
         assert totals is not None
         self.assertEqual([19, 1], totals['CUSTOM_LIC_7'])
 
+    def test_keys_are_left_out_before_anything_else(self) -> None:
+        whole = self.make_big(450)
+        named = dataclasses.replace(
+            whole,
+            keys={uuid: 'x' * 60 for uuid, _class in whole.tracked},
+        )
+
+        self.assertFalse(stats.is_cut(stats.encode(whole)))
+        self.assertEqual(whole, publish(named))
+
     def test_even_totals_may_be_too_many(self) -> None:
         text = stats.encode(self.make_big(3000))
 
