@@ -27,6 +27,7 @@
       + EnforcementFailed
       + LedgerError
         - LedgerInUse
+        - LedgerNotChecked
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
@@ -359,3 +360,7 @@ class LedgerError(ExtResourcesError):
 
 class LedgerInUse(LedgerError):
     """Another process of this machine has the ledger open."""
+
+
+class LedgerNotChecked(LedgerError):
+    """Nothing can be told of the ledger now; it may be in order."""

@@ -223,7 +223,12 @@ class Checks:
         if not os.path.lexists(path):
             self._warn_of_loss(path)
             return f'nova-compute will make {path}.'
-        return f'Entries in {path}: {len(ledger_copy.read_entries(path))}.'
+        try:
+            count = len(ledger_copy.read_entries(path))
+        except exception.LedgerNotChecked as err:
+            LOG.warning('%s', err)
+            return ''
+        return f'Entries in {path}: {count}.'
 
     def _warn_of_loss(self, path: str) -> None:
         # An enforcer that cannot be read has failed its own check.

@@ -3,6 +3,7 @@
 """Each check of the status command: what it notices, and what it says."""
 
 import contextlib
+import errno
 import importlib.machinery
 import importlib.util
 import io
@@ -14,6 +15,7 @@ import socket
 import sqlite3
 from typing import Any
 
+import fixtures
 from oslo_upgradecheck import upgradecheck
 import requests
 import requests_mock
@@ -544,6 +546,63 @@ class LedgerTest(ChecksTestCase):
         )
 
         self.assert_untouched(SUCCESS, f'Entries in {self.path}: 1.')
+
+    def fail_writes(self, err: Exception) -> None:
+        def fail(*_args: object, **_fields: object) -> None:
+            raise err
+
+        self.useFixture(fixtures.MonkeyPatch('pathlib.Path.write_bytes', fail))
+
+    def test_without_a_folder_for_the_copy(self) -> None:
+        self.write('ext_resources/cpu1.sqlite', '')
+        gone = os.path.join(self.folder, 'gone')
+        self.useFixture(fixtures.MonkeyPatch('tempfile.tempdir', gone))
+
+        self.assert_untouched(WARNING, f'Ledger {self.path}: it was not check')
+        self.assert_untouched(WARNING, 'temporary files')
+        self.assert_untouched(WARNING, gone)
+
+    def test_without_room_for_the_copy(self) -> None:
+        self.write('ext_resources/cpu1.sqlite', '')
+        self.fail_writes(OSError(errno.ENOSPC, 'No space left on device'))
+
+        self.assert_untouched(WARNING, 'temporary files')
+        self.assert_untouched(WARNING, 'No space left on device')
+
+    def test_without_room_for_what_sqlite_adds(self) -> None:
+        ledger_mod.Ledger(self.path).close()
+        full = sqlite3.OperationalError('database or disk is full')
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        err = exception.LedgerError(path='copy', reason='it is full')
+        err.__cause__ = full
+
+        def fail(_path: str) -> None:
+            raise err
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_ext_resources.host.ledger.Ledger', fail)
+        )
+
+        self.assert_untouched(WARNING, 'temporary files')
+
+    def test_one_that_changes_all_the_time(self) -> None:
+        """A copy of two halves is no damaged ledger."""
+        ledger_mod.Ledger(self.path).close()
+        half = pathlib.Path(self.path).read_bytes()[:5000]
+        pathlib.Path(self.path).write_bytes(half)
+
+        def change(path: str) -> bytes:
+            os.utime(path, ns=(0, os.stat(path).st_mtime_ns + 1))
+            return b''
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.host.ledger_copy._read_changes', change
+            )
+        )
+
+        self.assert_untouched(WARNING, 'it was not checked')
+        self.assert_untouched(WARNING, 'Try again')
 
     def test_one_of_a_process_that_was_killed(self) -> None:
         other = os.path.join(self.folder, 'other.sqlite')
