@@ -180,6 +180,7 @@ class Periodic(worker.Worker):
         self._survive('discovery', self._host.refresh)
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)
+        self._survive('comparison', self._report_differences)
         self._expect(one.server_uuid for one in self._host.entries.values())
         try:
             self._health.observe_host(
@@ -194,7 +195,6 @@ class Periodic(worker.Worker):
                 'this bug',
                 {'host': self._host.host},
             )
-        self._health.report('comparison', self._list_problems())
         self._publisher.wake()
 
     def _repair(self) -> None:
@@ -216,12 +216,15 @@ class Periodic(worker.Worker):
             self._absent.compare(answer.before, answer.live)
             self._answer = None
 
-    def _list_problems(self) -> tuple[alarm.Problem, ...]:
-        """Return what the comparison with Nova and placement has found."""
-        return (
-            *self._restore.problems,
-            *self._absent.problems,
-            *self._list_differences(),
+    def _report_differences(self) -> None:
+        """Report what the comparison with Nova and placement has found."""
+        self._health.report(
+            'comparison',
+            (
+                *self._restore.problems,
+                *self._absent.problems,
+                *self._list_differences(),
+            ),
         )
 
     def _survive(self, step: str, act: Callable[[], None]) -> None:

@@ -28,6 +28,10 @@ SERVER = test_resources_meanwhile.SERVER
 WAIT = 60
 
 
+def read_alarms(observed: health.Health) -> str:
+    return ' '.join(one.text for one in observed.snapshot().alarms)
+
+
 class HungPlacement:
     """Accepts connections and answers nothing."""
 
@@ -108,6 +112,32 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         for _ in range(3):
             self.enforcer.in_force.clear()
             self.wait_for(lambda: SERVER in self.enforcer.in_force)
+
+    def test_a_comparison_with_a_bug_is_reported_and_ends_nothing(
+        self,
+    ) -> None:
+        def fail() -> list[alarm.Problem]:
+            raise ZeroDivisionError('oops')
+
+        observed = health.Health('host1')
+        publishing = mock.Mock(spec=publisher.Publisher)
+        loop = periodic.Periodic(
+            self.host,
+            observed,
+            publishing,
+            self.make_restore(),
+            list_live=tuple,
+            find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
+            list_requests=dict,
+            list_differences=fail,
+            expect=lambda _: None,
+            interval=60,
+        )
+
+        loop.run_round()
+
+        publishing.wake.assert_called_once_with()
+        self.assertIn('comparison: ZeroDivisionError', read_alarms(observed))
 
     def test_metrics_hear_of_the_servers_after_a_round(self) -> None:
         expected: list[list[str]] = []
