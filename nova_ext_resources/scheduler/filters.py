@@ -85,8 +85,9 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         """Return the hosts that pass, their candidates narrowed.
 
         :raises nova.exception.NoValidHost: the flavor is malformed. Nova does
-            with the server what it does when no host passes, and its owner
-            reads the reason in the fault
+            with the server what it does when no host passes. After a build,
+            its owner reads the reason in the fault; for a resize, Nova gives
+            words of its own, and only the log has the reason
         """
         hosts = list(filter_obj_list)
         if utils.request_is_rebuild(spec_obj):
