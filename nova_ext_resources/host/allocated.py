@@ -63,7 +63,8 @@ class Allocated(worker.Worker):
 
     THREAD = 'ext-resources-allocated'
 
-    #: It reads, and what it writes is one request: nothing is left half done.
+    #: It reads, and moves one allocation by one request: none is lost where
+    #: it ends in between.
     STOP_TIMEOUT = 1.0
 
     def __init__(

@@ -454,7 +454,8 @@ def _find_hosts(uuids: frozenset[str]) -> dict[str, str]:
     if uuids:
         servers = objects.InstanceList.get_by_filters(
             nova_context.get_admin_context(),
-            {'uuid': sorted(uuids), 'deleted': False},
+            # One that can be restored still has its settings.
+            {'uuid': sorted(uuids), 'deleted': False, 'soft_deleted': True},
         )
         found.update((one.uuid, one.host or '') for one in servers)
     return found

@@ -32,6 +32,17 @@ class SharedBackendTest(base.NovaTestCase):
         self.assertEqual(self.server['id'], problem.subject)
         self.assertIn('host1', problem.text)
 
+    def test_what_can_be_restored_stays(self) -> None:
+        self.flags(reclaim_instance_interval=3600)
+        self.api.delete_server(self.server['id'])
+        self._wait_for_state_change(self.server, 'SOFT_DELETED')
+
+        second = self.start_second()
+
+        self.assertEqual(1, len(self.list_workloads('host1')))
+        (problem,) = second.problems
+        self.assertIn('host1', problem.text)
+
     def test_what_is_left_of_a_deleted_one_goes(self) -> None:
         # As if the host had crashed, and lost its ledger.
         self.host.enforcement._enforcers.clear()
