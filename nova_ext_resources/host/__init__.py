@@ -18,6 +18,7 @@
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server
+* ``moves``: ends what moves have left, when Nova has ended them elsewhere
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here
 * ``recent``: remembers the last consumers that something has happened to

@@ -33,12 +33,12 @@ class Absent:
         """Take an answer.
 
         :param before: the entries before Nova and the hypervisor were asked
-        :param live: uuids of all servers that one of them has here
+        :param live: uuids of all consumers that one of them has here
         """
         missing = {
             uuid: entry
             for uuid, entry in before.items()
-            if entry.server_uuid not in live
+            if uuid not in live
             and entry.state is not assignment.State.RELEASING
             and not self._host.is_starting(uuid)
         }
@@ -47,25 +47,26 @@ class Absent:
             for uuid, entry in missing.items()
             if self._once.get(uuid) == entry
         }
-        for uuid in self._twice:
-            LOG.error('%(problem)s', {'problem': self._make_problem(uuid)})
+        for entry in self._twice.values():
+            LOG.error('%(problem)s', {'problem': self._make_problem(entry)})
         self._once = missing
 
     @property
     def problems(self) -> tuple[alarm.Problem, ...]:
         """Return those that still have the same entry."""
         return tuple(
-            self._make_problem(uuid)
+            self._make_problem(entry)
             for uuid, entry in self._twice.items()
             if self._host.find_entry(uuid) == entry
         )
 
-    def _make_problem(self, uuid: str) -> alarm.Problem:
+    def _make_problem(self, entry: assignment.Entry) -> alarm.Problem:
         return alarm.Problem(
             alarm=alarm.NOT_IN_NOVA,
-            subject=uuid,
-            text=f'server {uuid} holds resources of host {self._host.host}, '
-            'but is neither among the servers that Nova has on it nor known '
-            'to its hypervisor. If the server is to be on another host, or '
-            'nowhere, restart nova-compute, which then releases them',
+            subject=entry.consumer_uuid,
+            text=f'server {entry.server_uuid} holds resources of host '
+            f'{self._host.host}, but is neither among the servers that Nova '
+            'has on it nor known to its hypervisor. If the server is to be '
+            'on another host, or nowhere, restart nova-compute, which then '
+            'releases them',
         )

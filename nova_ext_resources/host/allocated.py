@@ -167,7 +167,9 @@ class Allocated(worker.Worker):
         """Return the entries that nothing was done with in between.
 
         A claim is reported to placement after it was made, and a server is
-        released before Nova deletes its allocations.
+        released before Nova deletes its allocations. A server that moves to
+        its own host has two; until its guest is off, placement has the
+        allocations of each under the uuid of the other.
         """
         return [
             entry
@@ -175,6 +177,7 @@ class Allocated(worker.Worker):
             if before.get(uuid) == entry
             and entry.state is not assignment.State.RELEASING
             and not self._host.is_starting(uuid)
+            and self._host.list_consumers(entry.server_uuid) == [uuid]
         ]
 
     def _list_lasting(

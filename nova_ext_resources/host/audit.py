@@ -21,7 +21,7 @@ Entries = Mapping[str, assignment.Entry]
 class Kind(enum.StrEnum):
     """What is wrong, in the order in which it is repaired.
 
-    ``GONE``: an entry whose server is nowhere.
+    ``GONE``: an entry whose consumer is nowhere.
     ``ORPHAN``: applied, without an entry, and left by a server of this host.
     ``RELEASING``: an entry whose release was not finished.
     ``UNAPPLIED``: an entry that should be applied and is not.
@@ -58,8 +58,8 @@ class Seen:
         tell
     :ivar lost: consumers of which an enforcer has not all that it should
     :ivar released: consumers that this process has released
-    :ivar live: servers that Nova or the hypervisor has on this host; None
-        while that is not known
+    :ivar live: consumers that Nova or the hypervisor has on this host:
+        servers, and moves in progress; None while that is not known
     :ivar hosts: consumer -> its host in Nova, '' for none, of those that Nova
         was asked for; None: those that are not live are on none
     :ivar interrupted: consumers whose claim nothing under way will apply
@@ -107,7 +107,7 @@ def compare(seen: Seen) -> tuple[Finding, ...]:
     gone, releasing, unapplied = [], [], []
     for entry in seen.list_stable():
         uuid = entry.consumer_uuid
-        if seen.live is not None and entry.server_uuid not in seen.live:
+        if seen.live is not None and uuid not in seen.live:
             gone.append(uuid)
         elif entry.state is State.RELEASING:
             releasing.append(uuid)

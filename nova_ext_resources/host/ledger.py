@@ -127,8 +127,20 @@ class Ledger:
 
         :raises LedgerError: nothing was changed
         """
+        self.replace([], [entry])
+
+    def replace(
+        self, gone: Iterable[str], made: Iterable[assignment.Entry]
+    ) -> None:
+        """Delete entries and write others, all or none, synced.
+
+        :param gone: uuids of consumers; unknown ones are skipped
+        :raises LedgerError: nothing was changed
+        """
         with self._transaction() as db:
-            tables.put(db, entry)
+            tables.delete(db, gone)
+            for entry in made:
+                tables.put(db, entry)
 
     def set_state(
         self, consumer_uuids: Iterable[str], state: assignment.State

@@ -93,7 +93,8 @@ def downgrade(db: sqlite3.Connection) -> None:
     :raises VersionError: version 1 cannot express an entry
     """
     moved = db.execute(
-        'SELECT server_uuid FROM entry WHERE server_uuid != consumer_uuid'
+        'SELECT server_uuid FROM entry '
+        "WHERE server_uuid != consumer_uuid OR state = 'held'"
     ).fetchall()
     if moved:
         raise VersionError(

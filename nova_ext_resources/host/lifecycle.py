@@ -89,29 +89,65 @@ class Lifecycle:
     def is_starting(self, consumer_uuid: str) -> bool:
         return consumer_uuid in self._starting
 
-    def claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
+    def list_consumers(self, server_uuid: str) -> list[str]:
+        """Return under which uuids a server holds anything, sorted.
+
+        Its own, and those of its moves.
+        """
+        return sorted(
+            uuid
+            for uuid, entry in self.entries.items()
+            if entry.server_uuid == server_uuid
+        )
+
+    def claim(
+        self, request: assignment.ClaimRequest, *, is_move: bool = False
+    ) -> assignment.Entry:
         """Take everything that a server asks for, or nothing.
 
-        What the server holds already is released first: a new claim replaces
-        the former one. Where an enforcer chooses the units itself, they are
-        applied before this returns.
+        What the consumer holds already is released first: a new claim replaces
+        the former one. A move also replaces what former moves have left; the
+        guest of a server that moves to its own host runs on with what it has.
+        Where an enforcer chooses the units itself, they are applied before
+        this returns.
 
+        :param is_move: whether the guest comes later, with :meth:`apply`
         :return: its entry; where the host chose another domain shows in it
         :raises ClaimError: with every shortfall
         :raises EnforcementFailed: the units could not be applied
         :raises LedgerError: it could not be written down
         """
-        with self._servers.hold(request.consumer_uuid):
-            self.gone.discard(request.consumer_uuid)
-            self._release([request.consumer_uuid])
-            return self._claim(request)
+        uuid = request.consumer_uuid
+        former = {uuid}
+        if is_move:
+            former.update(self.list_consumers(request.server_uuid))
+            former -= {request.server_uuid} - {uuid}
+        with self._hold_all(former):
+            self.gone.discard(uuid)
+            self._release(sorted(former))
+            return self._claim(
+                request, State.HELD if is_move else State.CLAIMED
+            )
 
-    def _claim(self, request: assignment.ClaimRequest) -> assignment.Entry:
+    @contextlib.contextmanager
+    def _hold_all(self, consumer_uuids: Iterable[str]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            # In one order, or two that hold several would wait for each other.
+            for uuid in sorted(set(consumer_uuids)):
+                stack.enter_context(self._servers.hold(uuid))
+            yield
+
+    def _claim(
+        self,
+        request: assignment.ClaimRequest,
+        state: assignment.State = State.CLAIMED,
+    ) -> assignment.Entry:
         entry = self.state.take(
             request,
             tests=self._tests,
             published=self._published,
             claimed_at=timeutils.utcnow(with_timezone=True),
+            state=state,
         )
         if not entry.assignments:
             return entry
@@ -122,13 +158,18 @@ class Lifecycle:
             raise
         if not self.enforcement.chooses_units(entry):
             return entry
-        return self._apply_or_undo(entry)
+        try:
+            return self._apply(entry)
+        except exception.ExtResourcesError:
+            self._undo(entry.consumer_uuid)
+            raise
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
 
         A claim that fails is released. What was applied before stays in the
-        ledger, and repair tries again.
+        ledger, and repair tries again. What a move brings stays, too: Nova
+        leaves the server here.
 
         :param must_hold: whether it is an error to hold nothing
         :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
@@ -136,7 +177,12 @@ class Lifecycle:
         with self._servers.hold(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
-                self._apply_or_undo(entry)
+                try:
+                    self._apply(entry)
+                except exception.ExtResourcesError:
+                    if entry.state is State.CLAIMED:
+                        self._undo(consumer_uuid)
+                    raise
             elif must_hold:
                 raise exception.EnforcementFailed(
                     host=self.host,
@@ -146,16 +192,14 @@ class Lifecycle:
                     'start the server again',
                 )
 
-    def _apply_or_undo(self, entry: assignment.Entry) -> assignment.Entry:
-        try:
-            return self._apply(entry)
-        except exception.ExtResourcesError:
-            if entry.state is State.CLAIMED:
-                self._undo(entry.consumer_uuid)
-            raise
-
     def _apply(self, entry: assignment.Entry) -> assignment.Entry:
-        real = self.enforcement.apply(entry)
+        # Of what fails now, nothing was applied before: it is taken back.
+        is_new = entry.state is State.HELD
+        real = self.enforcement.apply(
+            dataclasses.replace(entry, state=State.CLAIMED)
+            if is_new
+            else entry
+        )
         applied = dataclasses.replace(
             entry, assignments=real, state=State.APPLIED
         )
@@ -163,6 +207,93 @@ class Lifecycle:
             self._ledger.put(applied)
             self.state.put(applied)
         return applied
+
+    # -- what a move keeps, see "Moves" in the contributors' pages --------
+
+    def hold(
+        self, server_uuid: str, migration_uuid: str, *, is_here: bool
+    ) -> None:
+        """Keep what a server holds for its way back: its guest is off.
+
+        From now on the migration holds it. Nothing of it stays applied,
+        unless an enforcer chooses the units itself, which would choose them
+        for others.
+
+        :param is_here: whether the server moves to this host itself, and has
+            claimed for that under the migration's uuid. What it has claimed
+            is the server's own from now on
+        :raises LedgerError: nothing was changed but what is applied
+        :raises EnforcementFailed, ClaimError: the units are counted, but
+            an enforcer that chooses them may choose others
+        """
+        with self._hold_all([server_uuid, migration_uuid]):
+            leaves = self._find_held(server_uuid)
+            comes = self._find_held(migration_uuid) if is_here else None
+            old = [one for one in (leaves, comes) if one]
+            new = [
+                dataclasses.replace(one, consumer_uuid=uuid, state=State.HELD)
+                for one, uuid in (
+                    (leaves, migration_uuid),
+                    (comes, server_uuid),
+                )
+                if one
+            ]
+            self._rename(old, new)
+            for one in new:
+                if self.enforcement.chooses_units(one):
+                    self._apply(one)
+
+    def take_back(self, server_uuid: str, migration_uuid: str) -> None:
+        """Give a server back what its move has kept, and apply it.
+
+        Without anything of the kind, what the server holds itself is applied.
+
+        :raises LedgerError: nothing was changed but what is applied
+        :raises EnforcementFailed, ClaimError: it is not applied; repair
+            tries again
+        """
+        with self._hold_all([server_uuid, migration_uuid]):
+            kept = self._find_held(migration_uuid)
+            entry = self._find_held(server_uuid)
+            if kept is not None:
+                if server_uuid in self.entries:
+                    self._release([server_uuid])
+                entry = dataclasses.replace(
+                    kept, consumer_uuid=server_uuid, state=State.CLAIMED
+                )
+                self._rename([kept], [entry])
+                self.gone.discard(server_uuid)
+            if entry is not None:
+                self._apply(entry)
+
+    def _find_held(self, consumer_uuid: str) -> assignment.Entry | None:
+        entry = self.find_entry(consumer_uuid)
+        return entry if self.holds(consumer_uuid) else None
+
+    def _rename(
+        self,
+        old: Sequence[assignment.Entry],
+        new: Sequence[assignment.Entry],
+    ) -> None:
+        """Put entries in the place of others, with the same units.
+
+        First, the settings go that have the former uuids: whatever is applied
+        has an entry. What cannot be removed is left over from then on.
+        """
+        _done, failures = self.enforcement.release_all(
+            one for one in old if one.state is not State.HELD
+        )
+        for err in failures:
+            LOG.error(
+                'Host %(host)s: settings of a server that moves could not be '
+                'removed, and this will be retried: %(err)s',
+                {'host': self.host, 'err': err},
+            )
+        for one in old:
+            self.enforcement.released.add(one.consumer_uuid)
+        gone = [one.consumer_uuid for one in old]
+        self._ledger.replace(gone, new)
+        self.state.replace(gone, new)
 
     def undo(self, consumer_uuid: str) -> None:
         """Release a claim that could not be completed, see :meth:`_undo`."""
@@ -224,10 +355,7 @@ class Lifecycle:
             claimed anew since keeps what it has
         :raises EnforcementFailed, LedgerError: the first failure
         """
-        with contextlib.ExitStack() as stack:
-            # In one order, or two that hold several would wait for each other.
-            for one in sorted(entries, key=lambda one: one.consumer_uuid):
-                stack.enter_context(self._servers.hold(one.consumer_uuid))
+        with self._hold_all(one.consumer_uuid for one in entries):
             self._release(
                 one.consumer_uuid
                 for one in entries

@@ -5,7 +5,8 @@
 Publishing has a thread of its own, which is only woken here: a placement
 that hangs delays no repair. Nova's servers are compared after Nova has made
 sure that host name and cell are right, and every few minutes from then on.
-Only the first comparison releases anything.
+Only the first comparison releases servers that are missing; each of them
+releases what a move has left that has ended.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,9 +20,11 @@ from oslo_log import log as logging
 from nova_ext_resources.host import absent
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import moves
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore as restore_mod
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.placement import publisher as publisher_mod
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
@@ -31,6 +34,9 @@ LOG = logging.getLogger(__name__)
 #: Seconds from one question for Nova's servers to the next, at least.
 _PAUSE = 600.0
 
+#: The same while servers are on their way.
+_MOVE_PAUSE = 60.0
+
 _Said = TypeVar('_Said')
 
 
@@ -39,23 +45,33 @@ class _Answer:
     """What Nova and the hypervisor have said.
 
     :ivar before: the entries before they were asked
-    :ivar live: all servers that one of them has here
+    :ivar roles: role of each consumer that one of them knows
     :ivar hosts: server -> its host in Nova, '' for none, of those that have
         settings here and no entry, and are not live
     :ivar is_first: whether it is the first one of this process
     """
 
     before: audit.Entries
-    live: frozenset[str]
+    roles: Mapping[str, role_obj.Role]
     hosts: Mapping[str, str]
     is_first: bool
+
+    @property
+    def live(self) -> frozenset[str]:
+        """Return the consumers that may hold something here."""
+        return frozenset(
+            uuid
+            for uuid, role in self.roles.items()
+            if role is not role_obj.Role.LEFT
+        )
 
 
 class Periodic(worker.Worker):
     """Runs rounds in a thread until stopped; nothing that fails ends it.
 
-    :param list_live: returns the uuids of all servers that Nova or the
-        hypervisor has on this host; does I/O
+    :param list_roles: returns the role of each consumer that Nova or the
+        hypervisor has on this host, and of each entry that a move has left;
+        gets the entries; does I/O
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; does I/O
     :param list_requests: returns what those request that both have; does I/O
@@ -74,7 +90,7 @@ class Periodic(worker.Worker):
         publisher: publisher_mod.Publisher,
         restore: restore_mod.Restore,
         *,
-        list_live: Callable[[], Iterable[str]],
+        list_roles: Callable[[audit.Entries], Mapping[str, role_obj.Role]],
         find_hosts: Callable[[frozenset[str]], Mapping[str, str]],
         list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
@@ -86,7 +102,7 @@ class Periodic(worker.Worker):
         self._health = health
         self._publisher = publisher
         self._restore = restore
-        self._list_live = list_live
+        self._list_roles = list_roles
         self._find_hosts = find_hosts
         self._list_requests = list_requests
         self._list_differences = list_differences
@@ -127,8 +143,10 @@ class Periodic(worker.Worker):
         """Ask when the last answer is old."""
         if self._asking is None or self._asking.is_alive():
             return
+        # A move may end on the other host, or nowhere, at any time.
+        pause = _MOVE_PAUSE if moves.is_any(self._host.entries) else _PAUSE
         if self._answer is None and (
-            time.monotonic() - self._asked_at >= _PAUSE
+            time.monotonic() - self._asked_at >= pause
         ):
             self._ask(is_first=False)
 
@@ -136,16 +154,15 @@ class Periodic(worker.Worker):
         # What is claimed from now on may be missing from the answer: Nova may
         # still name the former host of a server that is evacuated to here.
         before = self._host.entries
-        found = self._insist(self._list_live)
-        if found is None:
+        roles = self._insist(lambda: self._list_roles(before))
+        if roles is None:
             return
-        live = frozenset(found)
-        unrecorded = self._host.unrecorded - live
+        unrecorded = self._host.unrecorded - roles.keys()
         hosts = self._insist(lambda: self._find_hosts(unrecorded))
         if hosts is None:
             return
         self._answer = _Answer(
-            before=before, live=live, hosts=hosts, is_first=is_first
+            before=before, roles=roles, hosts=hosts, is_first=is_first
         )
         # Whoever is gone is released, even if the next question fails.
         self.wake()
@@ -213,6 +230,7 @@ class Periodic(worker.Worker):
         else:
             self._host.heal(waiting)
         if answer is not None:
+            moves.finish(self._host, answer.before, answer.roles)
             self._absent.compare(answer.before, answer.live)
             self._answer = None
 

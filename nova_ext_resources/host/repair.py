@@ -68,8 +68,8 @@ class Repair:
     ) -> None:
         """Audit, and repair.
 
-        :param live: uuids of all servers that Nova or the hypervisor has on
-            this host; None: that is not known, and nothing is gone
+        :param live: uuids of all consumers that Nova or the hypervisor has
+            on this host; None: that is not known, and nothing is gone
         :param before: the entries before anyone was asked for these
         :param waiting: see :class:`.audit.Seen`
         :param hosts: likewise; they are remembered
@@ -112,10 +112,15 @@ class Repair:
         """
         if not self._is_compared:
             return frozenset()
+        chooses = self._host.enforcement.chooses_units
         return frozenset(
             uuid
             for uuid, one in entries.items()
-            if one.state is State.CLAIMED and not self._host.is_starting(uuid)
+            if (
+                one.state is State.CLAIMED
+                or (one.state is State.HELD and chooses(one))
+            )
+            and not self._host.is_starting(uuid)
         )
 
     def _list_odd_units(self) -> list[alarm_mod.Problem]:

@@ -220,8 +220,8 @@ class HostResources(lifecycle.Lifecycle):
     ) -> None:
         """Do the same, and release servers that are gone.
 
-        :param live: uuids of all servers that Nova or the hypervisor has on
-            this host
+        :param live: uuids of all consumers that Nova or the hypervisor has
+            on this host: servers, and moves in progress
         :param before: the entries before anyone was asked for these; what
             has been claimed since is left alone
         :param waiting: see :class:`.audit.Seen`

@@ -34,6 +34,9 @@ _IN_DOUBT = (
     'it cannot be told for certain which of the units in use are its own'
 )
 
+#: States of entries that do not go by themselves.
+_CERTAIN = (assignment.State.APPLIED, assignment.State.HELD)
+
 Requests = Mapping[str, assignment.ClaimRequest]
 Allocations = Mapping[str, Mapping[str, int]]
 
@@ -99,7 +102,7 @@ class Restore:
         for uuid, request in tuple((self._waiting or {}).items()):
             entry = self._host.find_entry(uuid)
             if (
-                (entry and entry.state is assignment.State.APPLIED)
+                (entry and entry.state in _CERTAIN)
                 or uuid in self._host.gone
                 or not self._list_own(request)
             ):

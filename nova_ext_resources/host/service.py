@@ -30,6 +30,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
@@ -73,13 +74,14 @@ class HostService:
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
     :param on_deleted: called after providers were deleted from placement
-    :param list_live: returns the uuids of all servers that Nova or the
-        hypervisor has here; called in a thread, after :meth:`accept_host`
+    :param list_roles: returns the role of each consumer that Nova or the
+        hypervisor has here, and of each entry that a move has left; gets the
+        entries; called in a thread, after :meth:`accept_host`
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
-        servers that it is given; called like ``list_live``
+        servers that it is given; called like ``list_roles``
     :param list_requests: returns what each server requests, without its
         allocations, of those that Nova and the hypervisor have here, and
-        that nothing is done with now; called like ``list_live``
+        that nothing is done with now; called like ``list_roles``
     :param list_servers: describes Nova's servers here, by uuid; called in a
         thread of its own, and for metrics and monitoring only
     :param list_guests: returns server -> its guest, of all that have
@@ -96,7 +98,9 @@ class HostService:
         node: provider.Node,
         state_path: str,
         on_deleted: Callable[[], None] = lambda: None,
-        list_live: Callable[[], Iterable[str]] = tuple,
+        list_roles: Callable[
+            [Mapping[str, assignment.Entry]], Mapping[str, role_obj.Role]
+        ] = lambda _entries: {},
         find_hosts: Callable[
             [frozenset[str]], Mapping[str, str]
         ] = lambda uuids: dict.fromkeys(uuids, ''),
@@ -156,7 +160,7 @@ class HostService:
             self.publisher,
             self._restore,
             list_differences=lambda: self.allocated.problems,
-            list_live=list_live,
+            list_roles=list_roles,
             find_hosts=find_hosts,
             list_requests=list_requests,
             expect=self._servers.expect,
@@ -301,22 +305,25 @@ class HostService:
             self._is_node_noticed = True
             self.publisher.wake()
 
-    def claim(self, request: assignment.ClaimRequest) -> None:
+    def claim(
+        self, request: assignment.ClaimRequest, *, is_move: bool = False
+    ) -> None:
         """Claim, and let placement's allocation follow the host's choice.
 
         What is applied for a server that the ledger has lost counts as used
         by other software. Where that is in the way, and no guest runs on it,
         it is released.
 
+        :param is_move: see :meth:`.lifecycle.Lifecycle.claim`
         :raises ExtResourcesError: nothing is held
         """
         try:
-            entry = self.host.claim(request)
+            entry = self.host.claim(request, is_move=is_move)
         except exception.ClaimError:
             if not self._may_clear(request.consumer_uuid):
                 raise
             self.host.clear(request.consumer_uuid)
-            entry = self.host.claim(request)
+            entry = self.host.claim(request, is_move=is_move)
         self._follow(request, entry)
 
     def _may_clear(self, consumer_uuid: str) -> bool:
@@ -367,9 +374,28 @@ class HostService:
         )
         try:
             self.host.release(consumer_uuid)
+            if operation is operation_obj.Operation.DELETE:
+                for uuid in self.host.list_consumers(consumer_uuid):
+                    self.host.release(uuid)
         finally:
             if is_ours:
                 self.periodic.wake()
+
+    def hold(
+        self, server_uuid: str, migration_uuid: str, *, is_here: bool
+    ) -> None:
+        """See :meth:`.lifecycle.Lifecycle.hold`."""
+        try:
+            self.host.hold(server_uuid, migration_uuid, is_here=is_here)
+        finally:
+            self.periodic.wake()
+
+    def take_back(self, server_uuid: str, migration_uuid: str) -> None:
+        """See :meth:`.lifecycle.Lifecycle.take_back`."""
+        try:
+            self.host.take_back(server_uuid, migration_uuid)
+        finally:
+            self.periodic.wake()
 
     def _is_reported(self, consumer_uuid: str) -> bool:
         """Return whether anything is wrong with a server."""
@@ -415,7 +441,8 @@ class HostService:
             )
             allocations.move_allocation(
                 self._placement,
-                entry.consumer_uuid,
+                # Where a server goes, placement knows it by its own uuid.
+                entry.server_uuid,
                 from_rp_uuid=source,
                 to_rp_uuid=target,
                 resource_class=resource_class,

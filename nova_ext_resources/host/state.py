@@ -26,6 +26,9 @@ Entries = Mapping[str, assignment.Entry]
 
 _T = TypeVar('_T')
 
+#: Of an entry that the host's own figures do not contain.
+_UNAPPLIED = (assignment.State.CLAIMED, assignment.State.HELD)
+
 
 class HostState:
     """The entries of all servers, and the view in which they are taken.
@@ -108,11 +111,13 @@ class HostState:
         tests: Sequence[base.ClaimTest],
         published: Collection[str],
         claimed_at: datetime.datetime | None = None,
+        state: assignment.State = assignment.State.CLAIMED,
     ) -> assignment.Entry:
         """Claim everything or nothing.
 
         :param published: uuids of all providers that this host ever
             published
+        :param state: of the entry
         :raises ClaimError: with every shortfall
         """
         with self._lock:
@@ -125,7 +130,9 @@ class HostState:
             )
             if not decision.fits:
                 raise decision.make_error(self._host)
-            entry = request.make_entry(decision.taken, claimed_at)
+            entry = dataclasses.replace(
+                request.make_entry(decision.taken, claimed_at), state=state
+            )
             self.view = decision.view
             if decision.taken:
                 self.entries = {**self.entries, entry.consumer_uuid: entry}
@@ -192,8 +199,7 @@ class HostState:
             self.settled = [
                 entry
                 for uuid, entry in self.entries.items()
-                if entry.state is not assignment.State.CLAIMED
-                and before.get(uuid) == entry
+                if entry.state not in _UNAPPLIED and before.get(uuid) == entry
             ]
             self.empty = view_mod.make_view(
                 found.providers,
@@ -219,26 +225,27 @@ class HostState:
 
     def put(self, entry: assignment.Entry) -> None:
         """Replace an entry by what its server really has."""
-        with self._lock:
-            old = self.entries.get(entry.consumer_uuid)
-            self.entries = {
-                **_without(self.entries, [entry.consumer_uuid]),
-                entry.consumer_uuid: entry,
-            }
-            if old is None or old.assignments != entry.assignments:
-                self._count_again([entry, *([old] if old else [])])
+        self.replace([], [entry])
 
     def drop(self, consumer_uuids: Collection[str]) -> None:
         """Forget entries; unknown ones are passed over."""
+        self.replace(consumer_uuids, [])
+
+    def replace(
+        self, gone: Collection[str], made: Sequence[assignment.Entry]
+    ) -> None:
+        """Forget entries and put others, as one change.
+
+        In between, no claim finds units free that are in both.
+        """
         with self._lock:
-            gone = [
-                self.entries[uuid]
-                for uuid in consumer_uuids
-                if uuid in self.entries
-            ]
-            self.entries = _without(self.entries, consumer_uuids)
-            self.unallocated = _without(self.unallocated, consumer_uuids)
-            self._count_again(gone)
+            new = {one.consumer_uuid: one for one in made}
+            uuids = {*gone, *new}
+            old = [one for u, one in self.entries.items() if u in uuids]
+            self.entries = {**_without(self.entries, uuids), **new}
+            self.unallocated = _without(self.unallocated, gone)
+            if view_mod.list_held(old) != view_mod.list_held(new.values()):
+                self._count_again([*old, *made])
 
     def _count_again(self, changed: Iterable[assignment.Entry]) -> None:
         """Book anew where these entries have, or had, something."""

@@ -115,5 +115,8 @@ def describe_servers(
                 ),
             )
             for uuid, entry in entries.items()
+            # Of what a move keeps, the guest is elsewhere.
+            if entry.state is not assignment.State.HELD
+            and uuid == entry.server_uuid
         },
     }

@@ -13,6 +13,7 @@
 * ``provider``: resource providers: as discovered, and as placement sees them
 * ``requirement``: what one server requests, parsed from its flavor
 * ``resource``: name, type, units and description of a resource
+* ``role``: what a consumer is to a host, as Nova knows it
 * ``server``: what Nova reports of a server
 * ``stats``: a host's view as one string in Nova's host state
 * ``tunable``: units that tuning may move between running servers

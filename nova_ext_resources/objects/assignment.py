@@ -16,11 +16,13 @@ class State(enum.StrEnum):
 
     ``CLAIMED``: recorded, nothing on the host was changed yet.
     ``APPLIED``: the enforcers have applied it.
+    ``HELD``: kept by a move for a guest that is not here. Nothing is applied.
     ``RELEASING``: its settings are being removed, then the entry is deleted.
     """
 
     CLAIMED = 'claimed'
     APPLIED = 'applied'
+    HELD = 'held'
     RELEASING = 'releasing'
 
 

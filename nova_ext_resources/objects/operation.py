@@ -37,6 +37,18 @@ class Operation(enum.StrEnum):
         """Whether the server keeps its claim while it has no guest.
 
         Nova destroys the guest in between, and passes allocations that may
-        be missing: it deletes them when a rebuild fails.
+        be missing: it deletes them when a rebuild fails. For a move, the
+        server has claimed before its guest comes, and Nova leaves it on the
+        host when the guest fails.
         """
-        return self in (Operation.REBUILD, Operation.RESTART)
+        return self in _KEPT
+
+
+_KEPT = frozenset(
+    {
+        Operation.MOVE_IN,
+        Operation.REBUILD,
+        Operation.RESTART,
+        Operation.REVERT_IN,
+    }
+)

@@ -7,11 +7,14 @@
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
-* ``mixin``: the driver's methods that claim, apply, release and refuse moves
+* ``mixin``: the driver's methods that claim, apply and release
+* ``moves``: those for resizes and migrations
 * ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server
 * ``power``: whether Nova may switch CPUs off
 * ``request``: what one of Nova's instances requests
+* ``roles``: servers and moves of a host, as Nova knows them
+* ``tracker``: claims for a move within Nova's own claim
 
 The drivers are imported on first use: each needs libraries that the other
 does not.

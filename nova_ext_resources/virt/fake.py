@@ -17,7 +17,7 @@ from nova.virt import hardware
 from nova.virt import node
 
 from nova_ext_resources.conf import fake as fake_conf
-from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt import moves
 
 #: Enough for many servers, little enough to run out of.
 MEMORY_MB = 65536
@@ -25,7 +25,7 @@ MEMORY_MB = 65536
 _NAMESPACE = uuid.UUID('3c2ba3bd-4be1-4b54-9a3f-3d8e2a3b9e2b')
 
 
-class FakeDriver(mixin.ExtResourcesMixin, fake.FakeDriver):
+class FakeDriver(moves.MovesMixin, fake.FakeDriver):
     """Its host has the cache domains of ``[ext_resources_fake]``.
 
     Each domain is a NUMA cell. Unless ``[compute] cpu_dedicated_set`` and

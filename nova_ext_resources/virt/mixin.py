@@ -37,6 +37,7 @@ from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import node
 from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import request
+from nova_ext_resources.virt import roles
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -99,10 +100,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             on_deleted=self._forget_providers,
-            list_live=lambda: {
-                *_describe_servers(host),
-                *self.list_instance_uuids(),
-            },
+            list_roles=lambda entries: roles.list_roles(
+                host,
+                self._ext.host.node.hypervisor_hostname,
+                self.list_instance_uuids(),
+                entries,
+            ),
             find_hosts=_find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: _describe_servers(host),
@@ -261,8 +264,19 @@ class ExtResourcesMixin(driver.ComputeDriver):
         instance: Any,
         allocations: Mapping[str, Any] | None,
         operation: operations.Operation,
+        *,
+        migration_uuid: str = '',
+        is_here: bool = False,
     ) -> None:
-        if operation.keeps_claim and self._is_claim_valid(instance):
+        """Claim, unless the server has a claim that the operation keeps.
+
+        :param migration_uuid: of the move for which this is Nova's claim on
+            the destination
+        :param is_here: whether the server moves to the host that it is on
+        """
+        if not migration_uuid and (
+            operation.keeps_claim and self._is_claim_valid(instance)
+        ):
             return
         with errors.translated(instance, self._ext.host.host):
             asked = request.make_request(
@@ -270,6 +284,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 allocations,
                 self._ext_grammar if self._ext.is_enabled else None,
                 self._find_host_topology() if instance.numa_topology else None,
+                consumer_uuid=migration_uuid if is_here else instance.uuid,
             )
         with (
             self._reported(
@@ -277,7 +292,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             ),
             errors.translated(instance, self._ext.host.host),
         ):
-            self._ext.claim(asked)
+            self._ext.claim(asked, is_move=bool(migration_uuid))
         self._update_stats()
 
     def _find_host_topology(self) -> Any:
@@ -311,25 +326,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self._restore_claim(context, instance)
         self._apply(context, instance)
 
-    def _restore_claim(self, context: Any, instance: Any) -> None:
-        """Claim for a server whose entry is missing.
-
-        The ledger was lost, or the entry was being released when Nova
-        started the server again.
-
-        :raises HostRefused: the resources are no longer available
-        """
-        if self._has_claim(instance) or not self._requests_resources(
-            instance, instance.flavor
-        ):
-            return
-        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
-            context, instance.uuid
-        )
-        self._claim(
-            context, instance, allocations, operations.Operation.RESTART
-        )
-
     def _update_stats(self) -> None:
         """Update the view in what Nova writes next to its compute node.
 
@@ -350,53 +346,55 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return events.reported(context, name, self._ext.host.host, instance)
 
     def _release(self, instance: Any, operation: operations.Operation) -> None:
-        """Release what a server holds; never stop Nova's operation.
+        self._release_consumer(instance.uuid, operation)
+
+    def _release_consumer(
+        self, consumer_uuid: str, operation: operations.Operation
+    ) -> None:
+        """Release what a consumer holds; never stop Nova's operation.
 
         An entry that cannot be released stays, and is tried again.
         """
         try:
-            self._ext.release(instance.uuid, operation)
+            self._ext.release(consumer_uuid, operation)
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: the resources of server %(uuid)s could not be '
+                'Host %(host)s: the resources of %(uuid)s could not be '
                 'released (%(operation)s) and this will be retried: %(err)s',
                 {
                     'host': self._ext.host.host,
-                    'uuid': instance.uuid,
+                    'uuid': consumer_uuid,
                     'operation': operation,
                     'err': err,
                 },
             )
         self._update_stats()
 
-    # -- moves: refused, they would leave the claim behind --------------
+    def _restore_claim(self, context: Any, instance: Any) -> None:
+        """Claim for a server whose entry is missing.
 
-    def migrate_disk_and_power_off(
-        self, context: Any, instance: Any, dest: Any, flavor: Any, *args: Any
-    ) -> Any:
-        self._refuse_move(instance, flavor)
-        return super().migrate_disk_and_power_off(
-            context, instance, dest, flavor, *args
+        The ledger was lost, or the entry was being released when Nova
+        started the server again. What a move has kept that ended without
+        this host being told is the server's again.
+
+        :raises HostRefused: the resources are no longer available
+        """
+        if self._has_claim(instance) or not self._requests_resources(
+            instance, instance.flavor
+        ):
+            return
+        with errors.translated(instance, self._ext.host.host):
+            for uuid in self._ext.host.list_consumers(instance.uuid):
+                if roles.is_former(self._ext.host.find_entry(uuid), instance):
+                    self._ext.take_back(instance.uuid, uuid)
+        if self._has_claim(instance):
+            return
+        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
+            context, instance.uuid
         )
-
-    def check_can_live_migrate_destination(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        if self._requests_resources(instance, instance.flavor):
-            raise nova_exc.MigrationPreCheckError(reason=_explain(instance))
-        return super().check_can_live_migrate_destination(
-            context, instance, *args, **kwargs
+        self._claim(
+            context, instance, allocations, operations.Operation.RESTART
         )
-
-    def _refuse_move(self, instance: Any, flavor: Any) -> None:
-        if self._requests_resources(instance, flavor):
-            # Or a later rebuild would take the CPUs of the refused move.
-            instance.drop_migration_context()
-            raise nova_exc.InstanceFaultRollback(
-                inner_exception=nova_exc.MigrationError(
-                    reason=_explain(instance)
-                )
-            )
 
     def _requests_resources(self, instance: Any, flavor: Any) -> bool:
         """Return whether a server holds or requests resources of ours."""
@@ -411,14 +409,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return bool(
             self._ext.host.view.resource_classes & asked.resources.keys()
         )
-
-
-def _explain(instance: Any) -> str:
-    return (
-        f'shelve and unshelve server {errors.find_name(instance)} instead, '
-        'because it holds or requests extended resources, which this version '
-        'moves in no other way'
-    )
 
 
 def _is_evacuated(context: Any, host: str, uuid: str) -> bool:

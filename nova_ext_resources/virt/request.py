@@ -25,6 +25,8 @@ def make_request(
     allocations: Mapping[str, Mapping[str, Any]] | None,
     grammar: extra_specs.Grammar | None,
     host_topology: Any = None,
+    *,
+    consumer_uuid: str = '',
 ) -> assignment.ClaimRequest:
     """Read a ``nova.objects.Instance`` as ``spawn`` gets it.
 
@@ -37,10 +39,13 @@ def make_request(
         like ours are ignored, as without this package
     :param host_topology: the host's ``nova.objects.NUMATopology``; None
         where it has none
+    :param consumer_uuid: under which the host records it; by default the
+        server's
     :raises InvalidExtraSpec: an extra spec of ours is malformed
     """
     return assignment.ClaimRequest(
-        consumer_uuid=instance.uuid,
+        consumer_uuid=consumer_uuid or instance.uuid,
+        server_uuid=instance.uuid,
         project_id=instance.project_id,
         flavor=instance.flavor.name,
         allocations={

@@ -234,6 +234,7 @@ class HandOver:
 
     def _check(self, *, is_checked: bool) -> None:
         if self._phase is Phase.RELEASING:
+            self._check_moves()
             self._check_source()
         if is_checked:
             for entry in self._plan(is_held=not self.is_source_gone):
@@ -244,6 +245,23 @@ class HandOver:
                     f'{self.source.name} has released all servers, because '
                     f'{remains}'
                 )
+
+    def _check_moves(self) -> None:
+        """Make sure that no server is on its way.
+
+        :raises HandOverFailed: one is
+        """
+        moves = {
+            one.server_uuid
+            for one in self._list_ours()
+            if one.state is State.HELD or one.consumer_uuid != one.server_uuid
+        }
+        if moves:
+            raise self._fail(
+                f'these servers move: {", ".join(sorted(moves))}. Start '
+                f'nova-compute with {self.source.name}, confirm or revert '
+                'their resizes and migrations, and run the command again.'
+            )
 
     def _check_source(self) -> None:
         """Make sure that the source answers, or that it is gone.

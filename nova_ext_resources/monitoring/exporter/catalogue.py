@@ -46,7 +46,7 @@ _GAUGES: _Table = {
     'assigned_units': ('Units that a server holds.', (*_SERVER, *_PLACE)),
     'servers': (
         'Servers that hold resources, by the state of their entry in the '
-        'ledger: claimed, applied or releasing.',
+        'ledger: claimed, applied, held or releasing.',
         ('state',),
     ),
     'servers_left_out': (

@@ -200,8 +200,12 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
 
         Returns when a round knows which servers Nova has there.
         """
-        with mock.patch('nova.virt.driver.load_compute_driver') as load:
-            load.return_value = service.driver
+
+        def load(virtapi: Any, *_args: Any) -> Any:
+            service.driver.virtapi = virtapi
+            return service.driver
+
+        with mock.patch('nova.virt.driver.load_compute_driver', load):
             made = self._start_compute(service.host)
         ext = made.driver._ext
         self.addCleanup(ext.stop)

@@ -15,31 +15,8 @@ from nova.virt import fake as nova_fake
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from tests.functional.virt import base
+from tests.functional.virt import moving
 from tests.functional.virt import test_failures
-
-
-class _OneDomainFirst(fixtures.Fixture):
-    """The scheduler allocates ways of one domain wherever it can."""
-
-    def __init__(self, rp_uuid: str) -> None:
-        self._rp_uuid = rp_uuid
-
-    def _setUp(self) -> None:
-        def order(_filter: Any, found: Any, _spec: Any) -> list[Any]:
-            hosts: list[Any] = list(found)
-            for one in hosts:
-                one.allocation_candidates.sort(
-                    key=lambda made: self._rp_uuid not in made['allocations']
-                )
-            return hosts
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_ext_resources.scheduler.filters.'
-                'ExtendedResourcesFilter.filter_all',
-                order,
-            )
-        )
 
 
 class _WaitingGuest(fixtures.Fixture):
@@ -154,7 +131,7 @@ class OtherDomainTest(EvacuationTestCase):
         (cell,) = instance.numa_topology.cells
         self.chosen, self.real = f'L3_{cell.id}', f'L3_{1 - cell.id}'
         self.useFixture(
-            _OneDomainFirst(self.make_rp_uuid('host2', self.chosen))
+            moving.OneDomainFirst(self.make_rp_uuid('host2', self.chosen))
         )
         self.before = self.list_allocated('host1')
 

@@ -172,9 +172,16 @@ class OperationTest(base.TestCase):
 
                 self.assertTrue(found.keeps_claim)
 
-    def test_only_what_stays_on_its_host_keeps_its_claim(self) -> None:
+    def test_what_stays_on_its_host_or_has_claimed_before_keeps_its_claim(
+        self,
+    ) -> None:
         self.assertEqual(
-            {Operation.REBUILD, Operation.RESTART},
+            {
+                Operation.MOVE_IN,
+                Operation.REBUILD,
+                Operation.RESTART,
+                Operation.REVERT_IN,
+            },
             {one for one in Operation if one.keeps_claim},
         )
 

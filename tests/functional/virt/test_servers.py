@@ -462,17 +462,6 @@ class TwoHostsTest(base.NovaTestCase):
         names = ' '.join(one['event'] for one in self.list_events(server))
         self.assertNotIn('host', names)
 
-    def test_moves_are_refused(self) -> None:
-        server = self.boot(self.make_pinned_flavor(4))
-        host = server['OS-EXT-SRV-ATTR:host']
-
-        self.api.post_server_action(server['id'], {'migrate': None})
-        self._wait_for_migration_status(server, ['error'])
-
-        server = self._wait_for_state_change(server, 'ACTIVE')
-        self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
-        self.assert_in_force(server, 4, self.services[host].driver._ext.host)
-
     def test_an_evacuated_server_takes_on_the_new_host(self) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         old = server['OS-EXT-SRV-ATTR:host']

@@ -31,6 +31,9 @@ NEIGHBOUR = '11111111-1111-4111-8111-111111111111'
 #: Comes and goes.
 SERVER = '22222222-2222-4222-8222-222222222222'
 
+#: Moves it.
+MIGRATION = '33333333-3333-4333-8333-333333333333'
+
 _STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
 
 #: What the module posix does to files of the kernel.
@@ -57,6 +60,21 @@ def come_and_go_floating(host: host_mod.HostResources) -> None:
     host.release(SERVER)
 
 
+def leave(host: host_mod.HostResources) -> None:
+    """Hold what a server has for its way back."""
+    host.hold(SERVER, MIGRATION, is_here=False)
+
+
+def come_back(host: host_mod.HostResources) -> None:
+    """Revert that."""
+    host.take_back(SERVER, MIGRATION)
+
+
+def exchange(host: host_mod.HostResources) -> None:
+    """Hold what a server has, and give it what it gets on its host."""
+    host.hold(SERVER, MIGRATION, is_here=True)
+
+
 def heal(host: host_mod.HostResources) -> None:
     """Do what a service does when it starts."""
     host.reconcile([NEIGHBOUR])
@@ -66,6 +84,9 @@ SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
     'come_and_go': come_and_go,
     'come_and_go_floating': come_and_go_floating,
     'heal': heal,
+    'leave': leave,
+    'come_back': come_back,
+    'exchange': exchange,
 }
 
 

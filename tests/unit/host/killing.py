@@ -3,6 +3,7 @@
 """A host's process is killed at any step; the next one mends it."""
 
 import abc
+import dataclasses
 import itertools
 import signal
 import subprocess
@@ -110,6 +111,66 @@ class KilledCases(with_host.BackendTestCase):
         again.reconcile([dying.NEIGHBOUR])
         self.assert_mended(again, before)
         self.assertEqual({dying.NEIGHBOUR: 'applied'}, self.read_rows())
+        again.close()
+
+    def test_a_server_that_leaves_is_held_once_at_every_moment(self) -> None:
+        self.kill_move('leave')
+
+    def test_so_is_one_that_comes_back(self) -> None:
+        self.kill_move('come_back')
+
+    def test_so_is_one_that_stays_on_its_host(self) -> None:
+        self.kill_move('exchange')
+
+    def kill_move(self, scenario: str) -> None:
+        self.prepare()
+        for step in itertools.count(1):
+            self.assertLess(step, MAX_STEPS)
+            self.begin_move(scenario)
+            was_killed = self.run_until(scenario, step)
+            with self.subTest(step=step):
+                self.check_move(2 if scenario == 'exchange' else 1)
+            if not was_killed:
+                break
+
+    def begin_move(self, scenario: str) -> None:
+        host = self.restart()
+        host.claim(with_host.make_claim(dying.SERVER, 2, cpus=self.CPUS))
+        host.apply(dying.SERVER)
+        if scenario == 'come_back':
+            dying.leave(host)
+        elif scenario == 'exchange':
+            made = with_host.make_claim(
+                dying.MIGRATION, 2, cpus=frozenset({4})
+            )
+            host.claim(
+                dataclasses.replace(made, server_uuid=dying.SERVER),
+                is_move=True,
+            )
+        host.close()
+
+    def check_move(self, number: int) -> None:
+        """Once with the move in progress, then without the server."""
+        host = self.restart()
+        before = host.entries[dying.NEIGHBOUR]
+        moving = {dying.SERVER, dying.MIGRATION}
+
+        host.reconcile([dying.NEIGHBOUR, *moving])
+
+        self.assertEqual((), host.problems)
+        self.assert_consistent(host)
+        self.assertEqual(before, host.entries[dying.NEIGHBOUR])
+        self.assertEqual(number, len(moving & host.entries.keys()))
+        applied = {
+            uuid
+            for uuid, one in host.entries.items()
+            if one.state is assignment.State.APPLIED
+        }
+        self.assertEqual(applied, set(self.list_in_force()))
+        host.close()
+        again = self.restart()
+        again.reconcile([dying.NEIGHBOUR])
+        self.assert_mended(again, before)
         again.close()
 
     def test_mending_may_be_killed_as_well(self) -> None:

@@ -300,6 +300,23 @@ class MigrationTest(AllocatedTestCase):
 
         self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
 
+    def test_a_server_that_moves_to_its_own_host_is_not_judged(self) -> None:
+        """Until its guest is off, the ledger has the two in exchange."""
+        self.host.claim(
+            with_host.make_claim(OTHER, 6, server_uuid=SERVER), is_move=True
+        )
+        self.holders[FIRST] = {WAYS: {OTHER: 4, SERVER: 6}}
+
+        self.assertEqual([], self.run_rounds(3))
+
+    def test_what_a_move_keeps_here_is_compared(self) -> None:
+        self.host.hold(SERVER, OTHER, is_here=False)
+        self.allocate_to_other(4)
+        self.assertEqual([], self.run_rounds())
+
+        self.holders[FIRST] = {}
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, OTHER)], self.run_rounds())
+
 
 class WrongProviderTest(AllocatedTestCase):
     """The host chose another domain, and died before it could say so."""

@@ -100,10 +100,15 @@ class GoneTest(base.TestCase):
 
             self.assertEqual([(Kind.GONE, 'a')], found)
 
-    def test_one_side_of_a_move_is_there_while_its_server_is(self) -> None:
+    def test_what_a_move_holds_is_there_while_nova_knows_the_move(
+        self,
+    ) -> None:
         entry = dataclasses.replace(make_entry('migration'), server_uuid='a')
 
-        self.assertEqual([], compare(entry, live=frozenset('a')))
+        self.assertEqual([], compare(entry, live=frozenset({'migration'})))
+        self.assertEqual(
+            [(Kind.GONE, 'migration')], compare(entry, live=frozenset('a'))
+        )
 
 
 class AppliedTest(base.TestCase):

@@ -156,6 +156,17 @@ class LedgerTest(LedgerTestCase):
 
         self.assertEqual({uuidsentinel.server: smaller}, ledger.list_entries())
 
+    def test_entries_are_exchanged_in_one_change(self) -> None:
+        ledger = self.open()
+        first, second = make_entry(), make_entry(uuidsentinel.other)
+        ledger.put(first)
+
+        ledger.replace([first.consumer_uuid, 'unknown'], [second])
+
+        self.assertEqual(
+            {uuidsentinel.other: second}, self.reopen(ledger).list_entries()
+        )
+
     def test_a_state_moves_on_and_units_stay(self) -> None:
         ledger = self.open()
         ledger.put(make_entry())
@@ -767,19 +778,27 @@ class VersionsTest(LedgerTestCase):
         )
 
     def test_what_a_move_keeps_stops_going_back(self) -> None:
-        ledger = self.open()
-        ledger.put(make_entry('migration', server_uuid=SERVERS[0]))
-        ledger.close()
-        before = dump(self.path)
+        held = assignment.State.HELD
+        for name, fields in (
+            ('migration', {'server_uuid': SERVERS[0]}),
+            (SERVERS[0], {'state': held}),
+        ):
+            ledger = self.open()
+            ledger.put(make_entry(name, **fields))
+            ledger.close()
+            before = dump(self.path)
 
-        err = self.assertRaises(
-            exception.LedgerError, ledger_mod.downgrade, self.path
-        )
+            err = self.assertRaises(
+                exception.LedgerError, ledger_mod.downgrade, self.path
+            )
 
-        for word in ('confirm or revert', SERVERS[0]):
-            self.assertIn(word, str(err))
-        self.assertNotIn('moved away', str(err))
-        self.assertEqual(before, dump(self.path))
+            for word in ('confirm or revert', SERVERS[0]):
+                self.assertIn(word, str(err))
+            self.assertNotIn('moved away', str(err))
+            self.assertEqual(before, dump(self.path))
+            ledger = self.open()
+            ledger.delete([name])
+            ledger.close()
 
     def test_a_ledger_in_use_does_not_go_back(self) -> None:
         self.open()

@@ -17,6 +17,7 @@ from nova_ext_resources.host import health
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import role
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from tests.unit.host import test_resources_meanwhile
@@ -70,7 +71,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         )
         self.addCleanup(made.stop)
         given: dict[str, Any] = {
-            'list_live': tuple,
+            'list_roles': lambda _: {},
             'find_hosts': lambda uuids: dict.fromkeys(uuids, ''),
             'list_requests': dict,
             'expect': lambda _: None,
@@ -126,8 +127,8 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             observed,
             publishing,
             self.make_restore(),
-            list_live=tuple,
-            find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
+            list_roles=lambda _: {},
+            find_hosts=lambda _: {},
             list_requests=dict,
             list_differences=fail,
             expect=lambda _: None,
@@ -146,7 +147,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             health.Health('host1'),
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
-            list_live=tuple,
+            list_roles=lambda _: {},
             find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
             list_requests=dict,
             expect=lambda uuids: expected.append(list(uuids)),
@@ -168,7 +169,9 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             observed,
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
-            list_live=lambda: answers.pop(0),
+            list_roles=lambda _: dict.fromkeys(
+                answers.pop(0), role.Role.SERVER
+            ),
             find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
             list_requests=dict,
             expect=lambda _: None,
@@ -263,6 +266,36 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
 
         self.assertIs(asking, loop._asking)
 
+    def test_it_is_asked_again_sooner_while_a_server_moves(self) -> None:
+        loop, _observed = self.make_asking([[SERVER], ['migration']])
+        self.start()
+        self.run_answered(loop)
+        asking = loop._asking
+        loop._asked_at -= periodic._MOVE_PAUSE
+        loop.run_round()
+        self.assertIs(asking, loop._asking)
+
+        self.host.hold(SERVER, 'migration', is_here=False)
+        loop.run_round()
+
+        self.assertIsNot(asking, loop._asking)
+
+    def test_what_a_move_has_left_is_released_at_any_time(self) -> None:
+        answers = [
+            {SERVER: role.Role.SERVER},
+            {SERVER: role.Role.LEFT},
+        ]
+        loop, observed = self.make_asking([])
+        loop._list_roles = lambda _entries: answers.pop(0)
+        self.start()
+
+        self.run_answered(loop)
+        self.assertEqual([SERVER], [*self.host.entries])
+        self.run_answered(loop)
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual([], self.list_absent(observed))
+
     def test_who_is_gone_is_released_though_requests_are_not_known(
         self,
     ) -> None:
@@ -279,7 +312,9 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.enforcer.in_force.add(test_resources_meanwhile.OTHER)
         loop = self.make_periodic(
             placement.client,
-            list_live=lambda: [test_resources_meanwhile.OTHER],
+            list_roles=lambda _: {
+                test_resources_meanwhile.OTHER: role.Role.SERVER
+            },
             list_requests=fail,
         )
 
@@ -292,14 +327,16 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
     def test_a_nova_that_hangs_delays_no_repair(self) -> None:
         is_asked, is_over = threading.Event(), threading.Event()
 
-        def list_live() -> list[str]:
+        def list_roles(_entries: object) -> dict[str, role.Role]:
             is_asked.set()
             is_over.wait()
-            return [SERVER]
+            return {SERVER: role.Role.SERVER}
 
         placement = HungPlacement()
         self.start()
-        self.make_periodic(placement.client, list_live=list_live).accept_host()
+        self.make_periodic(
+            placement.client, list_roles=list_roles
+        ).accept_host()
         self.addCleanup(placement.close)
         self.addCleanup(is_over.set)
         self.assertTrue(is_asked.wait(WAIT))

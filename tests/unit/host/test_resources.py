@@ -359,7 +359,7 @@ class EntryTest(with_host.HostTestCase):
 
         self.assertIsNone(self.host.entries[SERVER].flavor)
 
-    def test_what_a_move_keeps_stays_while_its_server_is_there(self) -> None:
+    def test_what_a_move_keeps_stays_while_nova_knows_the_move(self) -> None:
         for uuid in ('migration', 'another'):
             self.host.claim(
                 dataclasses.replace(
@@ -369,7 +369,7 @@ class EntryTest(with_host.HostTestCase):
             )
         self.restart()
 
-        self.host.reconcile([SERVER])
+        self.host.reconcile(['migration'])
 
         self.assertEqual(['migration'], list(self.host.entries))
 

@@ -357,6 +357,18 @@ class LeftAloneTest(RestoreTestCase):
 
         self.assertIs(entry, self.host.entries[SERVER])
 
+    def test_who_came_by_a_move_and_does_not_run(self) -> None:
+        self.come_back()
+        self.host.clear(SERVER)
+        request = dataclasses.replace(
+            make_request(SERVER), allocations=self.read_allocations(SERVER)
+        )
+        self.host.claim(request, is_move=True)
+
+        self.restore.run()
+
+        self.assertNotIn(SERVER, self.restore.waiting or ())
+
     def test_who_is_being_started(self) -> None:
         self.come_back()
         with self.host.starting(SERVER):

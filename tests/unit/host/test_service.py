@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 import json
 import os
 import socket
@@ -21,6 +21,7 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import guest
+from nova_ext_resources.objects import role
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources import plugins
 from tests import base
@@ -460,11 +461,11 @@ class LifeTest(HostServiceTestCase):
         self.assertEqual({SERVER}, set(again.host.entries))
 
     def restart(
-        self, list_live: Callable[[], Iterable[str]]
+        self, list_roles: Callable[[object], Mapping[str, role.Role]]
     ) -> service.HostService:
         self.made.claim(with_host.make_claim(SERVER))
         self.made.stop()
-        again = self.make(list_live=list_live)
+        again = self.make(list_roles=list_roles)
         again.start()
         self.addCleanup(again.stop)
         return again
@@ -481,7 +482,7 @@ class LifeTest(HostServiceTestCase):
     def test_servers_that_are_gone_are_released_after_novas_checks(
         self,
     ) -> None:
-        again = self.restart(lambda: ())
+        again = self.restart(lambda _entries: {})
         again.periodic.run_round()
         self.assertEqual({SERVER}, set(again.host.entries))
 
@@ -492,11 +493,11 @@ class LifeTest(HostServiceTestCase):
     def test_nothing_is_released_while_nova_does_not_answer(self) -> None:
         answers = iter([OSError('no message bus'), OSError('no database')])
 
-        def list_live() -> Iterable[str]:
+        def list_roles(_entries: object) -> dict[str, role.Role]:
             asked.append(dict(again.host.entries))
             for err in answers:
                 raise err
-            return ()
+            return {}
 
         self.useFixture(
             fixtures.MonkeyPatch(
@@ -504,7 +505,7 @@ class LifeTest(HostServiceTestCase):
             )
         )
         asked: list[dict[str, object]] = []
-        again = self.restart(list_live)
+        again = self.restart(list_roles)
 
         again.accept_host()
 
@@ -515,18 +516,18 @@ class LifeTest(HostServiceTestCase):
     def test_what_is_claimed_before_nova_answers_again_is_kept(self) -> None:
         answers = iter([OSError('no message bus')])
 
-        def list_live() -> Iterable[str]:
+        def list_roles(_entries: object) -> dict[str, role.Role]:
             for err in answers:
                 again.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
                 raise err
-            return ()
+            return {}
 
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_ext_resources.placement.publisher.FIRST_BACK_OFF', 0.01
             )
         )
-        again = self.restart(list_live)
+        again = self.restart(list_roles)
 
         again.accept_host()
 
@@ -534,11 +535,11 @@ class LifeTest(HostServiceTestCase):
         self.assertEqual({OTHER}, set(again.host.entries))
 
     def test_what_is_claimed_while_nova_answers_is_kept(self) -> None:
-        def list_live() -> Iterable[str]:
+        def list_roles(_entries: object) -> dict[str, role.Role]:
             again.claim(with_host.make_claim(OTHER, cpus=frozenset({3})))
-            return ()
+            return {}
 
-        again = self.restart(list_live)
+        again = self.restart(list_roles)
 
         again.accept_host()
 

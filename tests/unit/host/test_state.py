@@ -84,12 +84,14 @@ class RebuildTest(BooksTestCase):
 
                 self.assertEqual(4, self.count_foreign(made))
 
-    def test_what_is_only_claimed_hides_no_use_of_others(self) -> None:
-        made = self.make_books(CLAIMED)
+    def test_what_is_not_applied_hides_no_use_of_others(self) -> None:
+        held = dataclasses.replace(CLAIMED, state=assignment.State.HELD)
+        for entry in (CLAIMED, held):
+            made = self.make_books(entry)
 
-        made.rebuild(FOUND, {'a': CLAIMED}, may_refuse=False)
+            made.rebuild(FOUND, {'a': entry}, may_refuse=False)
 
-        self.assertEqual(4, self.count_foreign(made))
+            self.assertEqual(4, self.count_foreign(made))
 
     def test_a_look_at_a_host_that_changed_meanwhile_is_refused(self) -> None:
         made = self.make_books(APPLIED)

@@ -27,6 +27,9 @@ B = uuidsentinel.b
 C = uuidsentinel.c
 
 #: Each has a CPU of the first domain.
+MIGRATION = uuidsentinel.migration
+OTHER_MIGRATION = uuidsentinel.other_migration
+
 CPUS = {A: frozenset({1}), B: frozenset({2}), C: frozenset({3})}
 
 
@@ -106,6 +109,24 @@ class BurstTest(PoolsTestCase):
     ) -> None:
         self.watch.least[uuid, '0'] = amount
         self.take(uuid, classes.BURST, amount, most)
+
+    def count_own(self, *uuids: str) -> list[int]:
+        return [self.get_own(one).bit_count() for one in uuids]
+
+    def test_a_server_that_moves_lends_its_part_until_it_is_back(
+        self,
+    ) -> None:
+        self.burst(A)
+        self.burst(B)
+        self.assertEqual([3, 3], self.count_own(A, B))
+
+        self.host.hold(A, MIGRATION, is_here=False)
+
+        self.assertEqual(0x3F, self.get_own(B))
+        self.heal()
+        self.host.take_back(A, MIGRATION)
+        self.assertEqual([3, 3], self.count_own(A, B))
+        self.heal()
 
     def test_the_pool_is_sold_apart(self) -> None:
         (found,) = {
@@ -719,6 +740,23 @@ class SharedTest(PoolsTestCase):
         self.host.release(B)
 
         self.assertEqual(before, self.kernel.list_groups())
+        self.heal()
+
+    def test_one_that_moves_keeps_its_place_and_is_not_there(self) -> None:
+        self.join(A)
+        self.join(B)
+
+        self.host.hold(A, MIGRATION, is_here=False)
+
+        self.assertEqual([2], self.get_cpus())
+        self.assertRaises(exception.CapacityExceeded, self.join, C)
+        self.heal()
+        self.host.hold(B, OTHER_MIGRATION, is_here=False)
+        self.assertEqual({''}, set(self.kernel.list_groups()))
+        self.heal()
+        self.host.take_back(A, MIGRATION)
+        self.host.take_back(B, OTHER_MIGRATION)
+        self.assertEqual([1, 2], self.get_cpus())
         self.heal()
 
     def test_there_are_as_many_places_as_are_said(self) -> None:

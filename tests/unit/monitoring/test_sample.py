@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
+
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.drivers.resctrl.kernel import counters
@@ -54,6 +56,16 @@ class ServersTest(base.TestCase):
             },
             servers,
         )
+
+    def test_what_a_move_keeps_is_not_measured(self) -> None:
+        entry = make_entry('CUSTOM_LLC_WAYS')
+        held = dataclasses.replace(entry, state=assignment.State.HELD)
+        moved = dataclasses.replace(entry, consumer_uuid='migration')
+
+        for one in (held, moved):
+            self.assertEqual(
+                {}, sample.describe_servers({one.consumer_uuid: one})
+            )
 
     def test_a_place_in_the_shared_pool_is_seen(self) -> None:
         entry = make_entry('CUSTOM_LLC_WAYS_SHARED')

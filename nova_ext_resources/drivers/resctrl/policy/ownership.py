@@ -39,6 +39,9 @@ OWN_WAYS = {
     classes.L2_WAYS: classes.L2_CDP_TRAIT,
 }
 
+#: States of entries whose units nobody else can have.
+_CERTAIN = (assignment.State.APPLIED, assignment.State.HELD)
+
 _HARD = (groups.EXCLUSIVE, groups.PSEUDO_LOCKED)
 
 
@@ -344,7 +347,7 @@ def _add_servers(
     applied = {
         uuid: ways.mask
         for uuid, ways in recorded.items()
-        if entries[uuid].state is assignment.State.APPLIED
+        if entries[uuid].state in _CERTAIN
         and (
             not ways.mask & (plain.pools | unknown)
             or shown.get(uuid) == ways.mask

@@ -14,6 +14,8 @@ from nova_ext_resources.drivers.resctrl.policy import choice
 from nova_ext_resources.drivers.resctrl.policy import layout
 from nova_ext_resources.objects import assignment
 
+_INSIDE = (assignment.State.CLAIMED, assignment.State.APPLIED)
+
 
 def list_servers(
     entries: Mapping[str, assignment.Entry], *, without: str = ''
@@ -21,14 +23,15 @@ def list_servers(
     """Return the servers with a place in the pool, but for one.
 
     Those that are being released no longer have one: when all of them are,
-    each would leave the group to the others, and it would stay for ever.
+    each would leave the group to the others, and it would stay for ever. Of
+    those that a move keeps, no guest is here.
     """
     return [
         entry
         for uuid, entry in entries.items()
         if uuid != without
         and choice.is_shared(entry)
-        and entry.state is not assignment.State.RELEASING
+        and entry.state in _INSIDE
     ]
 
 

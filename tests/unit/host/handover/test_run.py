@@ -149,6 +149,22 @@ class HandOverTest(with_both.HandOverTestCase):
         self.assertEqual({SECOND, THIRD}, set(host.entries))
         self.assertEqual((), host.problems)
 
+    def test_a_server_that_moves_stops_it_before_anything_is_changed(
+        self,
+    ) -> None:
+        before = self.fill('rmd')
+        ledger = self.open_ledger()
+        ledger.set_state([FIRST], assignment.State.HELD)
+        ledger.close()
+
+        err = self.assertRaises(
+            errors.HandOverFailed, self.hand_over, 'rmd', 'resctrl'
+        )
+
+        self.assertIn(FIRST, str(err))
+        self.assertIn('Nothing was changed', str(err))
+        self.assertEqual(set(before), set(self.list_at_rmd()))
+
     def test_workloads_of_others_are_left_alone(self) -> None:
         self.simulator.add_workload(
             {'core_ids': ['20'], 'policy': 'silver', 'uuid': 'database'}

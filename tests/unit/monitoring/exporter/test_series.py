@@ -67,7 +67,7 @@ class InventoryTest(with_host.HostTestCase, ScrapeTestCase):
             ],
         )
         self.assertEqual(
-            {'claimed': 1, 'applied': 0, 'releasing': 0},
+            {'claimed': 1, 'applied': 0, 'held': 0, 'releasing': 0},
             {state: value for (state,), value in found['servers'].items()},
         )
 
@@ -123,7 +123,12 @@ class ServersTest(ScrapeTestCase):
         found = self.scrape(shown.make_snapshot('a', 'b'))
 
         self.assertEqual(
-            {('claimed',): 0, ('applied',): 2, ('releasing',): 0},
+            {
+                ('claimed',): 0,
+                ('applied',): 2,
+                ('held',): 0,
+                ('releasing',): 0,
+            },
             found['servers'],
         )
 

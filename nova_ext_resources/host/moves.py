@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ends what moves have left, when Nova has ended them elsewhere.
+
+Nova tells a host nothing when the other host fails, or when a server is
+deleted on its way. The comparison with Nova shows it later.
+"""
+
+from collections.abc import Mapping
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import audit
+from nova_ext_resources.host import lifecycle
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import role as role_obj
+
+LOG = logging.getLogger(__name__)
+
+Role = role_obj.Role
+
+
+def is_any(entries: audit.Entries) -> bool:
+    """Return whether any entry is of a server that moves."""
+    return any(
+        one.state is assignment.State.HELD
+        or one.consumer_uuid != one.server_uuid
+        for one in entries.values()
+    )
+
+
+def finish(
+    host: lifecycle.Lifecycle,
+    before: audit.Entries,
+    roles: Mapping[str, Role],
+) -> None:
+    """Release or give back what moves that have ended still hold.
+
+    What fails is logged, and tried again after Nova's next answer.
+
+    :param before: the entries before Nova was asked; those that have changed
+        since are left alone
+    :param roles: Nova's answer
+    """
+    for uuid, role in roles.items():
+        entry = before.get(uuid)
+        if entry is None or host.find_entry(uuid) != entry:
+            continue
+        try:
+            _finish_one(host, entry, role)
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: what a move of server %(uuid)s has left could '
+                'not be released or given back, and this will be retried: '
+                '%(err)s',
+                {'host': host.host, 'uuid': entry.server_uuid, 'err': err},
+            )
+
+
+def _finish_one(
+    host: lifecycle.Lifecycle, entry: assignment.Entry, role: Role
+) -> None:
+    if role is Role.LEFT:
+        _log(host, entry, 'releasing what it holds here')
+        host.release_gone([entry])
+    elif role is Role.RETURNED:
+        _log(host, entry, 'it gets its resources back')
+        host.take_back(entry.server_uuid, entry.consumer_uuid)
+
+
+def _log(
+    host: lifecycle.Lifecycle, entry: assignment.Entry, what: str
+) -> None:
+    LOG.warning(
+        'Host %(host)s: a move of server %(uuid)s has ended without this host '
+        'being told; %(what)s',
+        {'host': host.host, 'uuid': entry.server_uuid, 'what': what},
+    )

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a consumer is to a host, as Nova and the hypervisor know it."""
+
+import enum
+
+
+class Role(enum.StrEnum):
+    """Why a consumer may hold anything of a host, or no longer may.
+
+    ``SERVER``: a server that Nova or the hypervisor has on the host.
+    ``SOURCE``: a move in progress from the host, by the migration's uuid.
+    ``DESTINATION``: a server that a move in progress brings to the host.
+    ``RETURNED``: a move that has ended, and whose server is on the host
+        again: it gets back what the move has kept.
+    ``LEFT``: a move that has ended, and nothing of it is on the host.
+    """
+
+    SERVER = 'server'
+    SOURCE = 'source'
+    DESTINATION = 'destination'
+    RETURNED = 'returned'
+    LEFT = 'left'

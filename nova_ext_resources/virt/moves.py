@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a virt driver does for servers that are resized or migrated.
+
+See "The flow of a move" in the contributors' pages. Live migration and a
+resize to another cell are refused.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova import exception as nova_exc
+from nova import objects
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.virt import errors
+from nova_ext_resources.virt import events
+from nova_ext_resources.virt import mixin
+from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import roles
+from nova_ext_resources.virt import tracker
+
+LOG = logging.getLogger(__name__)
+
+
+class MovesMixin(mixin.ExtResourcesMixin):
+    """Comes before a ``ComputeDriver`` in the bases of a driver class."""
+
+    def init_host(self, host: str) -> None:
+        super().init_host(host)
+        found = self._find_tracker()
+        if found is not None:
+            tracker.watch(found, self._claim_move, self._release_move)
+
+    # -- the destination ------------------------------------------------
+
+    def _claim_move(
+        self,
+        context: Any,
+        moved: Any,
+        instance: Any,
+        migration: Any,
+        allocations: Mapping[str, Any] | None,
+    ) -> None:
+        """Claim for a server that is about to be resized or migrated here.
+
+        :param moved: the server as it will be
+        :param instance: the server as it is
+        :raises InstanceFaultRollback: the server stays as it is, and Nova
+            tries another host
+        """
+        try:
+            self._check_cell(moved, instance, migration)
+            self._claim(
+                context,
+                moved,
+                allocations,
+                operations.Operation.MOVE_IN,
+                migration_uuid=migration.uuid,
+                is_here=instance.host == self._ext.host.host,
+            )
+        except nova_exc.NovaException as err:
+            raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
+
+    def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
+        if migration.cross_cell_move and any(
+            self._requests_resources(one, one.flavor)
+            for one in (moved, instance)
+        ):
+            raise nova_exc.MigrationPreCheckError(
+                reason=_explain(instance, 'to another cell')
+            )
+
+    def _release_move(self, migration: Any) -> None:
+        is_here = migration.source_compute == migration.dest_compute
+        self._release_consumer(
+            migration.uuid if is_here else migration.instance_uuid,
+            operations.Operation.REVERT_OUT,
+        )
+
+    def finish_migration(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        disk_info: Any,
+        network_info: Any,
+        image_meta: Any,
+        resize_instance: bool,
+        allocations: Mapping[str, Any] | None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        operation = operations.find_operation(
+            'finish_migration', instance, self._ext.host.host
+        )
+        with self._ext.host.starting(instance.uuid):
+            self._claim(context, instance, allocations, operation)
+            self._apply(context, instance)
+            # When it fails, Nova leaves server and allocations here.
+            super().finish_migration(
+                context,
+                migration,
+                instance,
+                disk_info,
+                network_info,
+                image_meta,
+                resize_instance,
+                allocations,
+                *args,
+                **kwargs,
+            )
+
+    # -- the source -----------------------------------------------------
+
+    def migrate_disk_and_power_off(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        disk_info = super().migrate_disk_and_power_off(
+            context, instance, *args, **kwargs
+        )
+        self._hold(context, instance)
+        return disk_info
+
+    def _hold(self, context: Any, instance: Any) -> None:
+        """Keep what the server holds; never stop the move, its guest is off.
+
+        What fails here is found by the comparison with Nova.
+        """
+        try:
+            migration = objects.Migration.get_by_id(
+                context.elevated(), instance.migration_context.migration_id
+            )
+            self._ext.hold(
+                instance.uuid,
+                migration.uuid,
+                is_here=migration.dest_compute == self._ext.host.host,
+            )
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: the resources of server %(uuid)s could not '
+                'be kept for its way back: %(err)s',
+                {
+                    'host': self._ext.host.host,
+                    'uuid': instance.uuid,
+                    'err': err,
+                },
+            )
+        self._update_stats()
+
+    def confirm_migration(
+        self,
+        context: Any,
+        migration: Any,
+        instance: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        operation = operations.find_operation(
+            'confirm_migration', instance, self._ext.host.host
+        )
+        try:
+            super().confirm_migration(
+                context, migration, instance, *args, **kwargs
+            )
+        finally:
+            # Whatever happens, Nova deletes the allocations of the migration.
+            self._release_consumer(migration.uuid, operation)
+            if migration.source_compute != migration.dest_compute:
+                self._release(instance, operation)
+
+    def finish_revert_migration(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        migration: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        with self._ext.host.starting(instance.uuid):
+            self._take_back(context, instance, migration)
+            super().finish_revert_migration(
+                context, instance, network_info, migration, *args, **kwargs
+            )
+
+    def _take_back(self, context: Any, instance: Any, migration: Any) -> None:
+        """Give the server back what the move has kept.
+
+        Nova also calls this after a crash on the way: then the server has it
+        still, and where it was to stay on its host, the move has what the
+        server was to get.
+        """
+        host = self._ext.host
+        if roles.is_former(host.find_entry(migration.uuid), instance):
+            with (
+                self._reported(context, events.APPLY, 'kept', instance),
+                errors.translated(instance, host.host),
+            ):
+                self._ext.take_back(instance.uuid, migration.uuid)
+            self._update_stats()
+            return
+        self._restore_claim(context, instance)
+        self._apply(context, instance)
+
+    # -- refused --------------------------------------------------------
+
+    def check_can_live_migrate_destination(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if self._requests_resources(instance, instance.flavor):
+            raise nova_exc.MigrationPreCheckError(
+                reason=_explain(instance, 'while it runs')
+            )
+        return super().check_can_live_migrate_destination(
+            context, instance, *args, **kwargs
+        )
+
+
+def _explain(instance: Any, how: str) -> str:
+    return (
+        f'migrate server {errors.find_name(instance)} cold within its cell '
+        f'instead, because it holds or requests extended resources, and this '
+        f'version does not move those {how}'
+    )

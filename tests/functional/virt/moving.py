@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two hosts between which servers move, and one check of all that they hold.
+
+``MovesSuite`` runs with each backend.
+"""
+
+import collections
+from collections.abc import Mapping
+import contextlib
+from typing import Any
+
+import fixtures
+from nova import context as nova_context
+from nova import objects
+from nova.virt import fake as nova_fake
+
+from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.virt import request
+from tests.functional.virt import base
+
+State = assignment.State
+
+
+def find_instance(uuid: str) -> Any:
+    return objects.Instance.get_by_uuid(
+        nova_context.get_admin_context(),
+        uuid,
+        expected_attrs=['flavor', 'numa_topology', 'migration_context'],
+    )
+
+
+class OneDomainFirst(fixtures.Fixture):
+    """The scheduler allocates ways of one domain wherever it can."""
+
+    def __init__(self, rp_uuid: str) -> None:
+        self._rp_uuid = rp_uuid
+
+    def _setUp(self) -> None:
+        def order(_filter: Any, found: Any, _spec: Any) -> list[Any]:
+            hosts: list[Any] = list(found)
+            for one in hosts:
+                one.allocation_candidates.sort(
+                    key=lambda made: self._rp_uuid not in made['allocations']
+                )
+            return hosts
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.scheduler.filters.'
+                'ExtendedResourcesFilter.filter_all',
+                order,
+            )
+        )
+
+
+class MovesTestCase(base.NovaTestCase):
+    """``self.services`` has host1 and host2."""
+
+    HOSTS: tuple[str, ...] = ('host1', 'host2')
+
+    #: State of an entry for a guest that is not there.
+    WAITS = State.HELD
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.services = {host: self.start_host(host) for host in self.HOSTS}
+
+    # -- what a backend says ---------------------------------------------
+
+    def make_own_flavor(self, amount: int) -> str:
+        """Make a flavor that requests extended resources."""
+        return self.make_pinned_flavor(amount)
+
+    def list_applied(self, host: str) -> dict[str, dict[str, int]] | None:
+        """Return consumer -> provider -> mask; None: nothing shows them."""
+        simulator = self.rmds[host].simulator
+        return {
+            uuid: {f'L3_{n}': m for n, m in simulator.ways_of(uuid).items()}
+            for group in simulator.list_groups()
+            for uuid in group['workloads']
+        }
+
+    # -- what a test does --------------------------------------------------
+
+    def get_ext(self, host: str) -> Any:
+        return self.services[host].driver._ext
+
+    def get_host(self, host: str) -> Any:
+        return self.get_ext(host).host
+
+    def act(self, server: Any, action: str, **body: Any) -> None:
+        self.admin_api.post_server_action(server['id'], {action: body or None})
+
+    def resize(self, server: Any, flavor: str) -> Any:
+        self.act(server, 'resize', flavorRef=flavor)
+        return self._wait_for_state_change(server, 'VERIFY_RESIZE')
+
+    def migrate(self, server: Any) -> Any:
+        self.act(server, 'migrate')
+        return self._wait_for_state_change(server, 'VERIFY_RESIZE')
+
+    def confirm(self, server: Any) -> Any:
+        self.act(server, 'confirmResize')
+        self._wait_for_migration_status(server, ['confirmed'])
+        return self._wait_for_state_change(server, 'ACTIVE')
+
+    def revert(self, server: Any, state: str = 'ACTIVE') -> Any:
+        self.act(server, 'revertResize')
+        self._wait_for_migration_status(server, ['reverted', 'error'])
+        return self._wait_for_state_change(server, state)
+
+    def find_migration(self, server: Any) -> Any:
+        """Return the last one of a server."""
+        found = objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(read_deleted='yes'),
+            {'instance_uuid': server['id']},
+        )
+        return max(found, key=lambda one: one.id)
+
+    def restart(self, host: str) -> None:
+        self.stop_compute(self.services[host])
+        self.services[host] = self.start_again(self.services[host])
+        self.publish(self.services[host])
+
+    def compare(self, host: str) -> None:
+        """Have a host compare what it holds with Nova, as time goes by."""
+        loop = self.get_ext(host).periodic
+        loop._ask(is_first=False)
+        loop._asking.join(base.SECONDS)
+        loop.run_round()
+
+    # -- what agrees afterwards --------------------------------------------
+
+    def assert_agreement(self, **expected: dict[str, State]) -> None:
+        """Ledger, placement, backend and the flavors of Nova's servers agree.
+
+        :param expected: host -> consumer -> state of its entry
+        """
+        servers = self.admin_api.get_servers()
+        for host in self.HOSTS:
+            entries = self.get_host(host).entries
+            states = {uuid: one.state for uuid, one in entries.items()}
+            self.assertEqual(expected.get(host, {}), states, host)
+            self._assert_ledger(host, entries)
+            self._assert_placement(host, entries)
+            self._assert_applied(host, entries)
+            self._assert_flavors(host, entries, servers)
+            self._assert_view(host, entries)
+            self._assert_no_alarm(host)
+
+    def _assert_ledger(
+        self, host: str, entries: Mapping[str, assignment.Entry]
+    ) -> None:
+        path = self.get_ext(host)._ledger_path
+        stored = ledger.read_entries(path)
+        self.assertEqual(
+            {uuid: _sort(one) for uuid, one in entries.items()},
+            {uuid: _sort(one) for uuid, one in stored.items()},
+        )
+
+    def _assert_placement(
+        self, host: str, entries: Mapping[str, assignment.Entry]
+    ) -> None:
+        held = {
+            (uuid, one.rp_uuid, one.resource_class): one.amount
+            for uuid, entry in entries.items()
+            for one in entry.assignments
+            if one.is_allocated
+        }
+        allocated = {
+            (uuid, rp_uuid, name): amount
+            for rp_uuid in self.get_host(host).view.keys
+            for uuid, found in self._get_allocations_by_provider_uuid(
+                rp_uuid
+            ).items()
+            for name, amount in found['resources'].items()
+        }
+        self.assertEqual(allocated, held, host)
+
+    def _assert_applied(
+        self, host: str, entries: Mapping[str, assignment.Entry]
+    ) -> None:
+        applied = self.list_applied(host)
+        if applied is None:
+            return
+        wanted = {
+            uuid: entry
+            for uuid, entry in entries.items()
+            if entry.state is State.APPLIED
+        }
+        self.assertEqual(set(wanted), set(applied), host)
+        for uuid, entry in wanted.items():
+            masks = {
+                one.rp_key: int(one.units['mask'], 16)
+                for one in entry.assignments
+                if 'mask' in one.units
+            }
+            there = {key: applied[uuid].get(key) for key in masks}
+            self.assertEqual(masks, there, host)
+
+    def _assert_flavors(
+        self,
+        host: str,
+        entries: Mapping[str, assignment.Entry],
+        servers: list[Any],
+    ) -> None:
+        """Each has what its flavor said when it was booted or resized."""
+        grammar = self.get_ext(host).grammar
+        ours = self.get_host(host).view.resource_classes
+        here = set()
+        for server in servers:
+            instance = find_instance(server['id'])
+            kept = self.find_kept(instance)
+            sides = [(instance.uuid, instance.host, instance.flavor)]
+            if kept:
+                sides.append(kept)
+            for uuid, where, flavor in sides:
+                asked = request.make_requirement(flavor, grammar).resources
+                wanted = {name: n for name, n in asked.items() if name in ours}
+                if where == host and wanted:
+                    here.add(uuid)
+                    self.assertEqual(wanted, _add_up(entries[uuid]), host)
+            own = entries.get(instance.uuid)
+            if instance.host == host and own is not None:
+                self.assertEqual(request.find_cpus(instance), own.cpus)
+        self.assertEqual(here, set(entries), host)
+
+    def find_kept(self, instance: Any) -> tuple[str, str, Any] | None:
+        """Return what the source keeps of a server: consumer, host, flavor."""
+        if instance.vm_state != 'resized':
+            return None
+        migration = self.find_migration({'id': instance.uuid})
+        return migration.uuid, migration.source_compute, instance.old_flavor
+
+    def _assert_view(
+        self, host: str, entries: Mapping[str, assignment.Entry]
+    ) -> None:
+        used: collections.Counter[Any] = collections.Counter()
+        for entry in entries.values():
+            for one in entry.assignments:
+                used[one.rp_uuid, one.resource_class] += one.amount
+        counted = {
+            place: tracked.state.used
+            for place, tracked in self.get_host(host).view.tracked.items()
+            if tracked.state.used
+        }
+        self.assertEqual(dict(used), counted, host)
+
+    def _assert_no_alarm(self, host: str) -> None:
+        ext = self.get_ext(host)
+        ext.periodic.run_round()
+        self.assertEqual((), ext.host.problems)
+        loop = ext.periodic
+        self.assertEqual((), (*loop._restore.problems, *loop._absent.problems))
+
+
+def _sort(entry: assignment.Entry) -> tuple[Any, ...]:
+    held = sorted(
+        (one.rp_key, one.resource_class, one.amount, str(dict(one.units)))
+        for one in entry.assignments
+    )
+    return entry.consumer_uuid, entry.server_uuid, entry.state, held
+
+
+def _add_up(entry: assignment.Entry) -> dict[str, int]:
+    """Return how much of each class is allocated to it."""
+    total: collections.Counter[str] = collections.Counter()
+    for one in entry.assignments:
+        if one.is_allocated:
+            total[one.resource_class] += one.amount
+    return dict(total)
+
+
+@contextlib.contextmanager
+def failing(method: str, text: str = 'the disk is gone') -> Any:
+    """Let a method of Nova's fake driver fail."""
+    original = getattr(nova_fake.FakeDriver, method)
+
+    def fail(*_args: Any, **_kwargs: Any) -> None:
+        raise RuntimeError(text)
+
+    setattr(nova_fake.FakeDriver, method, fail)
+    try:
+        yield
+    finally:
+        setattr(nova_fake.FakeDriver, method, original)
+
+
+class MovesSuite(MovesTestCase):
+    """The operations that every backend and kind of server goes through."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.small = self.make_own_flavor(2)
+        self.large = self.make_own_flavor(4)
+
+    def boot_on(self, flavor: str, host: str = 'host1') -> Any:
+        return self.boot(flavor, host=host)
+
+    def assert_moved(self, server: Any, host: str = 'host2') -> None:
+        """Make sure that a server is on host2, and host1 keeps its own."""
+        self.assertEqual(host, server['OS-EXT-SRV-ATTR:host'])
+        self.assert_agreement(
+            host1={self.find_migration(server).uuid: self.WAITS},
+            host2={server['id']: State.APPLIED},
+        )
+
+    def test_cold_migration(self) -> None:
+        server = self.boot_on(self.small)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+
+        self.assert_moved(self.migrate(server))
+        self.confirm(server)
+        self.assert_agreement(host2={server['id']: State.APPLIED})
+
+        server = self.migrate(server)
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+        before = self.get_host('host2').entries
+        self.revert(server)
+        self.assert_agreement(host2={server['id']: State.APPLIED})
+        (kept,) = before.values()
+        after = self.get_host('host2').entries[server['id']]
+        self.assertEqual(
+            [one.units for one in kept.assignments],
+            [one.units for one in after.assignments],
+        )
+        self._delete_server(server)
+        self.assert_agreement()
+
+    def test_resize_up_and_down(self) -> None:
+        server = self.boot_on(self.small)
+
+        self.assert_moved(self.resize(server, self.large))
+        self.revert(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.assert_moved(self.resize(server, self.large))
+        self.confirm(server)
+        self.assert_agreement(host2={server['id']: State.APPLIED})
+
+        server = self.resize(server, self.small)
+        self.assert_agreement(
+            host2={self.find_migration(server).uuid: self.WAITS},
+            host1={server['id']: State.APPLIED},
+        )
+        self.confirm(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+
+    def test_to_a_flavor_without_and_from_one(self) -> None:
+        plain = self.make_flavor()
+        server = self.boot_on(self.small)
+
+        server = self.resize(server, plain)
+        self.assert_agreement(
+            host1={self.find_migration(server).uuid: self.WAITS}
+        )
+        self.revert(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.resize(server, plain)
+        self.confirm(server)
+        self.assert_agreement()
+
+        self.resize(server, self.small)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.revert(server)
+        self.assert_agreement()
+
+    def test_deleted_before_it_is_confirmed(self) -> None:
+        server = self.boot_on(self.small)
+        self.assert_moved(self.resize(server, self.large))
+
+        self._delete_server(server)
+
+        self.assert_agreement()
+
+
+class OneHostSuite(MovesTestCase):
+    """Nova may resize a server on the host that it is on."""
+
+    HOSTS = ('host1',)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(allow_resize_to_same_host=True)
+        self.small = self.make_own_flavor(2)
+        self.large = self.make_own_flavor(4)
+
+    def assert_both(self, server: Any) -> None:
+        self.assert_agreement(
+            host1={
+                self.find_migration(server).uuid: self.WAITS,
+                server['id']: State.APPLIED,
+            }
+        )
+
+    def test_resize_up_and_down(self) -> None:
+        server = self.boot(self.small)
+
+        self.resize(server, self.large)
+        self.assert_both(server)
+        self.revert(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.resize(server, self.large)
+        self.confirm(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.resize(server, self.small)
+        self.restart('host1')
+        self.assert_both(server)
+        self.confirm(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self._delete_server(server)
+        self.assert_agreement()
+
+    def test_to_a_flavor_without_and_from_one(self) -> None:
+        plain = self.make_flavor()
+        server = self.boot(self.small)
+
+        self.resize(server, plain)
+        self.assert_agreement(
+            host1={self.find_migration(server).uuid: self.WAITS}
+        )
+        self.revert(server)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self.resize(server, plain)
+        self.confirm(server)
+        self.assert_agreement()
+        self.resize(server, self.small)
+        self.assert_agreement(host1={server['id']: State.APPLIED})
+        self._delete_server(server)
+        self.assert_agreement()

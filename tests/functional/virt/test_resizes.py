@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Resize and cold migration with each backend and kind of server."""
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+from tests.functional.virt import backends
+from tests.functional.virt import moving
+
+
+class StaticMovesTest(backends.Static, moving.MovesSuite):
+    pass
+
+
+class StaticOneHostTest(backends.Static, moving.OneHostSuite):
+    pass
+
+
+class RmdMovesTest(backends.Rmd, moving.MovesSuite):
+    pass
+
+
+class RmdOneHostTest(backends.Rmd, moving.OneHostSuite):
+    pass
+
+
+class ResctrlMovesTest(backends.Resctrl, moving.MovesSuite):
+    pass
+
+
+class ResctrlOneHostTest(backends.Resctrl, moving.OneHostSuite):
+    pass
+
+
+class FloatingMovesTest(backends.Floating, moving.MovesSuite):
+    pass
+
+
+class FloatingOneHostTest(backends.Floating, moving.OneHostSuite):
+    pass
+
+
+class OtherDomainTestCase(backends.Rmd):
+    """The destination picks another domain than placement did."""
+
+    #: Where the server goes.
+    DESTINATION: str
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(cores=-1, group='quota')
+        self.flags(allow_resize_to_same_host=True)
+        self.small = self.make_own_flavor(2)
+        self.large = self.make_own_flavor(4)
+
+    def fill_a_domain(self) -> None:
+        """Take all CPUs of a domain, and have its ways allocated first."""
+        filler = self.boot(
+            str(
+                self._create_flavor(
+                    vcpu=22,
+                    memory_mb=64,
+                    disk=0,
+                    extra_spec={'hw:cpu_policy': 'dedicated'},
+                )
+            ),
+            host=self.DESTINATION,
+        )
+        (cell,) = moving.find_instance(filler['id']).numa_topology.cells
+        node = self.get_host(self.DESTINATION).node
+        self.useFixture(
+            moving.OneDomainFirst(
+                provider.make_rp_uuid(node.uuid, f'L3_{cell.id}')
+            )
+        )
+
+    def find_domains(self, uuid: str) -> set[str]:
+        entry = self.get_host(self.DESTINATION).entries[uuid]
+        return {one.rp_key for one in entry.assignments if one.is_allocated}
+
+
+class OtherHostsDomainTest(OtherDomainTestCase):
+    DESTINATION = 'host2'
+
+    def test_the_allocation_follows(self) -> None:
+        self.fill_a_domain()
+        server = self.boot(self.small, host='host1')
+
+        self.act(server, 'migrate', host='host2')
+        server = self._wait_for_state_change(server, 'VERIFY_RESIZE')
+
+        migration = self.find_migration(server).uuid
+        applied = assignment.State.APPLIED
+        self.assert_agreement(
+            host1={migration: applied}, host2={server['id']: applied}
+        )
+        self.revert(server)
+        self.assert_agreement(host1={server['id']: applied})
+
+
+class OwnHostsDomainTest(OtherDomainTestCase):
+    HOSTS = ('host1',)
+    DESTINATION = 'host1'
+
+    def test_the_allocation_follows(self) -> None:
+        """It is the server's, though the migration has the entry."""
+        self.fill_a_domain()
+        server = self.boot(self.small)
+
+        self.resize(server, self.large)
+
+        migration = self.find_migration(server).uuid
+        applied = assignment.State.APPLIED
+        self.assert_agreement(
+            host1={migration: applied, server['id']: applied}
+        )
+        self.assertEqual(
+            self.find_domains(migration), self.find_domains(server['id'])
+        )
+        self.confirm(server)
+        self.assert_agreement(host1={server['id']: applied})

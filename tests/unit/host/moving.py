@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a server holds while it moves, on each of the two hosts or on one."""
+
+import dataclasses
+from typing import Any
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import moves
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import role as role_obj
+from tests.unit.host import backend
+from tests.unit.host import with_host
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+MIGRATION = uuidsentinel.migration
+
+State = assignment.State
+Role = role_obj.Role
+
+#: On which the server is pinned after a move to its own host.
+NEW_CPUS = frozenset({3, 4})
+
+
+class MovesSuite(with_host.BackendTestCase):
+    """Six ways of each domain can be allocated."""
+
+    #: State of what waits for a guest.
+    WAITS = State.HELD
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make()
+
+    def make(self) -> host_mod.HostResources:
+        raise NotImplementedError
+
+    def restart(self) -> host_mod.HostResources:
+        self.host.close()
+        self.host = self.make()
+        return self.host
+
+    def assert_same(
+        self, before: assignment.Entry, after: assignment.Entry
+    ) -> None:
+        """Compare entries, whatever the order of what they hold."""
+        before, after = (
+            dataclasses.replace(
+                one,
+                assignments=tuple(
+                    sorted(one.assignments, key=lambda held: held.rp_key)
+                ),
+            )
+            for one in (before, after)
+        )
+        self.assertEqual(before, after)
+
+    def claim_move(self, ways: int, *, is_here: bool = False) -> Any:
+        """Claim as a destination; ``is_here``: which is the source, too."""
+        made = with_host.make_claim(
+            MIGRATION if is_here else SERVER, ways, cpus=NEW_CPUS
+        )
+        return self.host.claim(
+            dataclasses.replace(made, server_uuid=SERVER), is_move=True
+        )
+
+    def list_states(self) -> dict[str, State]:
+        return {u: one.state for u, one in self.host.entries.items()}
+
+    def list_waiting(self, *uuids: str) -> set[str]:
+        """Return what is applied of those that wait for a guest."""
+        return set(uuids) if self.WAITS is State.APPLIED else set()
+
+    def count_ways(self) -> int:
+        """Return how many more ways a server could get."""
+        self.assert_consistent(self.host)
+        state = self.host.view.tracked[with_host.DOMAINS[0], with_host.WAYS]
+        return int(state.state.available)
+
+    def test_the_source_holds_and_does_not_apply(self) -> None:
+        self.start(self.host, SERVER, 4)
+        before = backend.find_inventory(
+            self.host, with_host.DOMAINS[0], with_host.WAYS
+        )
+
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
+        self.assertEqual(SERVER, self.host.entries[MIGRATION].server_uuid)
+        self.assertEqual(
+            self.list_waiting(MIGRATION), set(self.list_in_force())
+        )
+        self.assertEqual(2, self.count_ways())
+        self.host.refresh()
+        self.assertEqual(2, self.count_ways())
+        after = backend.find_inventory(
+            self.host, with_host.DOMAINS[0], with_host.WAYS
+        )
+        self.assertEqual(before, after)
+
+    def test_nobody_else_gets_what_is_held(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.start(self.host, OTHER, 2, cpus=frozenset({5}))
+
+        self.assertEqual(0, self.count_ways())
+        self.host.take_back(SERVER, MIGRATION)
+        self.assert_agreement(self.host)
+        self.assertEqual({OTHER, SERVER}, set(self.list_in_force()))
+
+    def test_a_revert_applies_it_again(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.host.take_back(SERVER, MIGRATION)
+
+        self.assert_same(before, self.host.entries[SERVER])
+        self.assert_agreement(self.host)
+
+    def test_so_it_does_after_a_restart(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.restart().reconcile([MIGRATION])
+        self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
+        self.assertEqual((), self.host.problems)
+
+        self.host.take_back(SERVER, MIGRATION)
+
+        self.assert_same(before, self.host.entries[SERVER])
+        self.assert_agreement(self.host)
+
+    def test_what_a_move_holds_that_nova_does_not_know_is_released(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.restart().reconcile([SERVER])
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual({}, self.list_in_force())
+        self.assertEqual(6, self.count_ways())
+
+    def test_a_confirmation_releases_it(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.host.release(MIGRATION)
+
+        self.assertEqual({}, self.host.entries)
+        self.assertEqual({}, self.list_in_force())
+        self.assertEqual(6, self.count_ways())
+
+    def test_the_destination_holds_from_its_claim_on(self) -> None:
+        self.claim_move(4)
+        self.assertEqual({SERVER: self.WAITS}, self.list_states())
+        self.restart().reconcile([SERVER])
+        self.assertEqual({SERVER: self.WAITS}, self.list_states())
+        self.assertEqual(self.list_waiting(SERVER), set(self.list_in_force()))
+
+        self.host.apply(SERVER)
+
+        self.assert_agreement(self.host)
+        self.assertEqual({SERVER: State.APPLIED}, self.list_states())
+
+    def test_on_one_host_the_guest_runs_on_until_it_is_off(self) -> None:
+        before = self.start(self.host, SERVER, 2)
+
+        self.claim_move(4, is_here=True)
+
+        self.assert_same(before, self.host.entries[SERVER])
+        self.assertEqual(
+            {SERVER} | self.list_waiting(MIGRATION), set(self.list_in_force())
+        )
+        self.assertEqual(0, self.count_ways())
+
+        self.host.hold(SERVER, MIGRATION, is_here=True)
+
+        kept, own = self.host.entries[MIGRATION], self.host.entries[SERVER]
+        self.assertEqual(
+            (before.cpus, NEW_CPUS, SERVER),
+            (kept.cpus, own.cpus, kept.server_uuid),
+        )
+        self.assertEqual(0, self.count_ways())
+        self.host.apply(SERVER)
+        self.assertIs(State.APPLIED, self.host.entries[SERVER].state)
+        self.assertEqual(
+            {SERVER} | self.list_waiting(MIGRATION), set(self.list_in_force())
+        )
+
+        self.host.release(MIGRATION)
+
+        self.assert_agreement(self.host)
+        self.assertEqual(2, self.count_ways())
+
+    def test_on_one_host_a_revert_brings_the_former_units(self) -> None:
+        before = self.start(self.host, SERVER, 2)
+        self.claim_move(4, is_here=True)
+        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.apply(SERVER)
+        self.host.release(SERVER)
+
+        self.host.take_back(SERVER, MIGRATION)
+
+        after = self.host.entries[SERVER]
+        self.assertEqual([SERVER], list(self.host.entries))
+        self.assertEqual(before.cpus, after.cpus)
+        self.assertEqual(4, self.count_ways())
+        self.assert_agreement(self.host)
+
+    def test_a_refused_claim_leaves_the_guest_as_it_is(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+
+        self.assertRaises(
+            exception.ClaimError, self.claim_move, 4, is_here=True
+        )
+
+        self.assertEqual({SERVER: before}, dict(self.host.entries))
+        self.assert_agreement(self.host)
+
+    def test_to_a_flavor_without_resources_and_from_one(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
+        self.host.take_back(SERVER, MIGRATION)
+        self.assert_same(before, self.host.entries[SERVER])
+        self.host.release(SERVER)
+
+        self.claim_move(4, is_here=True)
+        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.apply(SERVER)
+
+        self.assertEqual({SERVER: State.APPLIED}, self.list_states())
+        self.assert_agreement(self.host)
+
+    def test_a_claim_replaces_what_former_moves_have_left(self) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+
+        self.claim_move(6)
+
+        self.assertEqual({SERVER: self.WAITS}, self.list_states())
+        self.assertEqual(0, self.count_ways())
+
+    def test_what_a_move_has_left_is_released_or_given_back(self) -> None:
+        for role, left in (
+            (Role.SOURCE, [MIGRATION]),
+            (Role.RETURNED, [SERVER]),
+            (Role.LEFT, []),
+        ):
+            with self.subTest(role):
+                self.start(self.host, SERVER, 4)
+                self.host.hold(SERVER, MIGRATION, is_here=False)
+
+                moves.finish(self.host, self.host.entries, {MIGRATION: role})
+
+                self.assertEqual(left, [*self.host.entries])
+                self.assertEqual(2 if left else 6, self.count_ways())
+                self.host.release(SERVER)
+                self.host.release(MIGRATION)
+
+    def test_what_has_changed_since_nova_was_asked_is_left_alone(
+        self,
+    ) -> None:
+        self.start(self.host, SERVER, 4)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+        before = self.host.entries
+        self.host.take_back(SERVER, MIGRATION)
+        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.take_back(SERVER, MIGRATION)
+
+        moves.finish(
+            self.host, before, {MIGRATION: Role.LEFT, SERVER: Role.LEFT}
+        )
+
+        self.assert_agreement(self.host)
+        self.assertEqual([SERVER], [*self.host.entries])
+
+    def test_without_anything_held_the_own_entry_is_applied(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+
+        self.host.take_back(SERVER, MIGRATION)
+        self.assert_same(before, self.host.entries[SERVER])
+        self.host.release(SERVER)
+        self.host.take_back(SERVER, MIGRATION)
+
+        self.assertEqual({}, self.host.entries)
