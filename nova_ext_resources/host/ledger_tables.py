@@ -13,7 +13,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 
 #: In ``PRAGMA user_version``; incremented when a table changes.
-VERSION = 2
+VERSION = 3
 
 _ENTRY_1 = """(
     consumer_uuid TEXT PRIMARY KEY, state TEXT NOT NULL, cpus TEXT,
@@ -40,6 +40,9 @@ ALTER TABLE entry ADD COLUMN project_id TEXT;
 ALTER TABLE entry ADD COLUMN flavor TEXT;
 ALTER TABLE entry ADD COLUMN claimed_at TEXT;
 UPDATE entry SET server_uuid = consumer_uuid;
+""",
+    3: """
+ALTER TABLE entry ADD COLUMN purpose TEXT NOT NULL DEFAULT 'own';
 """,
 }
 
@@ -93,8 +96,7 @@ def downgrade(db: sqlite3.Connection) -> None:
     :raises VersionError: version 1 cannot express an entry
     """
     moved = db.execute(
-        'SELECT server_uuid FROM entry '
-        "WHERE server_uuid != consumer_uuid OR state = 'held'"
+        "SELECT server_uuid FROM entry WHERE purpose != 'own'"
     ).fetchall()
     if moved:
         raise VersionError(
@@ -206,6 +208,7 @@ def _write_entry(entry: assignment.Entry) -> dict[str, Any]:
     return {
         **{name: getattr(entry, name) for name in _ENTRY},
         'state': entry.state.value,
+        'purpose': entry.purpose.value,
         'claimed_at': at and at.isoformat(),
         'cpus': None if cpus is None else bitmask.format_list(cpus),
         'enforcers': json.dumps(wishes),
@@ -219,6 +222,7 @@ def _read_entry(
     return assignment.Entry(
         **{name: row[name] for name in _ENTRY},
         state=assignment.State(row['state']),
+        purpose=assignment.Purpose(row['purpose']),
         assignments=tuple(assignments),
         claimed_at=None if at is None else _read_time(at),
         cpus=None if cpus is None else bitmask.parse_list(cpus),

@@ -28,6 +28,7 @@ from nova_ext_resources.objects import server as server_obj
 LOG = logging.getLogger(__name__)
 
 State = assignment.State
+Purpose = assignment.Purpose
 
 
 class Lifecycle:
@@ -126,7 +127,7 @@ class Lifecycle:
             self.gone.discard(uuid)
             self._release(sorted(former))
             return self._claim(
-                request, State.HELD if is_move else State.CLAIMED
+                request, Purpose.INCOMING if is_move else Purpose.OWN
             )
 
     @contextlib.contextmanager
@@ -140,14 +141,14 @@ class Lifecycle:
     def _claim(
         self,
         request: assignment.ClaimRequest,
-        state: assignment.State = State.CLAIMED,
+        purpose: assignment.Purpose = Purpose.OWN,
     ) -> assignment.Entry:
         entry = self.state.take(
             request,
             tests=self._tests,
             published=self._published,
             claimed_at=timeutils.utcnow(with_timezone=True),
-            state=state,
+            purpose=purpose,
         )
         if not entry.assignments:
             return entry
@@ -169,7 +170,7 @@ class Lifecycle:
 
         A claim that fails is released. What was applied before stays in the
         ledger, and repair tries again. What a move brings stays, too: Nova
-        leaves the server here.
+        leaves the server here. Once it is applied, it is the server's own.
 
         :param must_hold: whether it is an error to hold nothing
         :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
@@ -178,7 +179,9 @@ class Lifecycle:
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
                 try:
-                    self._apply(entry)
+                    self._apply(
+                        dataclasses.replace(entry, purpose=Purpose.OWN)
+                    )
                 except exception.ExtResourcesError:
                     if entry.state is State.CLAIMED:
                         self._undo(consumer_uuid)
@@ -210,34 +213,26 @@ class Lifecycle:
 
     # -- what a move keeps, see "Moves" in the contributors' pages --------
 
-    def hold(
-        self, server_uuid: str, migration_uuid: str, *, is_here: bool
-    ) -> None:
+    def hold(self, server_uuid: str, migration_uuid: str) -> None:
         """Keep what a server holds for its way back: its guest is off.
 
         From now on the migration holds it. Nothing of it stays applied,
         unless an enforcer chooses the units itself, which would choose them
-        for others.
+        for others. What a server that moves to its own host has claimed
+        under the migration's uuid is under its own from now on. Doing it
+        again changes nothing.
 
-        :param is_here: whether the server moves to this host itself, and has
-            claimed for that under the migration's uuid. What it has claimed
-            is the server's own from now on
         :raises LedgerError: nothing was changed but what is applied
         :raises EnforcementFailed, ClaimError: the units are counted, but
             an enforcer that chooses them may choose others
         """
         with self._hold_all([server_uuid, migration_uuid]):
-            leaves = self._find_held(server_uuid)
-            comes = self._find_held(migration_uuid) if is_here else None
+            leaves = self._find_held(server_uuid, Purpose.OWN)
+            comes = self._find_held(migration_uuid, Purpose.INCOMING)
             old = [one for one in (leaves, comes) if one]
-            new = [
-                dataclasses.replace(one, consumer_uuid=uuid, state=State.HELD)
-                for one, uuid in (
-                    (leaves, migration_uuid),
-                    (comes, server_uuid),
-                )
-                if one
-            ]
+            if not old:
+                return
+            new = [_exchange(one, migration_uuid) for one in old]
             self._rename(old, new)
             for one in new:
                 if self.enforcement.chooses_units(one):
@@ -253,22 +248,29 @@ class Lifecycle:
             tries again
         """
         with self._hold_all([server_uuid, migration_uuid]):
-            kept = self._find_held(migration_uuid)
+            kept = self._find_held(migration_uuid, Purpose.KEPT)
             entry = self._find_held(server_uuid)
             if kept is not None:
                 if server_uuid in self.entries:
                     self._release([server_uuid])
                 entry = dataclasses.replace(
-                    kept, consumer_uuid=server_uuid, state=State.CLAIMED
+                    kept,
+                    consumer_uuid=server_uuid,
+                    state=State.CLAIMED,
+                    purpose=Purpose.OWN,
                 )
                 self._rename([kept], [entry])
                 self.gone.discard(server_uuid)
             if entry is not None:
                 self._apply(entry)
 
-    def _find_held(self, consumer_uuid: str) -> assignment.Entry | None:
+    def _find_held(
+        self, consumer_uuid: str, *purposes: assignment.Purpose
+    ) -> assignment.Entry | None:
         entry = self.find_entry(consumer_uuid)
-        return entry if self.holds(consumer_uuid) else None
+        if entry is None or not self.holds(consumer_uuid):
+            return None
+        return entry if entry.purpose in (purposes or Purpose) else None
 
     def _rename(
         self,
@@ -445,3 +447,16 @@ class Lifecycle:
 
     def close(self) -> None:
         self._ledger.close()
+
+
+def _exchange(
+    entry: assignment.Entry, migration_uuid: str
+) -> assignment.Entry:
+    """Return what becomes of an entry once the guest is off."""
+    is_own = entry.purpose is Purpose.OWN
+    return dataclasses.replace(
+        entry,
+        consumer_uuid=migration_uuid if is_own else entry.server_uuid,
+        state=State.HELD,
+        purpose=Purpose.KEPT if is_own else Purpose.INCOMING,
+    )

@@ -24,9 +24,7 @@ Role = role_obj.Role
 def is_any(entries: audit.Entries) -> bool:
     """Return whether any entry is of a server that moves."""
     return any(
-        one.state is assignment.State.HELD
-        or one.consumer_uuid != one.server_uuid
-        for one in entries.values()
+        one.purpose is not assignment.Purpose.OWN for one in entries.values()
     )
 
 

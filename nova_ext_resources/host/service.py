@@ -381,12 +381,10 @@ class HostService:
             if is_ours:
                 self.periodic.wake()
 
-    def hold(
-        self, server_uuid: str, migration_uuid: str, *, is_here: bool
-    ) -> None:
+    def hold(self, server_uuid: str, migration_uuid: str) -> None:
         """See :meth:`.lifecycle.Lifecycle.hold`."""
         try:
-            self.host.hold(server_uuid, migration_uuid, is_here=is_here)
+            self.host.hold(server_uuid, migration_uuid)
         finally:
             self.periodic.wake()
 

@@ -111,13 +111,13 @@ class HostState:
         tests: Sequence[base.ClaimTest],
         published: Collection[str],
         claimed_at: datetime.datetime | None = None,
-        state: assignment.State = assignment.State.CLAIMED,
+        purpose: assignment.Purpose = assignment.Purpose.OWN,
     ) -> assignment.Entry:
         """Claim everything or nothing.
 
         :param published: uuids of all providers that this host ever
             published
-        :param state: of the entry
+        :param purpose: of the entry
         :raises ClaimError: with every shortfall
         """
         with self._lock:
@@ -130,9 +130,7 @@ class HostState:
             )
             if not decision.fits:
                 raise decision.make_error(self._host)
-            entry = dataclasses.replace(
-                request.make_entry(decision.taken, claimed_at), state=state
-            )
+            entry = request.make_entry(decision.taken, claimed_at, purpose)
             self.view = decision.view
             if decision.taken:
                 self.entries = {**self.entries, entry.consumer_uuid: entry}

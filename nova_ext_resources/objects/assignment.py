@@ -26,6 +26,22 @@ class State(enum.StrEnum):
     RELEASING = 'releasing'
 
 
+class Purpose(enum.StrEnum):
+    """What a server holds an entry for.
+
+    ``OWN``: its guest is here, and has it.
+    ``INCOMING``: a move has claimed it, and the guest has not come yet. On
+    the host that the server is on already, under the migration's uuid, until
+    its guest is off.
+    ``KEPT``: it had that before a move, under the migration's uuid, for its
+    way back.
+    """
+
+    OWN = 'own'
+    INCOMING = 'incoming'
+    KEPT = 'kept'
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
     """What placement calls a consumer: a server, or one side of its move.
@@ -92,6 +108,7 @@ class Entry(Consumer):
     """
 
     state: State = State.CLAIMED
+    purpose: Purpose = Purpose.OWN
     assignments: tuple[Assignment, ...]
     claimed_at: datetime.datetime | None = None
     cpus: frozenset[int] | None = None
@@ -135,9 +152,13 @@ class ClaimRequest(Consumer):
         self,
         assignments: tuple[Assignment, ...],
         claimed_at: datetime.datetime | None = None,
+        purpose: Purpose = Purpose.OWN,
     ) -> Entry:
         """Return the entry of a claim that succeeded."""
+        is_own = purpose is Purpose.OWN
         return Entry(
+            state=State.CLAIMED if is_own else State.HELD,
+            purpose=purpose,
             consumer_uuid=self.consumer_uuid,
             server_uuid=self.server_uuid,
             project_id=self.project_id,

@@ -385,8 +385,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             return
         with errors.translated(instance, self._ext.host.host):
             for uuid in self._ext.host.list_consumers(instance.uuid):
-                if roles.is_former(self._ext.host.find_entry(uuid), instance):
-                    self._ext.take_back(instance.uuid, uuid)
+                self._ext.take_back(instance.uuid, uuid)
         if self._has_claim(instance):
             return
         allocations = self.virtapi.reportclient.get_allocations_for_consumer(

@@ -14,11 +14,11 @@ from nova import objects
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
-from nova_ext_resources.virt import roles
 from nova_ext_resources.virt import tracker
 
 LOG = logging.getLogger(__name__)
@@ -132,11 +132,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             migration = objects.Migration.get_by_id(
                 context.elevated(), instance.migration_context.migration_id
             )
-            self._ext.hold(
-                instance.uuid,
-                migration.uuid,
-                is_here=migration.dest_compute == self._ext.host.host,
-            )
+            self._ext.hold(instance.uuid, migration.uuid)
         except exception.ExtResourcesError as err:
             LOG.error(
                 'Host %(host)s: the resources of server %(uuid)s could not '
@@ -193,7 +189,8 @@ class MovesMixin(mixin.ExtResourcesMixin):
         server was to get.
         """
         host = self._ext.host
-        if roles.is_former(host.find_entry(migration.uuid), instance):
+        kept = host.find_entry(migration.uuid)
+        if kept is not None and kept.purpose is assignment.Purpose.KEPT:
             with (
                 self._reported(context, events.APPLY, 'kept', instance),
                 errors.translated(instance, host.host),

@@ -127,16 +127,6 @@ def _is_back(migration: Any, instance: Any, entry: assignment.Entry) -> bool:
     """
     if migration.dest_compute != migration.source_compute:
         return True
+    is_kept = entry.purpose is assignment.Purpose.KEPT
     # Nova sets it once the source has done its part.
-    return is_former(entry, instance) and instance.old_flavor is None
-
-
-def is_former(entry: assignment.Entry | None, instance: Any) -> bool:
-    """Return whether what a move holds is what the server had before.
-
-    On one host it may also be what the server is to get: until its guest is
-    off, the move holds that.
-
-    :param instance: with the flavor that it had before
-    """
-    return entry is not None and entry.flavor in (None, instance.flavor.name)
+    return is_kept and instance.old_flavor is None

@@ -254,7 +254,7 @@ class HandOver:
         moves = {
             one.server_uuid
             for one in self._list_ours()
-            if one.state is State.HELD or one.consumer_uuid != one.server_uuid
+            if one.purpose is not assignment.Purpose.OWN
         }
         if moves:
             raise self._fail(

@@ -330,6 +330,26 @@ class FinishTest(FailureTestCase):
 
         self.assert_only_on('host2')
 
+    def test_a_later_move_of_that_server_can_be_reverted(self) -> None:
+        """Nova has reset its flavor, not what is allocated to it."""
+        with moving.failing('spawn'):
+            self.begin(self.large)
+            self.wait_for_error()
+        for host in self.HOSTS:
+            self.compare(host)
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        before = self.get_host('host2').entries[self.uuid]
+        self.assertEqual([4], [one.amount for one in before.assignments])
+
+        self.migrate(self.server)
+        self.revert(self.server)
+
+        self.assertEqual({}, self.get_host('host1').entries)
+        entries = self.get_host('host2').entries
+        self.assertEqual({self.uuid: before}, dict(entries))
+        self._assert_placement('host2', entries)
+
 
 class MeanwhileTest(FailureTestCase):
     """What may happen while a server is on its way."""
@@ -423,9 +443,34 @@ class OneHostTest(FailureTestCase):
         super().setUp()
         self.flags(allow_resize_to_same_host=True)
 
+    def make_named_flavor(self, seats: int) -> str:
+        return str(
+            self._create_flavor(
+                name='seated',
+                vcpu=2,
+                memory_mb=64,
+                disk=0,
+                extra_spec={'resources:CUSTOM_SEAT': str(seats)},
+            )
+        )
+
     def test_a_guest_that_cannot_be_powered_off(self) -> None:
         with moving.failing('migrate_disk_and_power_off'):
             self.begin(self.large)
+            self.wait_for_error()
+
+        self.compare('host1')
+
+        self.assert_only_on('host1')
+
+    def test_so_with_a_flavor_that_has_the_same_name(self) -> None:
+        self._delete_server(self.server)
+        old = self.make_named_flavor(2)
+        self.server = self.boot(old)
+        self.uuid = self.server['id']
+        self._delete_flavor(old)
+        with moving.failing('migrate_disk_and_power_off'):
+            self.begin(self.make_named_flavor(4))
             self.wait_for_error()
 
         self.compare('host1')

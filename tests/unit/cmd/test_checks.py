@@ -528,8 +528,8 @@ class LedgerTest(ChecksTestCase):
     def test_one_with_a_row_that_is_damaged(self) -> None:
         ledger_mod.Ledger(self.path).close()
         self.write_by_sqlite(
-            "INSERT INTO entry VALUES ('a', 'lost', NULL, '{}', 'a', NULL, "
-            'NULL, NULL)'
+            'INSERT INTO entry (consumer_uuid, state, enforcers) '
+            "VALUES ('a', 'lost', '{}')"
         )
 
         self.assert_untouched(FAILURE, "'lost' is not a valid State")

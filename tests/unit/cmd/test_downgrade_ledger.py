@@ -39,7 +39,7 @@ class DowngradeTest(base.TestCase):
     def test_a_ledger_goes_back(self) -> None:
         shutil.copy(VERSION_1, self.path)
         ledger_mod.Ledger(self.path).close()
-        self.assertEqual(2, self.read_version())
+        self.assertEqual(3, self.read_version())
 
         status, text = self.run_command(self.path)
 
@@ -56,7 +56,7 @@ class DowngradeTest(base.TestCase):
         self.assertIn('stop that first', text)
         self.assertIn('Nothing was changed', text)
         self.assertNotIn('ledger_path', text)
-        self.assertEqual(2, self.read_version())
+        self.assertEqual(3, self.read_version())
 
     def test_one_with_a_move_stays(self) -> None:
         with contextlib.closing(ledger_mod.Ledger(self.path)) as ledger:
@@ -64,6 +64,7 @@ class DowngradeTest(base.TestCase):
                 assignment.Entry(
                     consumer_uuid='migration',
                     server_uuid='server',
+                    purpose=assignment.Purpose.KEPT,
                     assignments=(),
                 )
             )
@@ -74,7 +75,7 @@ class DowngradeTest(base.TestCase):
         self.assertIn(f'Ledger {self.path}: ', text)
         self.assertIn('start nova-compute of this release', text)
         self.assertTrue(text.strip().endswith(': server'), text)
-        self.assertEqual(2, self.read_version())
+        self.assertEqual(3, self.read_version())
 
     def test_one_that_this_user_cannot_reach(self) -> None:
         def refuse(path: object, *_: object, **__: object) -> object:

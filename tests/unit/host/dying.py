@@ -62,7 +62,7 @@ def come_and_go_floating(host: host_mod.HostResources) -> None:
 
 def leave(host: host_mod.HostResources) -> None:
     """Hold what a server has for its way back."""
-    host.hold(SERVER, MIGRATION, is_here=False)
+    host.hold(SERVER, MIGRATION)
 
 
 def come_back(host: host_mod.HostResources) -> None:
@@ -72,7 +72,7 @@ def come_back(host: host_mod.HostResources) -> None:
 
 def exchange(host: host_mod.HostResources) -> None:
     """Hold what a server has, and give it what it gets on its host."""
-    host.hold(SERVER, MIGRATION, is_here=True)
+    host.hold(SERVER, MIGRATION)
 
 
 def heal(host: host_mod.HostResources) -> None:

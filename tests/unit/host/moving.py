@@ -21,6 +21,7 @@ OTHER = uuidsentinel.other
 MIGRATION = uuidsentinel.migration
 
 State = assignment.State
+Purpose = assignment.Purpose
 Role = role_obj.Role
 
 #: On which the server is pinned after a move to its own host.
@@ -73,6 +74,9 @@ class MovesSuite(with_host.BackendTestCase):
     def list_states(self) -> dict[str, State]:
         return {u: one.state for u, one in self.host.entries.items()}
 
+    def list_purposes(self) -> dict[str, Purpose]:
+        return {u: one.purpose for u, one in self.host.entries.items()}
+
     def list_waiting(self, *uuids: str) -> set[str]:
         """Return what is applied of those that wait for a guest."""
         return set(uuids) if self.WAITS is State.APPLIED else set()
@@ -89,7 +93,7 @@ class MovesSuite(with_host.BackendTestCase):
             self.host, with_host.DOMAINS[0], with_host.WAYS
         )
 
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
         self.assertEqual(SERVER, self.host.entries[MIGRATION].server_uuid)
@@ -106,7 +110,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_nobody_else_gets_what_is_held(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.start(self.host, OTHER, 2, cpus=frozenset({5}))
 
@@ -117,7 +121,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_a_revert_applies_it_again(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.host.take_back(SERVER, MIGRATION)
 
@@ -126,7 +130,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_so_it_does_after_a_restart(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
         self.restart().reconcile([MIGRATION])
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
         self.assertEqual((), self.host.problems)
@@ -140,7 +144,7 @@ class MovesSuite(with_host.BackendTestCase):
         self,
     ) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.restart().reconcile([SERVER])
 
@@ -150,7 +154,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_a_confirmation_releases_it(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.host.release(MIGRATION)
 
@@ -181,7 +185,7 @@ class MovesSuite(with_host.BackendTestCase):
         )
         self.assertEqual(0, self.count_ways())
 
-        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.hold(SERVER, MIGRATION)
 
         kept, own = self.host.entries[MIGRATION], self.host.entries[SERVER]
         self.assertEqual(
@@ -203,7 +207,7 @@ class MovesSuite(with_host.BackendTestCase):
     def test_on_one_host_a_revert_brings_the_former_units(self) -> None:
         before = self.start(self.host, SERVER, 2)
         self.claim_move(4, is_here=True)
-        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.hold(SERVER, MIGRATION)
         self.host.apply(SERVER)
         self.host.release(SERVER)
 
@@ -214,6 +218,52 @@ class MovesSuite(with_host.BackendTestCase):
         self.assertEqual(before.cpus, after.cpus)
         self.assertEqual(4, self.count_ways())
         self.assert_agreement(self.host)
+
+    def test_on_one_host_what_was_never_exchanged_is_not_given_back(
+        self,
+    ) -> None:
+        before = self.start(self.host, SERVER, 2)
+        self.claim_move(4, is_here=True)
+
+        self.host.take_back(SERVER, MIGRATION)
+
+        self.assert_same(before, self.host.entries[SERVER])
+        self.assertEqual(
+            Purpose.INCOMING, self.host.entries[MIGRATION].purpose
+        )
+
+    def test_the_guest_is_off_once_only(self) -> None:
+        # A flavor without resources has no entry on its side.
+        for old, new in ((2, 4), (2, 0), (0, 4)):
+            with self.subTest(old=old, new=new):
+                if old:
+                    self.start(self.host, SERVER, old)
+                if new:
+                    self.claim_move(new, is_here=True)
+                self.host.hold(SERVER, MIGRATION)
+                before = dict(self.host.entries)
+
+                self.host.hold(SERVER, MIGRATION)
+
+                self.assertEqual(before, dict(self.host.entries))
+                self.assertEqual(
+                    {
+                        **({MIGRATION: Purpose.KEPT} if old else {}),
+                        **({SERVER: Purpose.INCOMING} if new else {}),
+                    },
+                    self.list_purposes(),
+                )
+                self.host.apply(SERVER)
+                self.assertEqual(
+                    Purpose.OWN if new else None,
+                    self.list_purposes().get(SERVER),
+                )
+                purposes = self.list_purposes()
+                self.restart()
+                self.assertEqual(purposes, self.list_purposes())
+                self.host.refresh()
+                self.host.release(SERVER)
+                self.host.release(MIGRATION)
 
     def test_a_refused_claim_leaves_the_guest_as_it_is(self) -> None:
         before = self.start(self.host, SERVER, 4)
@@ -227,14 +277,14 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_to_a_flavor_without_resources_and_from_one(self) -> None:
         before = self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.hold(SERVER, MIGRATION)
         self.assertEqual({MIGRATION: self.WAITS}, self.list_states())
         self.host.take_back(SERVER, MIGRATION)
         self.assert_same(before, self.host.entries[SERVER])
         self.host.release(SERVER)
 
         self.claim_move(4, is_here=True)
-        self.host.hold(SERVER, MIGRATION, is_here=True)
+        self.host.hold(SERVER, MIGRATION)
         self.host.apply(SERVER)
 
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
@@ -242,7 +292,7 @@ class MovesSuite(with_host.BackendTestCase):
 
     def test_a_claim_replaces_what_former_moves_have_left(self) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.claim_move(6)
 
@@ -257,7 +307,7 @@ class MovesSuite(with_host.BackendTestCase):
         ):
             with self.subTest(role):
                 self.start(self.host, SERVER, 4)
-                self.host.hold(SERVER, MIGRATION, is_here=False)
+                self.host.hold(SERVER, MIGRATION)
 
                 moves.finish(self.host, self.host.entries, {MIGRATION: role})
 
@@ -270,10 +320,10 @@ class MovesSuite(with_host.BackendTestCase):
         self,
     ) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
         before = self.host.entries
         self.host.take_back(SERVER, MIGRATION)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
         self.host.take_back(SERVER, MIGRATION)
 
         moves.finish(

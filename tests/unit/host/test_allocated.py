@@ -310,7 +310,7 @@ class MigrationTest(AllocatedTestCase):
         self.assertEqual([], self.run_rounds(3))
 
     def test_what_a_move_keeps_here_is_compared(self) -> None:
-        self.host.hold(SERVER, OTHER, is_here=False)
+        self.host.hold(SERVER, OTHER)
         self.allocate_to_other(4)
         self.assertEqual([], self.run_rounds())
 

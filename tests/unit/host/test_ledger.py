@@ -101,6 +101,9 @@ class LedgerTest(LedgerTestCase):
     def test_every_kind_of_entry_comes_back_as_it_was_written(self) -> None:
         entries = {
             'of a state': [make_entry(state=one) for one in assignment.State],
+            'of a purpose': [
+                make_entry(purpose=one) for one in assignment.Purpose
+            ],
             'floating': [make_entry(cpus=None)],
             'on no CPU': [make_entry(cpus=frozenset())],
             'without units': [make_entry(assignments=())],
@@ -330,15 +333,15 @@ class RefusedLedgerTest(LedgerTestCase):
     def test_a_newer_version_is_refused_and_left_as_it_is(self) -> None:
         self.open().close()
         with self.plain() as db:
-            db.execute('PRAGMA user_version = 3')
+            db.execute('PRAGMA user_version = 4')
 
-        self.assert_refused('version 3', 'install the package that wrote it')
+        self.assert_refused('version 4', 'install the package that wrote it')
 
         with self.plain() as db:
             version = db.execute('PRAGMA user_version').fetchone()
-            self.assertEqual((3,), version)
+            self.assertEqual((4,), version)
         # It is not kept locked.
-        self.assert_refused('version 3')
+        self.assert_refused('version 4')
 
     def test_a_file_that_is_no_ledger_is_refused(self) -> None:
         with open(self.path, 'w') as file:
@@ -399,6 +402,7 @@ class RefusedLedgerTest(LedgerTestCase):
         ledger = self.open()
         for change in (
             "entry SET state = 'sold'",
+            "entry SET purpose = 'lost'",
             "entry SET cpus = '7-3'",
             "entry SET cpus = x'ff'",
             "entry SET claimed_at = 'yesterday'",
@@ -671,6 +675,9 @@ class StatusTest(LedgerTestCase):
 #: Written by the last release that knew version 1 only.
 VERSION_1 = pathlib.Path(__file__).parents[2] / 'data' / 'ledger-1.sqlite'
 
+#: Written by a release that knew version 2.
+VERSION_2 = VERSION_1.with_name('ledger-2.sqlite')
+
 SERVERS = [
     f'{n * 8}-{n * 4}-4{n * 3}-8{n * 3}-{n * 12}' for n in ('1', '2', '3', '4')
 ]
@@ -742,7 +749,7 @@ class VersionsTest(LedgerTestCase):
         self.assertEqual(new.keys(), old.keys())
         for name in ('entry', 'assignment', 'published'):
             self.assertEqual(new[name][:2], old[name][:2])
-        self.assertEqual(2, old['version'])
+        self.assertEqual(3, old['version'])
 
     def test_an_upgrade_that_breaks_off_changes_nothing(self) -> None:
         with self.plain() as db:
@@ -778,13 +785,15 @@ class VersionsTest(LedgerTestCase):
         )
 
     def test_what_a_move_keeps_stops_going_back(self) -> None:
-        held = assignment.State.HELD
-        for name, fields in (
-            ('migration', {'server_uuid': SERVERS[0]}),
-            (SERVERS[0], {'state': held}),
+        for name, purpose in (
+            ('migration', assignment.Purpose.KEPT),
+            ('migration', assignment.Purpose.INCOMING),
+            (SERVERS[0], assignment.Purpose.INCOMING),
         ):
             ledger = self.open()
-            ledger.put(make_entry(name, **fields))
+            ledger.put(
+                make_entry(name, server_uuid=SERVERS[0], purpose=purpose)
+            )
             ledger.close()
             before = dump(self.path)
 
@@ -799,6 +808,24 @@ class VersionsTest(LedgerTestCase):
             ledger = self.open()
             ledger.delete([name])
             ledger.close()
+
+    def test_what_version_2_knew_is_there(self) -> None:
+        shutil.copy(VERSION_2, self.path)
+        before = dump(str(VERSION_2))
+
+        entries = self.open().list_entries()
+
+        self.assertEqual(SERVERS, sorted(entries))
+        self.assertEqual(
+            {assignment.Purpose.OWN}, {o.purpose for o in entries.values()}
+        )
+        after = dump(self.path)
+        self.assertEqual((2, 3), (before['version'], after['version']))
+        for name in ('assignment', 'published', 'published_trait'):
+            self.assertEqual(before[name], after[name])
+        self.assertEqual(
+            [(*row, 'own') for row in before['entry'][2]], after['entry'][2]
+        )
 
     def test_a_ledger_in_use_does_not_go_back(self) -> None:
         self.open()

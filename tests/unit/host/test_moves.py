@@ -26,7 +26,7 @@ class ResctrlMovesTest(moving.MovesSuite, with_resctrl.ResctrlHostTestCase):
         self.start(self.host, SERVER, 4)
         self.kernel.fail(error='EIO', count=None)
 
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
 
         self.assertEqual({MIGRATION: State.HELD}, self.list_states())
         self.kernel.stop_failing()
@@ -38,7 +38,7 @@ class ResctrlMovesTest(moving.MovesSuite, with_resctrl.ResctrlHostTestCase):
         self,
     ) -> None:
         self.start(self.host, SERVER, 4)
-        self.host.hold(SERVER, MIGRATION, is_here=False)
+        self.host.hold(SERVER, MIGRATION)
         self.host.claim(with_host.make_claim(OTHER, 2, cpus=frozenset({5})))
         (mask, *_none) = (
             int(one.units['mask'], 16)
@@ -79,7 +79,6 @@ class RmdMovesTest(moving.MovesSuite, with_host.RmdHostTestCase):
             self.host.hold,
             SERVER,
             MIGRATION,
-            is_here=False,
         )
         self.assertEqual({MIGRATION: State.HELD}, self.list_states())
         self.assertEqual(2, self.count_ways())

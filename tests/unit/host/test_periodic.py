@@ -275,7 +275,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         loop.run_round()
         self.assertIs(asking, loop._asking)
 
-        self.host.hold(SERVER, 'migration', is_here=False)
+        self.host.hold(SERVER, 'migration')
         loop.run_round()
 
         self.assertIsNot(asking, loop._asking)

@@ -120,7 +120,7 @@ class BurstTest(PoolsTestCase):
         self.burst(B)
         self.assertEqual([3, 3], self.count_own(A, B))
 
-        self.host.hold(A, MIGRATION, is_here=False)
+        self.host.hold(A, MIGRATION)
 
         self.assertEqual(0x3F, self.get_own(B))
         self.heal()
@@ -746,12 +746,12 @@ class SharedTest(PoolsTestCase):
         self.join(A)
         self.join(B)
 
-        self.host.hold(A, MIGRATION, is_here=False)
+        self.host.hold(A, MIGRATION)
 
         self.assertEqual([2], self.get_cpus())
         self.assertRaises(exception.CapacityExceeded, self.join, C)
         self.heal()
-        self.host.hold(B, OTHER_MIGRATION, is_here=False)
+        self.host.hold(B, OTHER_MIGRATION)
         self.assertEqual({''}, set(self.kernel.list_groups()))
         self.heal()
         self.host.take_back(A, MIGRATION)

@@ -154,7 +154,10 @@ class HandOverTest(with_both.HandOverTestCase):
     ) -> None:
         before = self.fill('rmd')
         ledger = self.open_ledger()
-        ledger.set_state([FIRST], assignment.State.HELD)
+        held = ledger.list_entries()[FIRST]
+        ledger.put(
+            dataclasses.replace(held, purpose=assignment.Purpose.INCOMING)
+        )
         ledger.close()
 
         err = self.assertRaises(
