@@ -13,8 +13,8 @@ from nova import exception as nova_exc
 from nova import objects
 from oslo_log import log as logging
 
-from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources import plugins
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import mixin
@@ -96,6 +96,9 @@ class MovesMixin(mixin.ExtResourcesMixin):
             'finish_migration', instance, self._ext.host.host
         )
         with self._ext.host.starting(instance.uuid):
+            if migration.source_compute == migration.dest_compute:
+                # Where that failed, the guest would get what it had before.
+                self._exchange(instance, migration)
             self._claim(context, instance, allocations, operation)
             self._apply(context, instance)
             # When it fails, Nova leaves server and allocations here.
@@ -126,24 +129,36 @@ class MovesMixin(mixin.ExtResourcesMixin):
     def _hold(self, context: Any, instance: Any) -> None:
         """Keep what the server holds; never stop the move, its guest is off.
 
-        What fails here is found by the comparison with Nova.
+        Where the server stays on its host, this is tried once more before
+        its guest starts. On another host the entry stays the server's: a
+        revert finds it, and a confirmation releases it.
         """
         try:
             migration = objects.Migration.get_by_id(
                 context.elevated(), instance.migration_context.migration_id
             )
             self._ext.hold(instance.uuid, migration.uuid)
-        except exception.ExtResourcesError as err:
+        # Nova's conductor or its message bus may be away as well.
+        except Exception as err:
             LOG.error(
                 'Host %(host)s: the resources of server %(uuid)s could not '
                 'be kept for its way back: %(err)s',
                 {
                     'host': self._ext.host.host,
                     'uuid': instance.uuid,
-                    'err': err,
+                    'err': plugins.describe(err),
                 },
             )
         self._update_stats()
+
+    def _exchange(self, instance: Any, migration: Any) -> None:
+        """Do what is left to do of :meth:`_hold` on the server's own host.
+
+        :raises ComputeResourcesUnavailable: the server is in ERROR, and
+            keeps what it had
+        """
+        with errors.translated(instance, self._ext.host.host):
+            self._ext.hold(instance.uuid, migration.uuid)
 
     def confirm_migration(
         self,

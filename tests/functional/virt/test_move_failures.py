@@ -21,6 +21,8 @@ from tests.functional.virt import moving
 
 State = assignment.State
 
+LEDGER_IS_FULL = exception.LedgerError(path='x', reason='it is full')
+
 
 class WaitingMove(fixtures.Fixture):
     """The source does not power a guest off before ``go``.
@@ -487,6 +489,64 @@ class OneHostTest(FailureTestCase):
         self.compare('host1')
 
         self.assert_only_on('host1')
+
+    def fail_to_hold(self, times: int) -> None:
+        """Let the host not keep what servers hold that are powered off."""
+        host = self.get_host('host1')
+        hold, left = host.hold, [LEDGER_IS_FULL] * times
+
+        def fail(*args: Any) -> None:
+            if left:
+                raise left.pop()
+            hold(*args)
+
+        self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
+
+    def test_what_was_not_exchanged_is_before_the_guest_starts(self) -> None:
+        for flavor, ours in ((self.large, True), (self.make_flavor(), False)):
+            with self.subTest(flavor=flavor):
+                self.fail_to_hold(times=1)
+
+                self.resize(self.server, flavor)
+
+                own = {self.uuid: State.APPLIED} if ours else {}
+                kept = {self.find_migration(self.server).uuid: State.HELD}
+                self.assert_agreement(host1={**own, **kept})
+                self.revert(self.server)
+                self.assert_only_on('host1')
+
+    def test_so_it_is_where_the_conductor_was_away(self) -> None:
+        find, left = objects.Migration.get_by_id, [TimeoutError('no answer')]
+
+        def fail(*args: Any) -> Any:
+            if left:
+                raise left.pop()
+            return find(*args)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.objects.Migration.get_by_id', fail)
+        )
+
+        self.resize(self.server, self.large)
+
+        self.assertEqual([], left)
+        self.assert_agreement(
+            host1={
+                self.find_migration(self.server).uuid: State.HELD,
+                self.uuid: State.APPLIED,
+            }
+        )
+
+    def test_no_guest_starts_with_what_it_had_before(self) -> None:
+        self.fail_to_hold(times=2)
+        self.begin(self.large)
+        server = self.wait_for_error()
+
+        self.assertIn('it is full', server['fault']['message'])
+        self.compare('host1')
+        (entry,) = self.get_host('host1').entries.values()
+        self.assertEqual(self.uuid, entry.consumer_uuid)
+        self.assertEqual([2], [one.amount for one in entry.assignments])
 
     def test_a_host_that_is_killed_before_the_guest_is_off(self) -> None:
         move = self.useFixture(WaitingMove())
