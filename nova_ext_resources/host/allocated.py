@@ -168,8 +168,9 @@ class Allocated(worker.Worker):
 
         A claim is reported to placement after it was made, and a server is
         released before Nova deletes its allocations. A server that moves to
-        its own host has two; until its guest is off, placement has the
-        allocations of each under the uuid of the other.
+        its own host has two entries. Until its guest is off, placement has
+        the allocations of each under the uuid of the other; afterwards, Nova
+        deletes or exchanges them again before this host hears of it.
         """
         return [
             entry

@@ -150,7 +150,9 @@ class HostService:
         self.allocated = allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
-            follow=self._move_allocations,
+            follow=lambda entry, moves: self._move_allocations(
+                entry.consumer_uuid, moves
+            ),
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )
@@ -351,7 +353,8 @@ class HostService:
             moves = audit_allocations.list_moved(
                 request.allocations, entry, self.host.view.keys
             )
-            self._move_allocations(entry, moves)
+            # Placement has by the server's uuid what it allocates for a move.
+            self._move_allocations(request.server_uuid, moves)
         except exception.ExtResourcesError:
             self.host.undo(request.consumer_uuid)
             raise
@@ -420,27 +423,27 @@ class HostService:
 
     def _move_allocations(
         self,
-        entry: assignment.Entry,
+        consumer_uuid: str,
         moves: Iterable[audit_allocations.Move],
     ) -> None:
         """Have placement allocate where the host has chosen.
 
+        :param consumer_uuid: as placement knows it
         :raises ExtResourcesError: it does not, or not all of it
         """
         for resource_class, source, target in moves:
             LOG.info(
-                'Host %(host)s: moving %(class)s of server %(uuid)s to the '
-                'domain of its CPUs',
+                'Host %(host)s: moving %(class)s of %(uuid)s to the domain of '
+                'its CPUs',
                 {
                     'host': self.host.host,
                     'class': resource_class,
-                    'uuid': entry.server_uuid,
+                    'uuid': consumer_uuid,
                 },
             )
             allocations.move_allocation(
                 self._placement,
-                # Where a server goes, placement knows it by its own uuid.
-                entry.server_uuid,
+                consumer_uuid,
                 from_rp_uuid=source,
                 to_rp_uuid=target,
                 resource_class=resource_class,

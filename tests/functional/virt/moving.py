@@ -8,6 +8,7 @@
 import collections
 from collections.abc import Mapping
 import contextlib
+import time
 from typing import Any
 
 import fixtures
@@ -15,12 +16,16 @@ from nova import context as nova_context
 from nova import objects
 from nova.virt import fake as nova_fake
 
+from nova_ext_resources.host import allocated
 from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import request
 from tests.functional.virt import base
 
 State = assignment.State
+
+#: Seconds for which no difference to placement is in order.
+_LONG = 2 * allocated.LASTING
 
 
 def find_instance(uuid: str) -> Any:
@@ -149,6 +154,19 @@ class MovesTestCase(base.NovaTestCase):
             self._assert_flavors(host, entries, servers)
             self._assert_view(host, entries)
             self._assert_no_alarm(host)
+            self.assert_no_difference(host)
+
+    def assert_no_difference(self, *hosts: str) -> None:
+        """The hosts find none to placement, however long they look."""
+        for host in hosts:
+            made = self.get_ext(host).allocated
+            for now in (time.monotonic(), time.monotonic() + _LONG):
+                with fixtures.MockPatchObject(
+                    made, '_monotonic', return_value=now
+                ):
+                    made.run_round()
+            self.assertEqual((), made.problems)
+            self.assertEqual({}, self.get_host(host).state.unallocated)
 
     def _assert_ledger(
         self, host: str, entries: Mapping[str, assignment.Entry]

@@ -306,6 +306,7 @@ class SourceTest(FailureTestCase):
                 for one in self.HOSTS
             ],
         )
+        self.assert_no_difference(*self.HOSTS)
 
 
 class FinishTest(FailureTestCase):
@@ -388,9 +389,11 @@ class MeanwhileTest(FailureTestCase):
         self.begin(self.large)
         self.assertTrue(move.began.wait(base.SECONDS))
 
+        self.assert_no_difference(*self.HOSTS)
         self.restart('host2')
         self.compare('host2')
         self.assertEqual([self.uuid], [*self.get_host('host2').entries])
+        self.assert_no_difference(*self.HOSTS)
 
         move.go.set()
         self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
@@ -488,6 +491,19 @@ class OneHostTest(FailureTestCase):
 
         self.compare('host1')
 
+        self.assert_only_on('host1')
+
+    def test_placement_is_not_changed_on_the_way(self) -> None:
+        plain = self.make_flavor()
+        for flavor in (self.large, plain, self.small):
+            move = WaitingMove()
+            with move:
+                self.begin(flavor)
+                self.assertTrue(move.began.wait(base.SECONDS))
+                self.assert_no_difference('host1')
+                move.go.set()
+                self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
+            self.confirm(self.server)
         self.assert_only_on('host1')
 
     def fail_to_hold(self, times: int) -> None:

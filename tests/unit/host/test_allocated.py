@@ -309,6 +309,17 @@ class MigrationTest(AllocatedTestCase):
 
         self.assertEqual([], self.run_rounds(3))
 
+    def test_so_is_one_that_had_nothing_before(self) -> None:
+        """Placement has what comes by the server's uuid."""
+        self.host.release(SERVER)
+        self.host.claim(
+            with_host.make_claim(OTHER, 6, server_uuid=SERVER), is_move=True
+        )
+        self.allocate(FIRST, 6)
+
+        self.assertEqual([], self.run_rounds(3))
+        self.assertEqual(0, self.count_reserved())
+
     def test_what_a_move_keeps_here_is_compared(self) -> None:
         self.host.hold(SERVER, OTHER)
         self.allocate_to_other(4)

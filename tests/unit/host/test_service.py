@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from typing import Any
+from unittest import mock
 import urllib.request
 
 import fixtures
@@ -20,6 +21,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import role
 from nova_ext_resources.objects import server as server_obj
@@ -227,6 +229,29 @@ class HostServiceTestCase(ConfTestCase):
             self.assertIn(word, str(err))
         # Nothing was started and nothing is left locked.
         self.make().host.close()
+
+
+class FollowTest(HostServiceTestCase):
+    def test_placement_knows_what_a_move_keeps_by_the_migration(self) -> None:
+        made = self.make()
+        move = self.useFixture(
+            fixtures.MockPatch(
+                'nova_ext_resources.placement.allocations.move_allocation'
+            )
+        ).mock
+        kept = assignment.Entry(
+            consumer_uuid=OTHER, server_uuid=SERVER, assignments=()
+        )
+
+        made.allocated._follow(kept, [(WAYS, 'here', 'there')])
+
+        move.assert_called_once_with(
+            mock.ANY,
+            OTHER,
+            from_rp_uuid='here',
+            to_rp_uuid='there',
+            resource_class=WAYS,
+        )
 
 
 class LoadTest(HostServiceTestCase):
