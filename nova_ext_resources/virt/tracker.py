@@ -12,7 +12,10 @@ from collections.abc import Callable
 import functools
 from typing import Any, TypeAlias
 
+from oslo_log import log as logging
 from oslo_utils import excutils
+
+LOG = logging.getLogger(__name__)
 
 #: Claims for a server that is about to move here. Gets the context, the
 #: ``nova.objects.Instance`` as it will be on this host, the former one, and
@@ -52,24 +55,39 @@ def watch(tracker: Any, claim: ClaimMove, release: ReleaseMove) -> None:
             allocations,
             **options,
         )
-        moved = instance.obj_clone()
-        moved.flavor = flavor
-        moved.numa_topology = made.claimed_numa_topology
         try:
+            moved = instance.obj_clone()
+            moved.flavor = flavor
+            moved.numa_topology = made.claimed_numa_topology
             claim(context, moved, instance, migration, allocations)
         except BaseException:
             with excutils.save_and_reraise_exception():
-                made.abort()
-                # Or a later rebuild would take the CPUs of this host.
-                instance.drop_migration_context()
+                _take_back(made, instance)
         abort = made.abort
 
         def abort_both() -> None:
             # Nova could not tell the source.
-            release(migration)
-            abort()
+            try:
+                release(migration)
+            finally:
+                abort()
 
         made.abort = abort_both
         return made
 
     tracker.resize_claim = resize_claim
+
+
+def _take_back(made: Any, instance: Any) -> None:
+    """Take Nova's claim back; raise nothing in place of its reason."""
+    # The context, or a later rebuild would take the CPUs of this host.
+    for step in (made.abort, instance.drop_migration_context):
+        try:
+            step()
+        except Exception:
+            LOG.exception(
+                'A claim of Nova for a resize that was refused could not be '
+                'taken back whole; Nova corrects its own count within '
+                '[DEFAULT] update_resources_interval',
+                instance=instance,
+            )
