@@ -9,6 +9,7 @@ at any time (Nova's contributor policies, "Out Of Tree Support").
 import importlib.util
 from typing import Any
 
+from nova.compute import resource_tracker
 from nova import version
 from oslo_log import log as logging
 
@@ -27,7 +28,8 @@ TESTED = (34,)
 def check_nova() -> None:
     """Refuse a Nova that is too old, and warn of one that was not tested.
 
-    :raises InvalidConfiguration: it is older than all tested releases
+    :raises InvalidConfiguration: it is older than all tested releases, or
+        has not what this package changes
     """
     found = version.version_string()
     major = int(found.split('.', 1)[0])
@@ -36,6 +38,15 @@ def check_nova() -> None:
             option='[DEFAULT] compute_driver',
             value='ext_resources.*',
             reason=f'it needs Nova {min(TESTED)} or newer, this is {found}',
+        )
+    if not hasattr(resource_tracker.ResourceTracker, 'resize_claim'):
+        raise exception.InvalidConfiguration(
+            option='[DEFAULT] compute_driver',
+            value='ext_resources.*',
+            reason=f'this is Nova {found}, whose resource tracker has no '
+            'method resize_claim: servers could be resized and migrated to '
+            'this host without a claim. Install Nova '
+            f'{max(TESTED)}, or a release of nova-ext-resources for {found}',
         )
     if major > max(TESTED):
         LOG.warning(

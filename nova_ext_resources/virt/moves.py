@@ -30,8 +30,16 @@ class MovesMixin(mixin.ExtResourcesMixin):
     def init_host(self, host: str) -> None:
         super().init_host(host)
         found = self._find_tracker()
-        if found is not None:
-            tracker.watch(found, self._claim_move, self._release_move)
+        if found is None:
+            LOG.error(
+                'Host %(host)s: the driver finds no resource tracker of Nova. '
+                'Servers that are resized or migrated to this host claim when '
+                'their guests are already off, and Nova tries no other host. '
+                'Please report this bug',
+                {'host': host},
+            )
+            return
+        tracker.watch(found, self._claim_move, self._release_move)
 
     # -- the destination ------------------------------------------------
 

@@ -192,6 +192,33 @@ class StartTest(base.NovaTestCase):
         self.assertIn('this is 30.0', str(err))
         self.assertIn('Host host1: ', str(err))
 
+    def test_nor_does_one_whose_claims_for_moves_are_elsewhere(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.compute.resource_tracker.ResourceTracker.resize_claim'
+            )
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.start_host, 'host1'
+        )
+
+        self.assertIn('no method resize_claim', str(err))
+
+    def test_a_driver_that_finds_no_tracker_says_so(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.mixin.ExtResourcesMixin.'
+                '_find_tracker',
+                lambda _driver: None,
+            )
+        )
+
+        self.start_host('host1')
+
+        self.assertIn('Host host1: the driver finds no resource', log.output)
+
     def test_what_is_wrong_is_known_before_nova_starts_anything(self) -> None:
         """Nova's libvirt driver starts threads that keep the process."""
         started: list[str] = []
