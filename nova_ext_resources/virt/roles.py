@@ -32,6 +32,10 @@ _ENDED = frozenset(
     }
 )
 
+#: Types of migrations of a server whose guest is off meanwhile, and whose
+#: former host keeps what it had.
+_COLD = ('migration', 'resize')
+
 
 def list_roles(
     host: str,
@@ -54,6 +58,9 @@ def list_roles(
     for one in moves:
         if one.source_compute == host:
             roles.setdefault(one.uuid, Role.SOURCE)
+            # What could not be kept when the guest was powered off.
+            if one.migration_type in _COLD:
+                roles.setdefault(one.instance_uuid, Role.SOURCE)
         if one.dest_compute == host:
             roles.setdefault(one.instance_uuid, Role.DESTINATION)
     for uuid, entry in entries.items():

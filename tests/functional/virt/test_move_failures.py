@@ -81,6 +81,18 @@ class FailureTestCase(backends.Static):
         self._wait_for_migration_status(self.server, ['error'])
         return self._wait_for_state_change(self.server, 'ERROR')
 
+    def fail_to_hold(self, times: int) -> None:
+        """Let host1 not keep what servers hold that are powered off."""
+        host = self.get_host('host1')
+        hold, left = host.hold, [LEDGER_IS_FULL] * times
+
+        def fail(*args: Any) -> None:
+            if left:
+                raise left.pop()
+            hold(*args)
+
+        self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
+
     def assert_gone(self) -> None:
         """Make sure that a server deleted on its way leaves nothing behind.
 
@@ -371,6 +383,16 @@ class MeanwhileTest(FailureTestCase):
         self.revert(self.server)
         self.assert_only_on('host1')
 
+    def test_what_could_not_be_kept_is_there_for_the_way_back(self) -> None:
+        self.fail_to_hold(times=1)
+        self.resize(self.server, self.large)
+
+        self.restart('host1')
+
+        self.assertEqual([self.uuid], [*self.get_host('host1').entries])
+        self.revert(self.server)
+        self.assert_only_on('host1')
+
     def test_a_server_that_is_off_moves_with_what_it_has(self) -> None:
         self._stop_server(self.server)
 
@@ -505,18 +527,6 @@ class OneHostTest(FailureTestCase):
                 self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
             self.confirm(self.server)
         self.assert_only_on('host1')
-
-    def fail_to_hold(self, times: int) -> None:
-        """Let the host not keep what servers hold that are powered off."""
-        host = self.get_host('host1')
-        hold, left = host.hold, [LEDGER_IS_FULL] * times
-
-        def fail(*args: Any) -> None:
-            if left:
-                raise left.pop()
-            hold(*args)
-
-        self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
 
     def test_what_was_not_exchanged_is_before_the_guest_starts(self) -> None:
         for flavor, ours in ((self.large, True), (self.make_flavor(), False)):
