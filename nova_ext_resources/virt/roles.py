@@ -36,6 +36,9 @@ _ENDED = frozenset(
 #: former host keeps what it had.
 _COLD = ('migration', 'resize')
 
+#: Statuses of these in which Nova has given the server a task.
+_WITH_TASK = ('pre-migrating', 'migrating', 'post-migrating')
+
 
 def list_roles(
     host: str,
@@ -56,6 +59,8 @@ def list_roles(
         context, host, nodename
     )
     for one in moves:
+        if _is_abandoned(one):
+            continue
         if one.source_compute == host:
             roles.setdefault(one.uuid, Role.SOURCE)
             # What could not be kept when the guest was powered off.
@@ -120,11 +125,33 @@ def _is_open(migration: Any, instance: Any, is_here: bool) -> bool:
     A revert has the status ``reverted`` before the source has its server
     back, and keeps it when the source was not told.
     """
+    has_ended = migration.status in _ENDED or _is_abandoned(migration)
     return (
-        migration.status not in _ENDED
+        not has_ended
         or instance.task_state is not None
         or (migration.status == 'reverted' and not is_here)
     )
+
+
+def _is_abandoned(migration: Any) -> bool:
+    """Return whether Nova does nothing more for a move, and has not ended it.
+
+    A process of Nova was killed on the way. Nova gives a server its task
+    before it makes the migration, and takes it away when the migration has
+    its last status.
+    """
+    if migration.migration_type not in _COLD or (
+        migration.status not in _WITH_TASK
+    ):
+        return False
+    instance = _find_instance(migration.instance_uuid)
+    if instance is None or instance.task_state is not None:
+        return False
+    # It may have ended between the two questions.
+    again = objects.Migration.get_by_uuid(
+        nova_context.get_admin_context(read_deleted='yes'), migration.uuid
+    )
+    return again.status in _WITH_TASK
 
 
 def _is_back(migration: Any, instance: Any, entry: assignment.Entry) -> bool:

@@ -2,6 +2,9 @@
 
 """What a host takes Nova's servers and migrations for."""
 
+from typing import Any
+
+import fixtures
 from nova.compute import task_states
 
 from nova_ext_resources.objects import role
@@ -48,7 +51,9 @@ class RolesTest(backends.Static):
             self.list_roles('host1'),
         )
         self.assertEqual({self.uuid: Role.SERVER}, self.list_roles('host2'))
-        self.set_state('migrating', host='host1')
+        self.set_state(
+            'migrating', host='host1', task_state=task_states.RESIZE_MIGRATING
+        )
         self.assertEqual(
             {self.migration.uuid: Role.SOURCE, self.uuid: Role.SERVER},
             self.list_roles('host1'),
@@ -81,6 +86,42 @@ class RolesTest(backends.Static):
             )
             for one in ('host1', 'host2'):
                 self.assertNotIn(Role.LEFT, self.list_roles(one).values())
+
+    def test_one_that_nova_has_left_unfinished(self) -> None:
+        for status in ('pre-migrating', 'migrating', 'post-migrating'):
+            with self.subTest(status):
+                self.set_state(status, host='host1')
+
+                self.assertEqual(
+                    {
+                        self.migration.uuid: Role.RETURNED,
+                        self.uuid: Role.SERVER,
+                    },
+                    self.list_roles('host1'),
+                )
+                self.assertEqual(
+                    {self.uuid: Role.LEFT}, self.list_roles('host2')
+                )
+
+    def test_one_that_has_just_come_to_its_end(self) -> None:
+        """Nova was asked for the migration before, and then for the server."""
+        self.set_state('post-migrating')
+        find = roles._find_instance
+
+        def come(uuid: str) -> Any:
+            self.set_state('finished')
+            return find(uuid)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.roles._find_instance', come
+            )
+        )
+
+        self.assertEqual({self.uuid: Role.SERVER}, self.list_roles('host2'))
+        self.assertIs(
+            Role.SOURCE, self.list_roles('host1')[self.migration.uuid]
+        )
 
     def test_a_revert_of_which_the_source_was_not_told(self) -> None:
         """It has that status before the source has its server again."""
