@@ -195,7 +195,8 @@ class StartTest(base.NovaTestCase):
     def test_nor_does_one_whose_claims_for_moves_are_elsewhere(self) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova.compute.resource_tracker.ResourceTracker.resize_claim'
+                'nova.compute.resource_tracker.ResourceTracker.resize_claim',
+                fixtures.MonkeyPatch.delete,
             )
         )
 

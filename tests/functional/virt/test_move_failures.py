@@ -366,6 +366,88 @@ class FinishTest(FailureTestCase):
         self._assert_placement('host2', entries)
 
 
+class OtherFlavorTest(FailureTestCase):
+    """Nova resets the flavor of a server whose guest does not start.
+
+    What it has allocated stays that of the new flavor.
+    """
+
+    def fail_to(self, flavor: str) -> None:
+        with moving.failing('spawn'):
+            self.begin(flavor)
+            self.wait_for_error()
+        for host in self.HOSTS:
+            self.compare(host)
+
+    def set_active(self) -> None:
+        self.admin_api.post_server_action(
+            self.uuid, {'os-resetState': {'state': 'active'}}
+        )
+
+    def test_one_that_has_lost_its_resources_is_not_started(self) -> None:
+        self.fail_to(self.make_flavor())
+        self.assert_held({})
+
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ERROR')
+
+        self.assert_held({})
+
+    def test_it_is_resized_again(self) -> None:
+        plain = self.make_flavor()
+        self.fail_to(plain)
+        self.set_active()
+
+        self.resize(self.server, plain)
+        self.confirm(self.server)
+
+        self.assert_held({})
+        self.assert_agreement()
+
+    def test_or_migrated_which_allocates_for_its_former_flavor(self) -> None:
+        self.fail_to(self.make_flavor())
+        self.set_active()
+
+        server = self.migrate(self.server)
+        self.confirm(self.server)
+
+        self.assert_only_on(server['OS-EXT-SRV-ATTR:host'])
+
+    def test_one_that_has_got_more_is_started_with_it(self) -> None:
+        self.fail_to(self.large)
+
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ACTIVE')
+
+        self.assert_held({'host2': 4})
+        self.resize(self.server, self.large)
+        self.confirm(self.server)
+        (host,) = (h for h in self.HOSTS if self.get_host(h).entries)
+        self.assert_only_on(host)
+
+    def test_one_that_was_to_get_its_first_as_well(self) -> None:
+        self._delete_server(self.server)
+        self.server = self.boot(self.make_flavor(), host='host1')
+        self.uuid = self.server['id']
+        self.fail_to(self.small)
+
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ACTIVE')
+
+        self.assert_held({'host2': 2})
+
+    def assert_held(self, expected: dict[str, int]) -> None:
+        """Compare how many seats the server has on which host."""
+        held = {
+            host: one.amount
+            for host in self.HOSTS
+            for entry in self.get_host(host).entries.values()
+            for one in entry.assignments
+        }
+        self.assertEqual(expected, held)
+        self.assert_no_difference(*self.HOSTS)
+
+
 class MeanwhileTest(FailureTestCase):
     """What may happen while a server is on its way."""
 
@@ -500,6 +582,7 @@ class OneHostTest(FailureTestCase):
     def make_named_flavor(self, seats: int) -> str:
         return str(
             self._create_flavor(
+                id=f'seated-{seats}',
                 name='seated',
                 vcpu=2,
                 memory_mb=64,
@@ -522,6 +605,8 @@ class OneHostTest(FailureTestCase):
         old = self.make_named_flavor(2)
         self.server = self.boot(old)
         self.uuid = self.server['id']
+        # Or the next one gets its number.
+        self.make_flavor()
         self._delete_flavor(old)
         with moving.failing('migrate_disk_and_power_off'):
             self.begin(self.make_named_flavor(4))
