@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What stops a server on its way, or breaks its move."""
+
+import threading
+from typing import Any
+
+import fixtures
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from tests.functional.virt import backends
+from tests.functional.virt import base
+
+State = assignment.State
+
+LEDGER_IS_FULL = exception.LedgerError(path='x', reason='it is full')
+
+
+class WaitingMove(fixtures.Fixture):
+    """The source does not power a guest off before ``go``.
+
+    :ivar is_killed: whether it never does
+    """
+
+    def _setUp(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.is_killed = False
+        self.addCleanup(self.go.set)
+
+        def wait(*_args: Any, **_kwargs: Any) -> str:
+            self.began.set()
+            self.go.wait(base.SECONDS)
+            if self.is_killed:
+                raise SystemExit
+            return ''
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.fake.FakeDriver.migrate_disk_and_power_off', wait
+            )
+        )
+
+
+class BreakingTestCase(backends.Static):
+    """A server on host1, with two of six seats."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.small = self.make_own_flavor(2)
+        self.large = self.make_own_flavor(4)
+        self.server = self.boot(self.small, host='host1')
+        self.uuid = self.server['id']
+
+    def break_manager(
+        self, host: str, method: str, error: BaseException
+    ) -> None:
+        """Let a method of a compute manager fail from now on."""
+
+        def fail(*_args: Any, **_kwargs: Any) -> None:
+            raise error
+
+        self.useFixture(
+            fixtures.MockPatchObject(self.services[host].manager, method, fail)
+        )
+
+    def begin(self, flavor: str = '') -> None:
+        if flavor:
+            self.act(self.server, 'resize', flavorRef=flavor)
+        else:
+            self.act(self.server, 'migrate')
+
+    def wait_for_error(self) -> Any:
+        self._wait_for_migration_status(self.server, ['error'])
+        return self._wait_for_state_change(self.server, 'ERROR')
+
+    def fail_to_hold(self, times: int) -> None:
+        """Let host1 not keep what servers hold that are powered off."""
+        host = self.get_host('host1')
+        hold, left = host.hold, [LEDGER_IS_FULL] * times
+
+        def fail(*args: Any) -> None:
+            if left:
+                raise left.pop()
+            hold(*args)
+
+        self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
+
+    def assert_gone(self) -> None:
+        """Make sure that a server deleted on its way leaves nothing behind.
+
+        But for what Nova leaves in placement, under the migration's uuid: it
+        gives that back to a server that it has deleted. Then
+        ``nova-manage placement audit`` finds the allocation.
+        """
+        uuids = {self.uuid, self.find_migration(self.server).uuid}
+        self.wait_until(self.has_source_failed)
+        for host in self.HOSTS:
+            self.compare(host)
+            self.assertEqual({}, self.get_host(host).entries)
+            self._assert_view(host, {})
+            self._assert_no_alarm(host)
+            node = self._get_provider_uuid_by_host(host)
+            for rp_uuid in self.get_host(host).view.keys:
+                left = self._get_allocations_by_provider_uuid(rp_uuid)
+                own = self._get_allocations_by_provider_uuid(node)
+                self.assertLessEqual(left.keys(), own.keys() & uuids)
+
+    def has_source_failed(self) -> bool:
+        return str(self.find_migration(self.server).status) == 'error'
+
+    def assert_only_on(self, host: str, state: State = State.APPLIED) -> None:
+        self.assert_agreement(**{host: {self.uuid: state}})

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Resizes and cold migrations that fail on the source."""
+
+from nova import context as nova_context
+
+from nova_ext_resources.objects import assignment
+from tests.functional.virt import breaking
+from tests.functional.virt import moving
+
+State = assignment.State
+
+
+class SourceTest(breaking.BreakingTestCase):
+    def test_a_guest_that_cannot_be_powered_off_keeps_what_it_has(
+        self,
+    ) -> None:
+        with moving.failing('migrate_disk_and_power_off'):
+            self.begin(self.large)
+            self.wait_for_error()
+        self.assertEqual(
+            {self.uuid: State.HELD},
+            {u: e.state for u, e in self.get_host('host2').entries.items()},
+        )
+
+        self.compare('host2')
+
+        self.assert_only_on('host1')
+
+    def test_a_failure_after_that_gives_it_back(self) -> None:
+        self.break_manager(
+            'host1', '_terminate_volume_connections', RuntimeError('?')
+        )
+        self.begin(self.large)
+        self.wait_for_error()
+        migration = self.find_migration(self.server).uuid
+        self.assertEqual([migration], [*self.get_host('host1').entries])
+
+        for host in self.HOSTS:
+            self.compare(host)
+
+        self.assert_only_on('host1')
+
+    def test_so_does_a_start_of_the_guest_before(self) -> None:
+        self.break_manager(
+            'host1', '_terminate_volume_connections', RuntimeError('?')
+        )
+        self.begin(self.large)
+        self.wait_for_error()
+
+        self.services['host1'].driver._restore_claim(
+            nova_context.get_admin_context(), moving.find_instance(self.uuid)
+        )
+
+        self.compare('host2')
+        self.assert_only_on('host1')
+
+    def test_who_is_deleted_then_leaves_nothing_behind(self) -> None:
+        self.break_manager(
+            'host1', '_terminate_volume_connections', RuntimeError('?')
+        )
+        self.begin(self.large)
+        self.wait_for_error()
+
+        self._delete_server(self.server)
+
+        self.assertEqual({}, self.get_host('host1').entries)
+        self.compare('host2')
+        self.assert_agreement()
+
+    def test_a_restart_of_both_hosts_as_well(self) -> None:
+        self.break_manager(
+            'host1', '_terminate_volume_connections', RuntimeError('?')
+        )
+        self.begin(self.large)
+        self.wait_for_error()
+
+        for host in self.HOSTS:
+            self.restart(host)
+
+        self.assert_only_on('host1')
+
+    def test_a_source_that_is_killed_has_the_server_again(self) -> None:
+        self.break_manager(
+            'host1', '_terminate_volume_connections', SystemExit()
+        )
+        self.begin(self.large)
+        self.wait_until(
+            lambda: self.uuid not in self.get_host('host1').entries
+        )
+
+        self.restart('host1')
+
+        # Nova leaves the migration in progress, with the allocations of both.
+        self.compare('host2')
+        self.assertEqual(
+            [{self.uuid: State.APPLIED}, {}],
+            [
+                {u: e.state for u, e in self.get_host(one).entries.items()}
+                for one in self.HOSTS
+            ],
+        )
+        self.assert_no_difference(*self.HOSTS)
