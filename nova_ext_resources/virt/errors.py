@@ -39,6 +39,26 @@ class HostRefused(nova_exc.GroupAffinityViolation):
     msg_fmt = '%(reason)s'
 
 
+class MoveAborted(
+    nova_exc.InstanceFaultRollback, nova_exc.BuildAbortException
+):
+    """No host can take the server as the request says; it stays as it is.
+
+    As the latter, Nova's ``prep_resize`` tries no other host; as the former,
+    it does not set the server to ERROR, and raises ``inner_exception``
+    (ComputeManager ``_do_prep_resize``).
+    """
+
+
+def explain_move(
+    err: nova_exc.NovaException,
+) -> nova_exc.InstanceFaultRollback:
+    """Return what to raise in Nova's claim for a move, which fails."""
+    if isinstance(err, nova_exc.BuildAbortException):
+        return MoveAborted(inner_exception=err)
+    return nova_exc.InstanceFaultRollback(inner_exception=err)
+
+
 @contextlib.contextmanager
 def translated(instance: Any, host: str) -> Iterator[None]:
     """Turn errors of this package into Nova's, and log them in full.

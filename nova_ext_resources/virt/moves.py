@@ -56,7 +56,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
         :param moved: the server as it will be
         :param instance: the server as it is
         :raises InstanceFaultRollback: the server stays as it is, and Nova
-            tries another host
+            tries another host; none after ``MoveAborted``
         """
         try:
             self._check_cell(moved, instance, migration)
@@ -69,7 +69,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
                 is_here=instance.host == self._ext.host.host,
             )
         except nova_exc.NovaException as err:
-            raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
+            raise errors.explain_move(err) from err
 
     def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
         if migration.cross_cell_move and any(

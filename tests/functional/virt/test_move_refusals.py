@@ -18,12 +18,39 @@ from tests.functional.virt import moving
 State = assignment.State
 
 
+def make_shortfall(host: str) -> exception.CapacityExceeded:
+    return exception.CapacityExceeded(
+        host=host,
+        consumer_uuid='(server)',
+        shortfalls=[
+            exception.Shortfall(
+                rp_uuid='',
+                resource_class='CUSTOM_SEAT',
+                requested=4,
+                available=1,
+                reason='somebody sits there',
+            )
+        ],
+    )
+
+
+def make_invalid(_host: str) -> exception.InvalidExtraSpec:
+    return exception.InvalidExtraSpec(
+        key='resources:CUSTOM_SEAT', value='-1', reason='it is below zero'
+    )
+
+
 class DestinationTest(breaking.BreakingTestCase):
     """Nova's claim on the destination fails, and another host is tried."""
 
     HOSTS = ('host1', 'host2', 'host3')
 
-    def refuse(self, hosts: list[str], times: int) -> list[str]:
+    def refuse(
+        self,
+        hosts: list[str],
+        times: int,
+        error: Callable[[str], Exception] = make_shortfall,
+    ) -> list[str]:
         """Let the next claims for moves be refused; return by which hosts."""
         refused: list[str] = []
 
@@ -32,19 +59,7 @@ class DestinationTest(breaking.BreakingTestCase):
                 if not is_move or len(refused) >= times:
                     return claim(request, is_move=is_move)
                 refused.append(name)
-                raise exception.CapacityExceeded(
-                    host=name,
-                    consumer_uuid=request.consumer_uuid,
-                    shortfalls=[
-                        exception.Shortfall(
-                            rp_uuid='',
-                            resource_class='CUSTOM_SEAT',
-                            requested=4,
-                            available=1,
-                            reason='somebody sits there',
-                        )
-                    ],
-                )
+                raise error(name)
 
             return refuse
 
@@ -104,6 +119,29 @@ class DestinationTest(breaking.BreakingTestCase):
         for reason in told:
             self.assertIn('This host cannot now serve', reason)
             self.assertIn('somebody sits there', reason)
+
+    def test_a_malformed_flavor_is_tried_on_one_host_only(self) -> None:
+        """It would be refused on each, and the reason is the same."""
+        refused = self.refuse(['host2', 'host3'], times=2, error=make_invalid)
+
+        self.begin(self.large)
+        self._wait_for_migration_status(self.server, ['error'])
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+
+        server = self.admin_api.get_server(self.uuid)
+        self.assertEqual('ACTIVE', server['status'])
+        self.assertEqual(1, len(refused), refused)
+        self.assert_nothing_is_open()
+        self.assert_only_on('host1')
+        (told,) = self.list_reasons(self.server, 'ext_resources_claim:')
+        self.assertIn('it is below zero', told)
+        # Nova's own event has it too.
+        self.assertIn(
+            'it is below zero',
+            '\n'.join(self.list_reasons(self.server, 'compute_prep_resize')),
+        )
 
     def test_a_source_that_cannot_be_told_takes_the_claim_back(self) -> None:
         for host in ('host2', 'host3'):
