@@ -58,15 +58,18 @@ class MovesMixin(mixin.ExtResourcesMixin):
         :raises InstanceFaultRollback: the server stays as it is, and Nova
             tries another host; none after ``MoveAborted``
         """
+        is_here = instance.host == self._ext.host.host
         try:
             self._check_cell(moved, instance, migration)
+            if is_here:
+                _forget_former_move(instance)
             self._claim(
                 context,
                 moved,
                 allocations,
                 operations.Operation.MOVE_IN,
                 migration_uuid=migration.uuid,
-                is_here=instance.host == self._ext.host.host,
+                is_here=is_here,
             )
         except nova_exc.NovaException as err:
             raise errors.explain_move(err) from err
@@ -236,6 +239,18 @@ class MovesMixin(mixin.ExtResourcesMixin):
         return super().check_can_live_migrate_destination(
             context, instance, *args, **kwargs
         )
+
+
+def _forget_former_move(instance: Any) -> None:
+    """Delete Nova's mark of a former move, which Nova leaves if that failed.
+
+    It then proves that the source has done its part, see ``virt/roles``. Nova
+    sets it for each move, and deletes it with each that ends well; it reads
+    it in between only.
+    """
+    if instance.old_flavor is not None:
+        instance.old_flavor = None
+        instance.save()
 
 
 def _explain(instance: Any, how: str) -> str:

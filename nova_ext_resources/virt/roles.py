@@ -162,5 +162,6 @@ def _is_back(migration: Any, instance: Any, entry: assignment.Entry) -> bool:
     if migration.dest_compute != migration.source_compute:
         return True
     is_kept = entry.purpose is assignment.Purpose.KEPT
-    # Nova sets it once the source has done its part.
+    # Nova sets it once the source has done its part, and virt/moves deletes
+    # that of a former move.
     return is_kept and instance.old_flavor is None

@@ -72,7 +72,10 @@ class BreakingTestCase(backends.Static):
 
     def wait_for_error(self) -> Any:
         self._wait_for_migration_status(self.server, ['error'])
-        return self._wait_for_state_change(self.server, 'ERROR')
+        # Nova takes its task away last; until then, nothing has ended.
+        return self._wait_for_server_parameter(
+            self.server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+        )
 
     def fail_to_hold(self, times: int) -> None:
         """Let host1 not keep what servers hold that are powered off."""

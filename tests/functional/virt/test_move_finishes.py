@@ -166,7 +166,9 @@ class ResctrlTest(backends.Resctrl):
 
         self.act(server, 'migrate')
         self._wait_for_migration_status(server, ['error'])
-        server = self._wait_for_state_change(server, 'ERROR')
+        server = self._wait_for_server_parameter(
+            server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+        )
 
         self.assertIn('resctrl', server['fault']['message'])
         kernel.stop_failing()

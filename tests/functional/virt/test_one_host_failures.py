@@ -72,6 +72,31 @@ class OneHostTest(breaking.BreakingTestCase):
 
         self.assert_only_on('host1')
 
+    def test_so_it_is_after_a_guest_that_did_not_start(self) -> None:
+        """Nova then still has the old flavor of the first resize."""
+        with moving.failing('spawn'):
+            self.begin(self.large)
+            self.wait_for_error()
+        self.compare('host1')
+        self.act(self.server, 'reboot', type='HARD')
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        # Or the scheduler counts what the first resize had kept.
+        self.publish(self.services['host1'])
+        before = dict(self.get_host('host1').entries)
+        self.assertEqual([self.uuid], [*before])
+        self.break_manager(
+            'host1', '_terminate_volume_connections', RuntimeError('?')
+        )
+        self.begin(self.make_own_flavor(1))
+        self.wait_for_error()
+
+        self.compare('host1')
+
+        entries = dict(self.get_host('host1').entries)
+        self.assertEqual(before, entries)
+        self._assert_placement('host1', entries)
+        self.assert_no_difference('host1')
+
     def test_placement_is_not_changed_on_the_way(self) -> None:
         plain = self.make_flavor()
         for flavor in (self.large, plain, self.small):
