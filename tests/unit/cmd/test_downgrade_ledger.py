@@ -13,7 +13,8 @@ from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
 from tests import base
 
-VERSION_1 = pathlib.Path(__file__).parents[2] / 'data' / 'ledger-1.sqlite'
+DATA = pathlib.Path(__file__).parents[2] / 'data'
+VERSION_1, VERSION_2 = DATA / 'ledger-1.sqlite', DATA / 'ledger-2.sqlite'
 
 
 class DowngradeTest(base.TestCase):
@@ -47,6 +48,13 @@ class DowngradeTest(base.TestCase):
         self.assertIn(f'Ledger {self.path} has version 1 now', text)
         self.assertIn('Install the older release', text)
         self.assertEqual(1, self.read_version())
+
+    def test_one_that_this_release_has_not_upgraded_goes_back(self) -> None:
+        shutil.copy(VERSION_2, self.path)
+
+        status, text = self.run_command(self.path)
+
+        self.assertEqual((0, 1), (status, self.read_version()), text)
 
     def test_one_in_use_stays(self) -> None:
         with contextlib.closing(ledger_mod.Ledger(self.path)):
