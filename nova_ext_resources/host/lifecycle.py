@@ -213,26 +213,48 @@ class Lifecycle:
 
     # -- what a move keeps, see "Moves" in the contributors' pages --------
 
-    def hold(self, server_uuid: str, migration_uuid: str) -> None:
+    def hold(
+        self, server_uuid: str, migration_uuid: str, *, is_retry: bool = False
+    ) -> None:
         """Keep what a server holds for its way back: its guest is off.
 
         From now on the migration holds it. Nothing of it stays applied,
         unless an enforcer chooses the units itself, which would choose them
         for others. What a server that moves to its own host has claimed
-        under the migration's uuid is under its own from now on. Doing it
+        under the migration's uuid is under its own from now on. To try it
         again changes nothing.
 
+        :param is_retry: whether it may have been done already, so that what
+            the server has may be what it has claimed for this move
         :raises LedgerError: nothing was changed but what is applied
         :raises EnforcementFailed, ClaimError: the units are counted, but
             an enforcer that chooses them may choose others
         """
         with self._hold_all([server_uuid, migration_uuid]):
-            leaves = self._find_held(server_uuid, Purpose.OWN)
+            if self._find_held(migration_uuid, Purpose.KEPT):
+                return
             comes = self._find_held(migration_uuid, Purpose.INCOMING)
+            # A former move whose guest never came has left it incoming.
+            is_all = comes is not None or not is_retry
+            leaves = self._find_held(
+                server_uuid, *(() if is_all else (Purpose.OWN,))
+            )
             old = [one for one in (leaves, comes) if one]
             if not old:
                 return
-            new = [_exchange(one, migration_uuid) for one in old]
+            new = [
+                dataclasses.replace(
+                    one,
+                    state=State.HELD,
+                    consumer_uuid=uuid,
+                    purpose=purpose,
+                )
+                for one, uuid, purpose in (
+                    (leaves, migration_uuid, Purpose.KEPT),
+                    (comes, server_uuid, Purpose.INCOMING),
+                )
+                if one
+            ]
             self._rename(old, new)
             for one in new:
                 if self.enforcement.chooses_units(one):
@@ -447,16 +469,3 @@ class Lifecycle:
 
     def close(self) -> None:
         self._ledger.close()
-
-
-def _exchange(
-    entry: assignment.Entry, migration_uuid: str
-) -> assignment.Entry:
-    """Return what becomes of an entry once the guest is off."""
-    is_own = entry.purpose is Purpose.OWN
-    return dataclasses.replace(
-        entry,
-        consumer_uuid=migration_uuid if is_own else entry.server_uuid,
-        state=State.HELD,
-        purpose=Purpose.KEPT if is_own else Purpose.INCOMING,
-    )

@@ -62,10 +62,14 @@ class MovesSuite(with_host.BackendTestCase):
         )
         self.assertEqual(before, after)
 
-    def claim_move(self, ways: int, *, is_here: bool = False) -> Any:
+    def claim_move(
+        self, ways: int, *, is_here: bool = False, migration: str = MIGRATION
+    ) -> Any:
         """Claim as a destination; ``is_here``: which is the source, too."""
         made = with_host.make_claim(
-            MIGRATION if is_here else SERVER, ways, cpus=NEW_CPUS
+            migration if is_here else SERVER,
+            ways,
+            cpus=NEW_CPUS if migration == MIGRATION else frozenset({6}),
         )
         return self.host.claim(
             dataclasses.replace(made, server_uuid=SERVER), is_move=True
@@ -174,6 +178,44 @@ class MovesSuite(with_host.BackendTestCase):
         self.assert_agreement(self.host)
         self.assertEqual({SERVER: State.APPLIED}, self.list_states())
 
+    def assert_as_many(
+        self, before: assignment.Entry, after: assignment.Entry
+    ) -> None:
+        """Compare what they hold; RMD chooses the units again."""
+        held, now = (
+            sorted((one.rp_key, one.amount) for one in entry.assignments)
+            for entry in (before, after)
+        )
+        self.assertEqual(held, now)
+
+    def bring(self) -> assignment.Entry:
+        """Have a move bring what its guest never came for."""
+        self.start(self.host, SERVER, 1)
+        self.claim_move(3, is_here=True)
+        self.host.hold(SERVER, MIGRATION)
+        return self.host.entries[SERVER]
+
+    def test_a_move_keeps_what_a_former_one_has_brought(self) -> None:
+        brought = self.bring()
+        self.claim_move(2, is_here=True, migration=OTHER)
+        for is_retry in (False, True):
+            self.host.hold(SERVER, OTHER, is_retry=is_retry)
+
+            self.assertEqual(
+                {SERVER: Purpose.INCOMING, OTHER: Purpose.KEPT},
+                self.list_purposes(),
+            )
+            self.assert_as_many(brought, self.host.entries[OTHER])
+
+    def test_so_does_one_that_brings_nothing(self) -> None:
+        brought = self.bring()
+        self.host.release(MIGRATION)
+
+        self.host.hold(SERVER, OTHER)
+
+        self.assertEqual({OTHER: Purpose.KEPT}, self.list_purposes())
+        self.assert_as_many(brought, self.host.entries[OTHER])
+
     def test_on_one_host_the_guest_runs_on_until_it_is_off(self) -> None:
         before = self.start(self.host, SERVER, 2)
 
@@ -243,7 +285,7 @@ class MovesSuite(with_host.BackendTestCase):
                 self.host.hold(SERVER, MIGRATION)
                 before = dict(self.host.entries)
 
-                self.host.hold(SERVER, MIGRATION)
+                self.host.hold(SERVER, MIGRATION, is_retry=True)
 
                 self.assertEqual(before, dict(self.host.entries))
                 self.assertEqual(
