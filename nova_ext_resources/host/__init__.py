@@ -13,6 +13,7 @@
 * ``guests``: which guests run, asked of the hypervisor with a limit of time
 * ``handover``: moves running servers from one backend to another
 * ``health``: when each part last worked, and what is wrong now
+* ``kept``: whose it is what a move has kept; pure
 * ``ledger``: the durable record of what servers hold
 * ``ledger_copy``: tries on a copy whether a start could use the ledger
 * ``ledger_tables``: the tables of the ledger, in each version of them

@@ -59,7 +59,7 @@ def compare(
     """
     allocated = _by_consumer(holders)
     others = [
-        _count_given(given)
+        count_given(given)
         for uuid, given in allocated.items()
         if uuid not in recorded
     ]
@@ -213,7 +213,7 @@ def _compare_one(
     keys: Mapping[str, str],
     others: Iterable[_Amounts],
 ) -> Difference | None:
-    held, given = _count_held(entry, own), _count_given(allocated)
+    held, given = count_held(entry, own), count_given(allocated)
     if held == given:
         return None
     is_in_doubt = _is_with_another(held, given, others)
@@ -250,7 +250,8 @@ def _is_with_another(
     )
 
 
-def _count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:
+def count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:
+    """Return the amount of each class of each provider."""
     return {
         (rp_uuid, resource_class): amount
         for rp_uuid, resources in allocated.items()
@@ -258,13 +259,16 @@ def _count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:
     }
 
 
-def _count_held(
-    entry: assignment.Entry, own: Container[str]
+def count_held(
+    entry: assignment.Entry, own: Container[str] | None = None
 ) -> dict[view_obj.Place, int]:
-    """Return what placement should have for it on the providers compared."""
+    """Return what placement should have for an entry.
+
+    :param own: uuids of the providers that are compared; None: all
+    """
     held: dict[view_obj.Place, int] = {}
     for one in entry.assignments:
-        if one.is_allocated and one.rp_uuid in own:
+        if one.is_allocated and (own is None or one.rp_uuid in own):
             place = one.rp_uuid, one.resource_class
             held[place] = held.get(place, 0) + one.amount
     return held

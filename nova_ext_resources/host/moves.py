@@ -43,7 +43,7 @@ def finish(
     """
     for uuid, role in roles.items():
         entry = before.get(uuid)
-        if entry is None or host.find_entry(uuid) != entry:
+        if entry is None or not _is_as_before(host, before, entry):
             continue
         try:
             _finish_one(host, entry, role)
@@ -54,6 +54,18 @@ def finish(
                 '%(err)s',
                 {'host': host.host, 'uuid': entry.server_uuid, 'err': err},
             )
+
+
+def _is_as_before(
+    host: lifecycle.Lifecycle,
+    before: audit.Entries,
+    entry: assignment.Entry,
+) -> bool:
+    """Return whether nothing has changed of it or of its server's own."""
+    return all(
+        host.find_entry(uuid) == before.get(uuid)
+        for uuid in (entry.consumer_uuid, entry.server_uuid)
+    )
 
 
 def _finish_one(

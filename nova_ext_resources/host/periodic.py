@@ -231,7 +231,7 @@ class Periodic(worker.Worker):
             self._host.heal(waiting)
         if answer is not None:
             moves.finish(self._host, answer.before, answer.roles)
-            self._absent.compare(answer.before, answer.live)
+            self._absent.compare(answer.before, answer.roles)
             self._answer = None
 
     def _report_differences(self) -> None:

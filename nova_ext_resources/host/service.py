@@ -20,6 +20,7 @@ from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
+from nova_ext_resources.host import kept as kept_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import resources as host_mod
@@ -384,12 +385,56 @@ class HostService:
             if is_ours:
                 self.periodic.wake()
 
-    def hold(self, server_uuid: str, migration_uuid: str) -> None:
+    def hold(
+        self, server_uuid: str, migration_uuid: str, *, is_retry: bool = False
+    ) -> None:
         """See :meth:`.lifecycle.Lifecycle.hold`."""
         try:
-            self.host.hold(server_uuid, migration_uuid)
+            self.host.hold(server_uuid, migration_uuid, is_retry=is_retry)
         finally:
             self.periodic.wake()
+
+    def find_role(
+        self, kept: assignment.Entry, request: assignment.ClaimRequest
+    ) -> role_obj.Role:
+        """Return what a move's entry is to its server, see :mod:`.kept`.
+
+        :param kept: of a move with which Nova does not go on
+        :param request: of the server, which is on this host
+        """
+        server_uuid, own = kept.server_uuid, None
+        if self.host.holds(server_uuid):
+            own = self.host.find_entry(server_uuid)
+        try:
+            return kept_mod.find_role(
+                kept,
+                own,
+                request,
+                of_server=self._read_own(server_uuid, kept, own),
+                of_migration=self._read_own(kept.consumer_uuid, kept, own),
+            )
+        except exception.PlacementError as err:
+            LOG.warning(
+                'Host %(host)s: what a move of server %(uuid)s has kept stays '
+                'as it is until placement answers: %(err)s',
+                {'host': self.host.host, 'uuid': server_uuid, 'err': err},
+            )
+            return role_obj.Role.IN_DOUBT
+
+    def _read_own(
+        self, consumer_uuid: str, *entries: assignment.Entry | None
+    ) -> Mapping[str, Mapping[str, int]]:
+        """Return what placement has allocated to a consumer on this host.
+
+        :param entries: whose providers are this host's, also where the last
+            discovery has not found them
+        :raises PlacementError: it does not answer
+        """
+        uuids = set(self.host.view.keys)
+        for entry in filter(None, entries):
+            uuids.update(one.rp_uuid for one in entry.assignments)
+        found = self._placement.get_allocations(consumer_uuid).resources
+        return {uuid: one for uuid, one in found.items() if uuid in uuids}
 
     def take_back(self, server_uuid: str, migration_uuid: str) -> None:
         """See :meth:`.lifecycle.Lifecycle.take_back`."""

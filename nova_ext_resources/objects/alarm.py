@@ -49,6 +49,7 @@ RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
 NOT_IN_NOVA = 'not_in_nova'
+MOVE_IN_DOUBT = 'move_in_doubt'
 NOT_IN_PLACEMENT = 'not_in_placement'
 OVERALLOCATED = 'overallocated'
 UNBOOKABLE_UNITS = 'unbookable_units'
@@ -120,6 +121,11 @@ _WARNING = (
         NOT_IN_NOVA,
         'server',
         'A server that holds resources is not on this host.',
+    ),
+    (
+        MOVE_IN_DOUBT,
+        'server',
+        'A move of a server has not ended, and Nova does not go on with it.',
     ),
     (
         NOT_IN_PLACEMENT,

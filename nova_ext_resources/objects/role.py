@@ -14,6 +14,8 @@ class Role(enum.StrEnum):
     ``RETURNED``: a move that has ended, and whose server is on the host
         again: it gets back what the move has kept.
     ``LEFT``: a move that has ended, and nothing of it is on the host.
+    ``IN_DOUBT``: a move with which Nova does not go on. Whether the server
+        gets back what it has kept, cannot be told.
     """
 
     SERVER = 'server'
@@ -21,3 +23,4 @@ class Role(enum.StrEnum):
     DESTINATION = 'destination'
     RETURNED = 'returned'
     LEFT = 'left'
+    IN_DOUBT = 'in_doubt'

@@ -29,6 +29,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
+from nova_ext_resources.objects import role
 from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import errors
@@ -105,6 +106,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._ext.host.node.hypervisor_hostname,
                 self.list_instance_uuids(),
                 entries,
+                self._find_kept_role,
+                self._list_running(),
             ),
             find_hosts=_find_hosts,
             list_requests=lambda: self._list_requests(host),
@@ -279,11 +282,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ):
             return
         with errors.translated(instance, self._ext.host.host):
-            asked = request.make_request(
+            asked = self._make_request(
                 instance,
                 allocations,
-                self._ext_grammar if self._ext.is_enabled else None,
-                self._find_host_topology() if instance.numa_topology else None,
                 consumer_uuid=migration_uuid if is_here else instance.uuid,
             )
         with (
@@ -294,6 +295,24 @@ class ExtResourcesMixin(driver.ComputeDriver):
         ):
             self._ext.claim(asked, is_move=bool(migration_uuid))
         self._update_stats()
+
+    def _make_request(
+        self,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
+        consumer_uuid: str = '',
+    ) -> assignment.ClaimRequest:
+        """Return what a server requests of this host.
+
+        :raises InvalidExtraSpec: an extra spec of ours is malformed
+        """
+        return request.make_request(
+            instance,
+            allocations,
+            self._ext_grammar if self._ext.is_enabled else None,
+            self._find_host_topology() if instance.numa_topology else None,
+            consumer_uuid=consumer_uuid,
+        )
 
     def _find_host_topology(self) -> Any:
         """Return the host's NUMA topology; None where it has none."""
@@ -374,8 +393,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """Claim for a server whose entry is missing.
 
         The ledger was lost, or the entry was being released when Nova
-        started the server again. What a move has kept that ended without
-        this host being told is the server's again.
+        started the server again. What a move has kept is the server's again
+        if Nova has given the server its former allocations back.
 
         :raises HostRefused: the resources are no longer available
         """
@@ -385,7 +404,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
             return
         with errors.translated(instance, self._ext.host.host):
             for uuid in self._ext.host.list_consumers(instance.uuid):
-                self._ext.take_back(instance.uuid, uuid)
+                entry = self._ext.host.find_entry(uuid)
+                if entry and self._find_kept_role(instance, entry) is (
+                    role.Role.RETURNED
+                ):
+                    self._ext.take_back(instance.uuid, uuid)
         if self._has_claim(instance):
             return
         allocations = self.virtapi.reportclient.get_allocations_for_consumer(
@@ -394,6 +417,22 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self._claim(
             context, instance, allocations, operations.Operation.RESTART
         )
+
+    def _find_kept_role(
+        self, instance: Any, entry: assignment.Entry
+    ) -> role.Role:
+        """Return what an entry of a move is to its server, which is here.
+
+        :param instance: with its flavor and its NUMA topology
+        """
+        if entry.purpose is not assignment.Purpose.KEPT:
+            return role.Role.LEFT
+        try:
+            asked = self._make_request(instance, None)
+        except exception.InvalidExtraSpec:
+            # What was valid when the server was built.
+            asked = request.make_request(instance, None, None)
+        return self._ext.find_role(entry, asked)
 
     def _requests_resources(self, instance: Any, flavor: Any) -> bool:
         """Return whether a server holds or requests resources of ours."""

@@ -61,8 +61,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
         is_here = instance.host == self._ext.host.host
         try:
             self._check_cell(moved, instance, migration)
-            if is_here:
-                _forget_former_move(instance)
             self._claim(
                 context,
                 moved,
@@ -169,7 +167,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             keeps what it had
         """
         with errors.translated(instance, self._ext.host.host):
-            self._ext.hold(instance.uuid, migration.uuid)
+            self._ext.hold(instance.uuid, migration.uuid, is_retry=True)
 
     def confirm_migration(
         self,
@@ -189,7 +187,9 @@ class MovesMixin(mixin.ExtResourcesMixin):
         finally:
             # Whatever happens, Nova deletes the allocations of the migration.
             self._release_consumer(migration.uuid, operation)
-            if migration.source_compute != migration.dest_compute:
+            # Nova may have moved it back here since, and confirms the first
+            # of two moves.
+            if instance.host != self._ext.host.host:
                 self._release(instance, operation)
 
     def finish_revert_migration(
@@ -239,18 +239,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
         return super().check_can_live_migrate_destination(
             context, instance, *args, **kwargs
         )
-
-
-def _forget_former_move(instance: Any) -> None:
-    """Delete Nova's mark of a former move, which Nova leaves if that failed.
-
-    It then proves that the source has done its part, see ``virt/roles``. Nova
-    sets it for each move, and deletes it with each that ends well; it reads
-    it in between only.
-    """
-    if instance.old_flavor is not None:
-        instance.old_flavor = None
-        instance.save()
 
 
 def _explain(instance: Any, how: str) -> str:

@@ -3,12 +3,14 @@
 """What each consumer is to a host, from Nova's servers and migrations.
 
 Doubt never means that something has left: only a migration that has ended and
-the host that Nova has the server on prove it.
+the host that Nova has the server on prove it, and where that is this host,
+what placement has allocated.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Any, TypeAlias
 
+from nova.compute import vm_states
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
@@ -36,8 +38,15 @@ _ENDED = frozenset(
 #: former host keeps what it had.
 _COLD = ('migration', 'resize')
 
-#: Statuses of these in which Nova has given the server a task.
+#: Statuses in which they wait for the user, or carry out what was said.
+_WAITING = ('finished', 'confirming', 'reverting')
+
+#: Statuses in which Nova has given the server a task.
 _WITH_TASK = ('pre-migrating', 'migrating', 'post-migrating')
+
+#: What an entry is to its server, which Nova has on this host, once the move
+#: that has kept it goes on no more. Gets the ``nova.objects.Instance``.
+FindKeptRole: TypeAlias = Callable[[Any, assignment.Entry], Role]
 
 
 def list_roles(
@@ -45,16 +54,21 @@ def list_roles(
     nodename: str,
     guests: Iterable[str],
     entries: Mapping[str, assignment.Entry],
+    find_kept_role: FindKeptRole,
+    running: Container[str],
 ) -> dict[str, Role]:
     """Return the role of each consumer that is known, by its uuid.
 
     :param guests: uuids of the servers that the hypervisor has
     :param entries: what consumers hold
+    :param find_kept_role: see :data:`FindKeptRole`
+    :param running: uuids of the servers whose guests run
     """
     context = nova_context.get_admin_context()
     # Before the migrations: a server may arrive in between.
     servers = objects.InstanceList.get_by_host(context, host)
-    roles = dict.fromkeys([*guests, *(s.uuid for s in servers)], Role.SERVER)
+    roles = dict.fromkeys([one.uuid for one in servers], Role.SERVER)
+    has_guest = frozenset(guests)
     moves = objects.MigrationList.get_in_progress_by_host_and_node(
         context, host, nodename
     )
@@ -62,35 +76,50 @@ def list_roles(
         if _is_abandoned(one):
             continue
         if one.source_compute == host:
-            roles.setdefault(one.uuid, Role.SOURCE)
+            roles.setdefault(
+                one.uuid, Role.IN_DOUBT if _is_stuck(one) else Role.SOURCE
+            )
             # What could not be kept when the guest was powered off.
             if one.migration_type in _COLD:
                 roles.setdefault(one.instance_uuid, Role.SOURCE)
         if one.dest_compute == host:
             roles.setdefault(one.instance_uuid, Role.DESTINATION)
     for uuid, entry in entries.items():
-        if uuid not in roles and (found := _find_role(host, entry)):
-            roles[uuid] = found
-    return roles
+        if uuid in roles or uuid in running:
+            continue
+        migration = _find_migration(host, entry)
+        # What the hypervisor has may be a guest, but where a move has
+        # powered it off: the source keeps that until a confirmation.
+        if migration is not None and (
+            uuid not in has_guest or migration.dest_compute != host
+        ):
+            roles[uuid] = _find_role(host, entry, migration, find_kept_role)
+    return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
 
 
-def _find_role(host: str, entry: assignment.Entry) -> Role | None:
-    """Return the role in a move that has ended; None: there was none."""
-    is_source = entry.consumer_uuid != entry.server_uuid
-    migration = _find_migration(host, entry)
-    if migration is None:
-        return None
+def _find_role(
+    host: str,
+    entry: assignment.Entry,
+    migration: Any,
+    find_kept_role: FindKeptRole,
+) -> Role:
+    """Return what an entry is in its move, which may have ended."""
+    is_source = (
+        entry.consumer_uuid != entry.server_uuid
+        or migration.dest_compute != host
+    )
     instance = _find_instance(entry.server_uuid)
     if instance is None:
         return Role.LEFT
     is_here = instance.host == host
-    if _is_open(migration, instance, is_here):
+    if _is_open(migration, instance):
         return Role.SOURCE if is_source else Role.DESTINATION
     if not is_source:
         return Role.SERVER if is_here else Role.LEFT
-    if is_here and _is_back(migration, instance, entry):
-        return Role.RETURNED
-    return Role.LEFT
+    # Nova never goes back to what it had before a confirmed one.
+    if not is_here or migration.status == 'confirmed':
+        return Role.LEFT
+    return find_kept_role(instance, entry)
 
 
 def _find_migration(host: str, entry: assignment.Entry) -> Any | None:
@@ -105,31 +134,51 @@ def _find_migration(host: str, entry: assignment.Entry) -> Any | None:
     found = objects.MigrationList.get_by_filters(
         context, {'instance_uuid': entry.server_uuid, 'host': host}
     )
-    here = [one for one in found if one.dest_compute == host]
-    return max(here, key=lambda one: one.id, default=None)
+    last = max(found, key=lambda one: one.id, default=None)
+    if last is None or last.dest_compute == host:
+        return last
+    # Of an evacuation or a live migration, the guest may still run here.
+    return last if last.migration_type in _COLD else None
 
 
 def _find_instance(uuid: str) -> Any | None:
     """Return a server; None: it is deleted."""
     try:
         return objects.Instance.get_by_uuid(
-            nova_context.get_admin_context(), uuid, expected_attrs=['flavor']
+            nova_context.get_admin_context(),
+            uuid,
+            expected_attrs=['flavor', 'numa_topology'],
         )
     except nova_exc.InstanceNotFound:
         return None
 
 
-def _is_open(migration: Any, instance: Any, is_here: bool) -> bool:
+def _is_open(migration: Any, instance: Any) -> bool:
     """Return whether Nova may still go on with a move.
 
     A revert has the status ``reverted`` before the source has its server
-    back, and keeps it when the source was not told.
+    back. Until then, the server has a task.
     """
     has_ended = migration.status in _ENDED or _is_abandoned(migration)
+    return not has_ended or instance.task_state is not None
+
+
+def _is_stuck(migration: Any) -> bool:
+    """Return whether Nova knows no way on, or does that now.
+
+    The state of the server was set by hand; or a process of Nova was killed
+    in a confirmation or a revert. A confirmation gives the server no task.
+    """
+    if migration.migration_type not in _COLD or (
+        migration.status not in _WAITING
+    ):
+        return False
+    instance = _find_instance(migration.instance_uuid)
     return (
-        not has_ended
-        or instance.task_state is not None
-        or (migration.status == 'reverted' and not is_here)
+        instance is not None
+        and instance.task_state is None
+        and (migration.status, instance.vm_state)
+        != ('finished', vm_states.RESIZED)
     )
 
 
@@ -152,16 +201,3 @@ def _is_abandoned(migration: Any) -> bool:
         nova_context.get_admin_context(read_deleted='yes'), migration.uuid
     )
     return again.status in _WITH_TASK
-
-
-def _is_back(migration: Any, instance: Any, entry: assignment.Entry) -> bool:
-    """Return whether what a move has kept is its server's again.
-
-    :param instance: is on this host
-    """
-    if migration.dest_compute != migration.source_compute:
-        return True
-    is_kept = entry.purpose is assignment.Purpose.KEPT
-    # Nova sets it once the source has done its part, and virt/moves deletes
-    # that of a former move.
-    return is_kept and instance.old_flavor is None

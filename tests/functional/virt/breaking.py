@@ -82,10 +82,10 @@ class BreakingTestCase(backends.Static):
         host = self.get_host('host1')
         hold, left = host.hold, [LEDGER_IS_FULL] * times
 
-        def fail(*args: Any) -> None:
+        def fail(*args: Any, **options: Any) -> None:
             if left:
                 raise left.pop()
-            hold(*args)
+            hold(*args, **options)
 
         self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
 

@@ -2,11 +2,17 @@
 
 """What a host takes Nova's servers and migrations for."""
 
+from collections.abc import Mapping, Sequence
+import dataclasses
 from typing import Any
 
 import fixtures
 from nova.compute import task_states
+from nova.compute import vm_states
+from nova import context as nova_context
 
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
 from nova_ext_resources.virt import roles
 from tests.functional.virt import backends
@@ -27,8 +33,23 @@ class RolesTest(backends.Static):
 
     def list_roles(self, host: str) -> dict[str, Role]:
         """Return what Nova says, whatever the hypervisor has."""
-        entries = self.get_host(host).entries
-        return roles.list_roles(host, host, [], entries)
+        return self.ask(host, self.get_host(host).entries)
+
+    def ask(
+        self,
+        host: str,
+        entries: Mapping[str, assignment.Entry],
+        guests: Sequence[str] = (),
+        running: Sequence[str] = (),
+    ) -> dict[str, Role]:
+        return roles.list_roles(
+            host,
+            host,
+            guests,
+            entries,
+            self.services[host].driver._find_kept_role,
+            running,
+        )
 
     def set_state(
         self,
@@ -42,7 +63,15 @@ class RolesTest(backends.Static):
         instance = moving.find_instance(self.uuid)
         instance.host = host
         instance.task_state = task_state
+        if host == 'host1':
+            instance.flavor = instance.old_flavor
         instance.save()
+
+    def give_back(self) -> None:
+        """Give the server its former allocations, as Nova does."""
+        self.services['host1'].manager.reportclient.move_allocations(
+            nova_context.get_admin_context(), self.migration.uuid, self.uuid
+        )
 
     def test_a_move_in_progress(self) -> None:
         # The source may have it by either uuid.
@@ -72,6 +101,7 @@ class RolesTest(backends.Static):
 
     def test_one_that_failed_on_the_source(self) -> None:
         self.set_state('error', host='host1')
+        self.give_back()
 
         self.assertEqual(
             {self.migration.uuid: Role.RETURNED, self.uuid: Role.SERVER},
@@ -123,13 +153,77 @@ class RolesTest(backends.Static):
             Role.SOURCE, self.list_roles('host1')[self.migration.uuid]
         )
 
-    def test_a_revert_of_which_the_source_was_not_told(self) -> None:
-        """It has that status before the source has its server again."""
-        self.set_state('reverted')
-
+    def test_a_revert_has_its_status_before_the_source_has_its_server(
+        self,
+    ) -> None:
+        self.set_state('reverted', task_state=task_states.RESIZE_REVERTING)
         self.assertEqual(
             {self.migration.uuid: Role.SOURCE}, self.list_roles('host1')
         )
+        # The source was not told, and an operator has reset the state.
+        self.set_state('reverted')
+        self.assertEqual(
+            {self.migration.uuid: Role.LEFT}, self.list_roles('host1')
+        )
+
+    def test_what_a_revert_has_left_on_the_destination(self) -> None:
+        self.set_state('reverted', host='host1')
+
+        self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
+
+    def test_one_that_nova_knows_no_way_to_end(self) -> None:
+        for status in ('finished', 'confirming', 'reverting'):
+            self.set_state(status)
+            instance = moving.find_instance(self.uuid)
+            instance.vm_state = vm_states.ACTIVE
+            instance.save()
+
+            self.assertIs(
+                Role.IN_DOUBT, self.list_roles('host1')[self.migration.uuid]
+            )
+
+    def test_one_that_was_confirmed_is_over(self) -> None:
+        """Whatever placement has allocated since the server came back."""
+        self.set_state('confirmed', host='host1')
+        self.give_back()
+
+        self.assertEqual(
+            {self.migration.uuid: Role.LEFT, self.uuid: Role.SERVER},
+            self.list_roles('host1'),
+        )
+
+    def test_placement_does_not_answer(self) -> None:
+        self.set_state('error', host='host1')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.get_ext('host1')._placement,
+                'get_allocations',
+                side_effect=exception.PlacementUnavailable(
+                    action='ask', detail='it is away'
+                ),
+            )
+        )
+
+        self.assertIs(
+            Role.IN_DOUBT, self.list_roles('host1')[self.migration.uuid]
+        )
+
+    def test_a_guest_that_was_powered_off_and_not_kept(self) -> None:
+        """The hypervisor of the source knows it until a confirmation."""
+        (kept,) = self.get_host('host1').entries.values()
+        own = {self.uuid: dataclasses.replace(kept, consumer_uuid=self.uuid)}
+        for status, expected in (
+            ('finished', Role.SOURCE),
+            ('error', Role.LEFT),
+        ):
+            self.set_state(status)
+            found = self.ask('host1', own, guests=[self.uuid])
+            self.assertIs(expected, found[self.uuid])
+        found = self.ask('host1', own, [self.uuid], running=[self.uuid])
+        self.assertIs(Role.SERVER, found[self.uuid])
+        moving.find_instance(self.uuid).destroy()
+        found = self.ask('host1', own, guests=[self.uuid])
+        self.assertIs(Role.LEFT, found[self.uuid])
 
     def test_a_server_that_is_deleted_has_left_both(self) -> None:
         moving.find_instance(self.uuid).destroy()

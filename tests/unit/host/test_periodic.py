@@ -296,6 +296,22 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.assertEqual({}, self.host.entries)
         self.assertEqual([], self.list_absent(observed))
 
+    def test_a_move_with_which_nova_does_not_go_on_is_reported(self) -> None:
+        loop, observed = self.make_asking([])
+        loop._list_roles = lambda _entries: {'migration': role.Role.IN_DOUBT}
+        self.start()
+        self.host.hold(SERVER, 'migration')
+
+        seen = []
+        for _ in range(2):
+            self.run_answered(loop)
+            seen.append(
+                [(one.name, one.subject) for one in observed.snapshot().alarms]
+            )
+
+        self.assertEqual([[], [(alarm.MOVE_IN_DOUBT, SERVER)]], seen)
+        self.assertEqual(['migration'], [*self.host.entries])
+
     def test_who_is_gone_is_released_though_requests_are_not_known(
         self,
     ) -> None:
