@@ -6,10 +6,14 @@ Everything here and in ``scheduler/`` uses internals of Nova, which may change
 at any time (Nova's contributor policies, "Out Of Tree Support").
 """
 
+from collections.abc import Iterator
 import importlib.util
+import inspect
 from typing import Any
 
+from nova.compute import claims
 from nova.compute import resource_tracker
+from nova import objects
 from nova import version
 from oslo_log import log as logging
 
@@ -23,6 +27,16 @@ _SHIM = 'nova.virt.ext_resources'
 
 #: Major versions that the functional tests run against.
 TESTED = (34,)
+
+#: What Nova passes to ``ResourceTracker.resize_claim``, in this order.
+_RESIZE_CLAIM = (
+    'context',
+    'instance',
+    'flavor',
+    'nodename',
+    'migration',
+    'allocations',
+)
 
 
 def check_nova() -> None:
@@ -39,14 +53,14 @@ def check_nova() -> None:
             value='ext_resources.*',
             reason=f'it needs Nova {min(TESTED)} or newer, this is {found}',
         )
-    if not hasattr(resource_tracker.ResourceTracker, 'resize_claim'):
+    if missing := ', '.join(_list_missing()):
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
             value='ext_resources.*',
-            reason=f'this is Nova {found}, whose resource tracker has no '
-            'method resize_claim: servers could be resized and migrated to '
-            'this host without a claim. Install Nova '
-            f'{max(TESTED)}, or a release of nova-ext-resources for {found}',
+            reason=f'this is Nova {found}, which has no {missing} as this '
+            'package expects: servers could be resized and migrated without '
+            f'a claim. Install Nova {max(TESTED)}, or a release of '
+            f'nova-ext-resources for {found}',
         )
     if major > max(TESTED):
         LOG.warning(
@@ -55,6 +69,22 @@ def check_nova() -> None:
             'host takes others',
             {'tested': ', '.join(map(str, TESTED)), 'found': found},
         )
+
+
+def _list_missing() -> Iterator[str]:
+    """Yield what ``virt/tracker`` and ``virt/roles`` rely on."""
+    claim = getattr(resource_tracker.ResourceTracker, 'resize_claim', None)
+    if claim is None or tuple(inspect.signature(claim).parameters)[1:7] != (
+        _RESIZE_CLAIM
+    ):
+        yield 'ResourceTracker.resize_claim'
+    if not hasattr(claims.MoveClaim, 'abort'):
+        yield 'MoveClaim.abort'
+    if 'cross_cell_move' not in objects.Migration.fields:
+        yield 'Migration.cross_cell_move'
+    name = 'get_in_progress_by_host_and_node'
+    if not hasattr(objects.MigrationList, name):
+        yield f'MigrationList.{name}'
 
 
 def check_driver(name: str) -> None:

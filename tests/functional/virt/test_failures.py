@@ -204,7 +204,27 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('no method resize_claim', str(err))
+        self.assertIn('no ResourceTracker.resize_claim', str(err))
+
+    def test_nor_does_one_that_passes_them_something_else(self) -> None:
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova.compute.resource_tracker.ResourceTracker.resize_claim',
+                lambda _tracker, _context, _server: None,
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.objects.MigrationList.get_in_progress_by_host_and_node',
+                fixtures.MonkeyPatch.delete,
+            )
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.start_host, 'host1'
+        )
+
+        self.assertIn('resize_claim, MigrationList.get_in_', str(err))
 
     def test_a_driver_that_finds_no_tracker_says_so(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())
