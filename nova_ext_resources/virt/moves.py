@@ -142,6 +142,8 @@ class MovesMixin(mixin.ExtResourcesMixin):
         its guest starts. On another host the entry stays the server's: a
         revert finds it, and a confirmation releases it.
         """
+        if not self._ext.host.list_consumers(instance.uuid):
+            return
         try:
             migration = objects.Migration.get_by_id(
                 context.elevated(), instance.migration_context.migration_id

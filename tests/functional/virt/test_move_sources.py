@@ -2,6 +2,7 @@
 
 """Resizes and cold migrations that fail on the source."""
 
+import fixtures
 from nova import context as nova_context
 
 from nova_ext_resources.objects import assignment
@@ -12,6 +13,15 @@ State = assignment.State
 
 
 class SourceTest(breaking.BreakingTestCase):
+    def test_nova_is_asked_nothing_of_a_server_without_resources(
+        self,
+    ) -> None:
+        server = self.boot(self.make_flavor(), host='host1')
+        with fixtures.MockPatch('nova.objects.Migration.get_by_id') as patch:
+            self.migrate(server)
+
+        patch.mock.assert_not_called()
+
     def test_a_guest_that_cannot_be_powered_off_keeps_what_it_has(
         self,
     ) -> None:
