@@ -2,6 +2,7 @@
 
 """What stops a server on its way, or breaks its move."""
 
+import functools
 import threading
 from typing import Any
 
@@ -103,11 +104,17 @@ class BreakingTestCase(backends.Static):
             self.assertEqual({}, self.get_host(host).entries)
             self._assert_view(host, {})
             self._assert_no_alarm(host)
-            node = self._get_provider_uuid_by_host(host)
-            for rp_uuid in self.get_host(host).view.keys:
-                left = self._get_allocations_by_provider_uuid(rp_uuid)
-                own = self._get_allocations_by_provider_uuid(node)
-                self.assertLessEqual(left.keys(), own.keys() & uuids)
+            # Nova gives the allocations back after it has ended the move.
+            self.wait_until(functools.partial(self._has_left, host, uuids))
+
+    def _has_left(self, host: str, uuids: set[str]) -> bool:
+        """Return whether placement has ours only of what Nova leaves."""
+        node = self._get_provider_uuid_by_host(host)
+        own = self._get_allocations_by_provider_uuid(node).keys() & uuids
+        return all(
+            self._get_allocations_by_provider_uuid(one).keys() <= own
+            for one in self.get_host(host).view.keys
+        )
 
     def has_source_failed(self) -> bool:
         return str(self.find_migration(self.server).status) == 'error'
