@@ -55,13 +55,15 @@ class Absent:
             and entry.state is not assignment.State.RELEASING
             and not self._host.is_starting(uuid)
         }
+        former = self._twice
         self._twice = {
             uuid: one
             for uuid, one in found.items()
             if self._once.get(uuid) == one
         }
-        for one in self._twice.values():
-            LOG.error('%(problem)s', {'problem': self._make_problem(*one)})
+        for uuid, one in self._twice.items():
+            if former.get(uuid) != one:
+                LOG.error('%(problem)s', {'problem': self._make_problem(*one)})
         self._once = found
 
     @property
@@ -83,10 +85,10 @@ class Absent:
                 text=f'Nova does not go on with migration '
                 f'{entry.consumer_uuid} of server {entry.server_uuid}, and '
                 f'host {self._host.host} still keeps what the server had '
-                'before, because neither the migration nor what placement '
-                'has allocated shows whose it is. Reboot the server hard. If '
-                'this stays, look at the migration and at the allocations of '
-                'both uuids, see move_in_doubt in the documentation',
+                'before, because nothing proves whose it is. If the server '
+                'is in ERROR, reboot it hard. Otherwise, and if this stays, '
+                'look at the migration and at the allocations of both uuids, '
+                'see move_in_doubt in the documentation',
             )
         return alarm.Problem(
             alarm=alarm.NOT_IN_NOVA,

@@ -38,9 +38,12 @@ def find_role(
     :param of_migration: the same of the migration, which had all of ``kept``
     """
     given = audit_allocations.count_given(of_server)
-    if not given and of_migration and _is_requested(kept, request):
-        # Its process was killed before it gave that back.
-        return Role.RETURNED
+    is_unused = own is not None and own.purpose is assignment.Purpose.INCOMING
+    if of_migration and (is_unused or not given):
+        # Its process was killed before it gave that back, if Nova still says
+        # what the server had.
+        if _is_requested(kept, request):
+            return Role.RETURNED
     is_own = given == _count(own)
     is_kept = given == _count(kept) and not of_migration
     if is_own and is_kept:
@@ -70,6 +73,8 @@ def _is_nearer(
     request: assignment.ClaimRequest,
 ) -> bool:
     """Return whether of two with equal amounts only the first is right."""
-    right = request.cpus, request.requirement.enforcers
-    fits, other = ((one.cpus, one.enforcers) == right for one in (kept, own))
+    right = request.cpus, request.requirement.enforcers, request.flavor
+    fits, other = (
+        (one.cpus, one.enforcers, one.flavor) == right for one in (kept, own)
+    )
     return fits and not other

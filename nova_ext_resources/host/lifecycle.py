@@ -75,6 +75,10 @@ class Lifecycle:
         entry = self.find_entry(consumer_uuid)
         return entry is not None and entry.state is not State.RELEASING
 
+    def has_own(self, server_uuid: str) -> bool:
+        """Return whether a server has a claim that no move has yet to end."""
+        return self._find_held(server_uuid, Purpose.OWN) is not None
+
     @contextlib.contextmanager
     def starting(self, consumer_uuid: str) -> Iterator[None]:
         """Surround a start, from the claim to the end of its last step.

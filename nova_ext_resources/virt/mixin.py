@@ -398,13 +398,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
         :raises HostRefused: the resources are no longer available
         """
-        if self._has_claim(instance) or not self._requests_resources(
-            instance, instance.flavor
+        host = self._ext.host
+        if host.has_own(instance.uuid) or not (
+            self._requests_resources(instance, instance.flavor)
         ):
             return
-        with errors.translated(instance, self._ext.host.host):
-            for uuid in self._ext.host.list_consumers(instance.uuid):
-                entry = self._ext.host.find_entry(uuid)
+        with errors.translated(instance, host.host):
+            for uuid in host.list_consumers(instance.uuid):
+                entry = host.find_entry(uuid)
                 if entry and self._find_kept_role(instance, entry) is (
                     role.Role.RETURNED
                 ):

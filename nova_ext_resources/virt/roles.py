@@ -76,8 +76,9 @@ def list_roles(
         if _is_abandoned(one):
             continue
         if one.source_compute == host:
+            is_stuck = one.uuid in entries and _is_stuck(one)
             roles.setdefault(
-                one.uuid, Role.IN_DOUBT if _is_stuck(one) else Role.SOURCE
+                one.uuid, Role.IN_DOUBT if is_stuck else Role.SOURCE
             )
             # What could not be kept when the guest was powered off.
             if one.migration_type in _COLD:
@@ -104,17 +105,15 @@ def _find_role(
     find_kept_role: FindKeptRole,
 ) -> Role:
     """Return what an entry is in its move, which may have ended."""
-    is_source = (
-        entry.consumer_uuid != entry.server_uuid
-        or migration.dest_compute != host
-    )
+    is_own = entry.consumer_uuid == entry.server_uuid
+    is_source = not is_own or migration.dest_compute != host
     instance = _find_instance(entry.server_uuid)
     if instance is None:
         return Role.LEFT
     is_here = instance.host == host
     if _is_open(migration, instance):
         return Role.SOURCE if is_source else Role.DESTINATION
-    if not is_source:
+    if is_own:
         return Role.SERVER if is_here else Role.LEFT
     # Nova never goes back to what it had before a confirmed one.
     if not is_here or migration.status == 'confirmed':

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import fixtures
+from nova import objects
 
 from nova_ext_resources.objects import alarm
 from tests.functional.virt import breaking
@@ -47,6 +48,26 @@ class LeftoversTest(breaking.BreakingTestCase):
         self.compare_all()
 
         self.assertEqual({}, self.get_host('host1').entries)
+
+    def test_a_server_that_is_back_while_nova_is_asked(self) -> None:
+        self.fail_to_hold(times=1)
+        self.migrate(self.server)
+        list_servers, reverts = objects.InstanceList.get_by_host, [True]
+
+        def revert_then(context: Any, host: str, **kwargs: Any) -> Any:
+            found = list_servers(context, host, **kwargs)
+            if host == 'host1' and reverts:
+                reverts.pop()
+                self.revert(self.server)
+            return found
+
+        with fixtures.MockPatchObject(
+            objects.InstanceList, 'get_by_host', revert_then
+        ):
+            self.compare('host1')
+
+        self.assertEqual([], reverts)
+        self.assert_only_on('host1')
 
     def test_what_the_source_could_not_keep(self) -> None:
         self.fail_to_hold(times=1)

@@ -146,12 +146,19 @@ class SourceTest(EndsTestCase):
         self.reboot()
         self.assert_holds(1)
 
-    def test_a_hard_reboot_that_comes_before_the_comparison(self) -> None:
+    def reboot_after_failure(self, flavor: str) -> None:
         with self.failing('', '_terminate_volume_connections'):
-            self.begin(self.make_flavor())
+            self.begin(flavor)
             self.wait_for_error()
-
         self.reboot()
+
+    def test_a_hard_reboot_that_comes_before_the_comparison(self) -> None:
+        self.reboot_after_failure(self.make_flavor())
+
+        self.assert_holds(2)
+
+    def test_it_starts_with_nothing_of_what_it_was_to_get(self) -> None:
+        self.reboot_after_failure(self.large)
 
         self.assert_holds(2)
 

@@ -2,6 +2,7 @@
 
 """Whose it is what a move has kept."""
 
+import dataclasses
 import unittest
 
 from nova_ext_resources.host import kept
@@ -121,6 +122,16 @@ class KeptTest(unittest.TestCase):
             Role.RETURNED, None, _NOTHING, _allocate(2), request=request
         )
 
+    def test_and_while_the_server_has_what_its_guest_never_got(self) -> None:
+        request = _make_request(2)
+        for own, expected in (
+            (INCOMING, Role.RETURNED),
+            (OWN, Role.LEFT),
+        ):
+            self.assert_role(
+                expected, own, _allocate(4), _allocate(2), request=request
+            )
+
     def test_doubt(self) -> None:
         self.assert_role(Role.IN_DOUBT, None, _allocate(4), _allocate(2))
         self.assert_role(Role.IN_DOUBT, OWN, _allocate(3))
@@ -135,7 +146,21 @@ class KeptTest(unittest.TestCase):
             own = _make_entry(2, purpose)
             self.assert_role(Role.LEFT, own, _allocate(2))
 
-    def test_unless_nova_has_its_former_cpus_or_flavor(self) -> None:
+    def test_unless_nova_has_the_flavor_of_the_other(self) -> None:
+        former, own = (
+            dataclasses.replace(one, flavor=flavor)
+            for one, flavor in (
+                (KEPT, 'old'),
+                (_make_entry(2, Purpose.INCOMING), 'new'),
+            )
+        )
+        for flavor, expected in (('old', Role.RETURNED), ('new', Role.LEFT)):
+            request = dataclasses.replace(_make_request(2), flavor=flavor)
+            self.assert_role(
+                expected, own, _allocate(2), former=former, request=request
+            )
+
+    def test_unless_nova_has_its_former_cpus_or_enforcers(self) -> None:
         old, new = frozenset({1}), frozenset({2})
         former = _make_entry(2, Purpose.KEPT, old, 'gold')
         own = _make_entry(2, Purpose.INCOMING, new, 'silver')
