@@ -51,7 +51,8 @@ def load_classes(
     if names is None:
         names = sorted(set(list_names(namespace)))
     _check_unique(namespace, names, 'is named twice in the option')
-    manager = named.NamedExtensionManager[Any](
+    # Not subscripted when it runs: before 5.6 the classes are not generic.
+    manager: named.NamedExtensionManager[Any] = named.NamedExtensionManager(
         namespace,
         list(names),
         on_load_failure_callback=_refuse_failed,
@@ -241,7 +242,7 @@ def _refuse_missing(namespace: str) -> Callable[[Iterable[str]], None]:
 
 
 def _refuse_failed(
-    manager: extension.ExtensionManager[Any], point: Any, err: BaseException
+    manager: 'extension.ExtensionManager[Any]', point: Any, err: BaseException
 ) -> None:
     raise exception.PluginLoadFailed(
         plugin=point.name, namespace=point.group, reason=describe(err)
