@@ -292,8 +292,9 @@ class _HttpServer(http.server.ThreadingHTTPServer):
 def _end(connection: socket.socket) -> None:
     """Wake the thread that waits for it."""
     with contextlib.suppress(OSError):
-        # Past TLS: its goodbye could block.
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+        # Below TLS, which its own thread may be in.
+        with socket.socket(fileno=os.dup(connection.fileno())) as plain:
+            plain.shutdown(socket.SHUT_RDWR)
 
 
 class Server:
