@@ -17,17 +17,15 @@ def main() -> None:
     :raises SystemExit: Nova is not installed
     """
     try:
-        from nova import monkey_patch
+        # First of all: it chooses between eventlet and threads, in the way of
+        # its release.
+        from nova.cmd import compute
     except ImportError as err:
         raise SystemExit(
             f'nova-compute-ext: Nova cannot be imported ({err}). Install '
             'it into the same environment: pip install '
             '"nova-ext-resources[nova]".'
         ) from err
-    # First of all, as in Nova's own script.
-    monkey_patch.patch(backend='threading')
     name = 'nova.virt.ext_resources'
     sys.modules[name] = importlib.import_module('nova_ext_resources.virt')
-    from nova.cmd import compute
-
     compute.main()
