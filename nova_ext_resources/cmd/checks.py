@@ -157,7 +157,7 @@ class Checks:
                 'package into the Python environment of Nova, and run this '
                 'command there',
             ) from err
-        gate.check_nova()
+        gate.check_nova(allow_untested=self._options.allow_untested_nova)
         if driver.startswith(_DRIVERS):
             gate.check_driver(driver)
         return ''

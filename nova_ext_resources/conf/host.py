@@ -91,6 +91,16 @@ ignored. For machines on which several compute services share one nova.conf.
 Unset: there is no such file.
 """,
     ),
+    cfg.BoolOpt(
+        'allow_untested_nova',
+        default=False,
+        help="""
+Start nova-compute with releases of Nova that this package was not tested with.
+
+It logs a warning then. With a release that lacks what this package changes,
+nova-compute does not start in any case.
+""",
+    ),
 )
 
 register_opts = functools.partial(conf.register, GROUP, OPTS)

@@ -6,12 +6,14 @@
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
+* ``internals``: what of Nova this package uses, and whether Nova has it
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``mixin``: the driver's methods that claim, apply and release
 * ``moves``: those for resizes and migrations
 * ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server
 * ``power``: whether Nova may switch CPUs off
+* ``releases``: the releases of Nova that this package works with
 * ``request``: what one of Nova's instances requests
 * ``roles``: servers and moves of a host, as Nova knows them
 * ``tracker``: claims for a move within Nova's own claim

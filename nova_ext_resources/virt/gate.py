@@ -6,85 +6,66 @@ Everything here and in ``scheduler/`` uses internals of Nova, which may change
 at any time (Nova's contributor policies, "Out Of Tree Support").
 """
 
-from collections.abc import Iterator
 import importlib.util
-import inspect
 from typing import Any
 
-from nova.compute import claims
-from nova.compute import resource_tracker
+from nova.compute import resource_tracker  # noqa: F401  to be checked
 from nova import objects
 from nova import version
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources import virt
+from nova_ext_resources.virt import internals
+from nova_ext_resources.virt import releases
 
 LOG = logging.getLogger(__name__)
 
 #: Where Nova looks for our drivers.
 _SHIM = 'nova.virt.ext_resources'
 
-#: Major versions that the functional tests run against.
-TESTED = (34,)
 
-#: What Nova passes to ``ResourceTracker.resize_claim``, in this order.
-_RESIZE_CLAIM = (
-    'context',
-    'instance',
-    'flavor',
-    'nodename',
-    'migration',
-    'allocations',
-)
+def check_nova(*, allow_untested: bool) -> None:
+    """Refuse a Nova that was not tested, or that has not what is used of it.
 
-
-def check_nova() -> None:
-    """Refuse a Nova that is too old, and warn of one that was not tested.
-
-    :raises InvalidConfiguration: it is older than all tested releases, or
-        has not what this package changes
+    :param allow_untested: only warn of one that was not tested
+    :raises InvalidConfiguration: nova-compute must not start beside it
     """
     found = version.version_string()
-    major = int(found.split('.', 1)[0])
-    if major < min(TESTED):
+    # As each of Nova's services does; before, their classes are not there.
+    objects.register_all()
+    if missing := internals.find_missing():
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
             value='ext_resources.*',
-            reason=f'it needs Nova {min(TESTED)} or newer, this is {found}',
+            reason=f'this is Nova {found}, which lacks what this package '
+            f'uses: {"; ".join(missing)}. Servers could be built or moved '
+            f'without a claim. {_advise(found)}',
         )
-    if missing := ', '.join(_list_missing()):
+    if releases.is_supported(found):
+        return
+    if not allow_untested:
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
             value='ext_resources.*',
-            reason=f'this is Nova {found}, which has no {missing} as this '
-            'package expects: servers could be resized and migrated without '
-            f'a claim. Install Nova {max(TESTED)}, or a release of '
-            f'nova-ext-resources for {found}',
-        )
-    if major > max(TESTED):
-        LOG.warning(
-            'nova-ext-resources was tested with Nova %(tested)s, this is '
-            '%(found)s: try a server with extended resources before this '
+            reason=f'this is Nova {found}, with which it was not tested. '
+            f'{_advise(found)}; or set [ext_resources] allow_untested_nova '
+            'to true, and try a server with extended resources before this '
             'host takes others',
-            {'tested': ', '.join(map(str, TESTED)), 'found': found},
         )
+    LOG.warning(
+        'nova-ext-resources was tested with Nova %(tested)s, this is '
+        '%(found)s. [ext_resources] allow_untested_nova allows that: try a '
+        'server with extended resources before this host takes others',
+        {'tested': releases.describe(), 'found': found},
+    )
 
 
-def _list_missing() -> Iterator[str]:
-    """Yield what ``virt/tracker`` and ``virt/roles`` rely on."""
-    claim = getattr(resource_tracker.ResourceTracker, 'resize_claim', None)
-    if claim is None or tuple(inspect.signature(claim).parameters)[1:7] != (
-        _RESIZE_CLAIM
-    ):
-        yield 'ResourceTracker.resize_claim'
-    if not hasattr(claims.MoveClaim, 'abort'):
-        yield 'MoveClaim.abort'
-    if 'cross_cell_move' not in objects.Migration.fields:
-        yield 'Migration.cross_cell_move'
-    name = 'get_in_progress_by_host_and_node'
-    if not hasattr(objects.MigrationList, name):
-        yield f'MigrationList.{name}'
+def _advise(found: str) -> str:
+    return (
+        f'Install Nova {releases.describe()}, or a release of '
+        f'nova-ext-resources for Nova {found}'
+    )
 
 
 def check_driver(name: str) -> None:

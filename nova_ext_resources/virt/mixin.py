@@ -62,11 +62,13 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     def init_host(self, host: str) -> None:
         with exception.naming_host(host), contextlib.ExitStack() as stack:
-            gate.check_nova()
             # What can fail here does so before Nova's own. Of libvirt's
             # threads, which that starts, one keeps the process of a start
             # that fails later, and the service manager sees it running.
             conf = self._read_conf(host)
+            gate.check_nova(
+                allow_untested=conf.ext_resources.allow_untested_nova
+            )
             self._check_conf(conf)
             self._ext = self._make_service(conf, host)
             stack.callback(self._ext.stop)

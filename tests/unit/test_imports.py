@@ -75,6 +75,13 @@ PURE = (
 )
 IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})
 
+#: Up to Nova 33, nova-compute runs on eventlet, which replaces the thread, the
+#: lock and the socket of the standard library. These go past it: where one of
+#: them waits, all of nova-compute does.
+PAST_EVENTLET = frozenset(
+    {'_thread', 'asyncio', 'eventlet', 'multiprocessing'}
+)
+
 #: Only these may import Nova (its internals may change any day).
 USES_NOVA = ('virt.', 'scheduler.', 'cmd.compute')
 
@@ -165,6 +172,21 @@ def find_impure(name: str, tree: ast.Module) -> list[str]:
     ]
 
 
+def find_past_eventlet(name: str, tree: ast.Module) -> list[str]:
+    """Return what a module has that eventlet does not replace."""
+    wrong = [
+        f'{name} imports {imported}'
+        for imported in list_imports(tree)
+        if imported.partition('.')[0] in PAST_EVENTLET
+    ]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr='flock' | 'lockf')):
+                if 'fcntl.LOCK_NB' not in ast.unparse(node):
+                    wrong.append(f'{name} waits in {ast.unparse(node)}')
+    return wrong
+
+
 def make_plan() -> dict[str, set[str]]:
     """Return room -> rooms that it imports."""
     plan: dict[str, set[str]] = {}
@@ -209,6 +231,18 @@ def find_circles(graph: dict[str, set[str]]) -> list[str]:
 
 
 class RoomsTest(base.TestCase):
+    def test_nothing_waits_where_eventlet_cannot_switch(self) -> None:
+        wrong = [
+            one
+            for name, tree in list_modules()
+            if not name.startswith('testing.')
+            for one in find_past_eventlet(name, tree)
+        ]
+
+        self.assertEqual([], wrong)
+        waits = ast.parse('fcntl.flock(handle, fcntl.LOCK_EX)')
+        self.assertNotEqual([], find_past_eventlet('x', waits))
+
     def test_rooms_import_from_lower_rooms_only(self) -> None:
         wrong = [
             one

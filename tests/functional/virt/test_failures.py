@@ -204,7 +204,8 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('no ResourceTracker.resize_claim', str(err))
+        self.assertIn('lacks what this package uses', str(err))
+        self.assertIn(':ResourceTracker.resize_claim(context, ', str(err))
 
     def test_nor_does_one_that_passes_them_something_else(self) -> None:
         self.useFixture(
@@ -224,7 +225,8 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('resize_claim, MigrationList.get_in_', str(err))
+        self.assertIn(':ResourceTracker.resize_claim(context, ', str(err))
+        self.assertIn(':MigrationList.get_in_progress_by_host', str(err))
 
     def test_a_driver_that_finds_no_tracker_says_so(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which releases of Nova nova-compute starts with."""
+
+import fixtures
+from nova import version
+
+from nova_ext_resources import exception
+from nova_ext_resources.virt import gate
+from nova_ext_resources.virt import releases
+from tests import base
+
+
+class GateTest(base.TestCase):
+    def pretend(self, found: str) -> None:
+        self.useFixture(
+            fixtures.MockPatchObject(version, 'version_string', lambda: found)
+        )
+
+    def refuse(self, *, allow_untested: bool = False) -> str:
+        err = self.assertRaises(
+            exception.InvalidConfiguration,
+            gate.check_nova,
+            allow_untested=allow_untested,
+        )
+        return str(err)
+
+    def test_the_installed_one_is_supported(self) -> None:
+        logged = self.useFixture(fixtures.FakeLogger())
+
+        gate.check_nova(allow_untested=False)
+
+        self.assertEqual('', logged.output)
+
+    def test_a_maintenance_release_is_supported(self) -> None:
+        self.pretend(f'{releases.SUPPORTED[0].major}.7.3')
+
+        gate.check_nova(allow_untested=False)
+
+    def test_an_older_and_a_newer_one_are_refused(self) -> None:
+        for found in ('30.3.0', '340.0.0'):
+            with self.subTest(found=found):
+                self.pretend(found)
+
+                words = self.refuse()
+
+                self.assertIn(f'this is Nova {found}, with which', words)
+                self.assertIn('Install Nova 32 (2025.2), 33', words)
+                self.assertIn('allow_untested_nova to true', words)
+
+    def test_an_option_only_warns_of_it(self) -> None:
+        self.pretend('35.0.0')
+        logged = self.useFixture(fixtures.FakeLogger())
+
+        gate.check_nova(allow_untested=True)
+
+        self.assertIn('this is 35.0.0', logged.output)
+        self.assertIn('34 (2026.2)', logged.output)
+
+    def test_one_that_lacks_a_name_is_refused_in_any_case(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.compute.resource_tracker.ResourceTracker.resize_claim',
+                fixtures.MonkeyPatch.delete,
+            )
+        )
+
+        words = self.refuse(allow_untested=True)
+
+        self.assertIn(
+            'nova.compute.resource_tracker:ResourceTracker.resize_claim', words
+        )
