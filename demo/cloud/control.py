@@ -62,14 +62,16 @@ def _prepare(arguments: argparse.Namespace) -> None:
     warnings.simplefilter('ignore')
     del sys.argv[1:]
     os.environ.update(
-        # nova.cmd.manage would bring eventlet in.
+        # On eventlet, a thread that waits for SQLite's lock would stop the one
+        # that has it. nova.cmd.manage would bring eventlet in.
         OS_NOVA_DISABLE_EVENTLET_PATCHING='1',
         OS_NOVA_CONFIG_DIR=arguments.etc,
         OS_PLACEMENT_CONFIG_DIR=arguments.etc,
     )
     from nova import monkey_patch
 
-    monkey_patch.patch(backend='threading')
+    # Goes by the environment. Before Nova 33 it has no argument.
+    monkey_patch.patch()
     sqlite.install()
     for name in arguments.prepare:
         module, _, function = name.partition(':')

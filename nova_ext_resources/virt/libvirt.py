@@ -156,19 +156,34 @@ class LibvirtDriver(moves.MovesMixin, driver.LibvirtDriver):
                 self._apply(context, instance)
 
     def _suspend_guest_for_snapshot(
-        self, context: Any, is_live: Any, state: Any, instance: Any
+        self,
+        context: Any,
+        live_snapshot: Any,
+        current_power_state: Any,
+        instance: Any,
     ) -> None:
-        if self._needs_suspend_resume_for_snapshot(is_live, state):
+        if self._needs_suspend_resume_for_snapshot(
+            live_snapshot, current_power_state
+        ):
             self._restore_and_apply(context, instance)
-        super()._suspend_guest_for_snapshot(context, is_live, state, instance)
+        super()._suspend_guest_for_snapshot(
+            context, live_snapshot, current_power_state, instance
+        )
 
     def _resume_guest_after_snapshot(
-        self, context: Any, is_live: Any, state: Any, instance: Any, guest: Any
+        self,
+        context: Any,
+        live_snapshot: Any,
+        original_power_state: Any,
+        instance: Any,
+        guest: Any,
     ) -> None:
         super()._resume_guest_after_snapshot(
-            context, is_live, state, instance, guest
+            context, live_snapshot, original_power_state, instance, guest
         )
-        if not self._needs_suspend_resume_for_snapshot(is_live, state):
+        if not self._needs_suspend_resume_for_snapshot(
+            live_snapshot, original_power_state
+        ):
             return
         try:
             self._apply(context, instance)

@@ -8,7 +8,7 @@ They have native threads from Nova 34 on, and are on eventlet before.
 import importlib.metadata
 import os
 
-# Nova's own tests are on eventlet by default in each release.
+# Otherwise each release chooses eventlet.
 os.environ.setdefault(
     'OS_NOVA_DISABLE_EVENTLET_PATCHING',
     '1' if importlib.metadata.version('nova') >= '34' else '',
@@ -16,4 +16,6 @@ os.environ.setdefault(
 
 # Before anything else: this patches eventlet in, or forbids it from here on,
 # and refuses to when another library has imported it already.
-from nova.tests import functional as _patched  # noqa: F401
+from nova import monkey_patch
+
+monkey_patch.patch()

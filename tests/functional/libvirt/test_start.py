@@ -19,7 +19,7 @@ _SECONDS = 120
 #: What nova-compute does until its driver has started.
 _COMPUTE = """
 from nova import monkey_patch
-monkey_patch.patch(backend='threading')
+monkey_patch.patch()
 import sys
 import nova.conf
 from nova import config
