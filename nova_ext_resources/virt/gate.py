@@ -48,10 +48,10 @@ def check_nova(*, allow_untested: bool) -> None:
         raise exception.InvalidConfiguration(
             option='[DEFAULT] compute_driver',
             value='ext_resources.*',
-            reason=f'this is Nova {found}, with which it was not tested. '
-            f'{_advise(found)}; or set [ext_resources] allow_untested_nova '
-            'to true, and try a server with extended resources before this '
-            'host takes others',
+            reason=f'this is Nova {found}, and this package was not tested '
+            f'with it. {_advise(found)}; or set [ext_resources] '
+            'allow_untested_nova to true, and try a server with extended '
+            'resources before this host takes others',
         )
     LOG.warning(
         'nova-ext-resources was tested with Nova %(tested)s, this is '

@@ -189,7 +189,7 @@ class StartTest(base.NovaTestCase):
             exception.InvalidConfiguration, self.start_host, 'host1'
         )
 
-        self.assertIn('this is 30.0', str(err))
+        self.assertIn('this is Nova 30.0', str(err))
         self.assertIn('Host host1: ', str(err))
 
     def test_nor_does_one_whose_claims_for_moves_are_elsewhere(self) -> None:

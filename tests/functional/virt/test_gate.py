@@ -44,7 +44,7 @@ class GateTest(base.TestCase):
 
                 words = self.refuse()
 
-                self.assertIn(f'this is Nova {found}, with which', words)
+                self.assertIn(f'this is Nova {found}, and', words)
                 self.assertIn('Install Nova 32 (2025.2), 33', words)
                 self.assertIn('allow_untested_nova to true', words)
 
