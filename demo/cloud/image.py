@@ -25,10 +25,11 @@ def main() -> None:
     del sys.argv[1:]
     os.environ['OS_GLANCE_CONFIG_DIR'] = arguments.etc
     sqlite.install()
-    _make_database(arguments.etc)
-
+    # Before 33, glance registers options when this is imported, which it
+    # cannot once the configuration was read.
     from glance.common import wsgi_app
 
+    _make_database(arguments.etc)
     serving.serve(wsgi_app.init_app(), arguments.image_fd)
     threading.Event().wait()
 
