@@ -81,6 +81,7 @@ NAMES = (
     'nova.objects:NUMATopology._to_json',
     'nova.objects:NetworkMetadata',
     'nova.objects:Service.get_by_host_and_binary',
+    'nova.objects:register_all',
     'nova.scheduler.client.report:SchedulerReportClient.clear_provider_cache',
     'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocations_for_consumer',
