@@ -46,7 +46,7 @@ class MoveAborted(
 
     As the latter, Nova's ``prep_resize`` tries no other host; as the former,
     it does not set the server to ERROR, and raises ``inner_exception``
-    (ComputeManager ``_do_prep_resize``).
+    (ComputeManager ``_do_prep_resize``; before Nova 34, ``prep_resize``).
     """
 
 
