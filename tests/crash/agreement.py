@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether ledger, placement, RMD, Nova and its flavors agree."""
+
+import collections
+from collections.abc import Iterator, Mapping
+import dataclasses
+from typing import Any, TypeAlias
+
+import requests
+
+from demo.cloud import config
+from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import assignment
+from tests.crash import operations
+from tests.crash import site as site_mod
+
+State = assignment.State
+
+#: Consumer, provider, resource class -> amount.
+Held: TypeAlias = dict[tuple[str, str, str], int]
+
+WAYS = 'CUSTOM_LLC_WAYS'
+
+
+@dataclasses.dataclass
+class Differences:
+    """What is wrong.
+
+    :ivar ours: what this package has to answer for
+    :ivar novas: allocations that Nova has left, with its own resources
+    """
+
+    ours: list[str] = dataclasses.field(default_factory=list)
+    novas: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def compare(servers: operations.Servers) -> Differences:
+    """Compare all; nothing may be under way."""
+    site, made = servers.site, Differences()
+    found = _list_instances()
+    for host, said in site.report().items():
+        before = len(made.ours)
+        made.ours += said['problems']
+        made.ours += _compare_ledger(said)
+        made.ours += _compare_applied(site.rmds[host].simulator, said)
+        made.ours += _compare_view(said)
+        made.ours += _compare_nova(host, said, found)
+        _compare_placement(site, host, said, found, made)
+        made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
+    return made
+
+
+def _compare_ledger(said: Mapping[str, Any]) -> Iterator[str]:
+    stored = ledger.read_entries(said['ledger'])
+    if {u: _sort(e) for u, e in stored.items()} != {
+        u: _sort(e) for u, e in said['entries'].items()
+    }:
+        yield f'ledger has {stored}, memory {said["entries"]}'
+    for uuid, entry in stored.items():
+        if entry.state in (State.CLAIMED, State.RELEASING):
+            yield f'entry {uuid} stays {entry.state}'
+
+
+def _sort(entry: assignment.Entry) -> assignment.Entry:
+    return dataclasses.replace(
+        entry,
+        assignments=tuple(
+            sorted(
+                entry.assignments,
+                key=lambda one: (one.rp_key, one.resource_class),
+            )
+        ),
+    )
+
+
+def _compare_applied(simulator: Any, said: Mapping[str, Any]) -> Iterator[str]:
+    applied = {
+        uuid
+        for group in simulator.list_groups()
+        for uuid in group['workloads']
+    }
+    wanted = {
+        uuid
+        for uuid, one in said['entries'].items()
+        if one.state is State.APPLIED
+    }
+    if applied != wanted:
+        yield f'applied for {applied}, entries {wanted}'
+    for uuid in applied & wanted:
+        masks = {
+            one.rp_key: int(one.units['mask'], 16)
+            for one in said['entries'][uuid].assignments
+            if 'mask' in one.units
+        }
+        ways = {
+            f'L3_{n}': mask for n, mask in simulator.ways_of(uuid).items()
+        }
+        real = {key: ways.get(key) for key in masks}
+        if masks != real:
+            yield f'{uuid} has ways {real}, entry {masks}'
+
+
+def _compare_view(said: Mapping[str, Any]) -> Iterator[str]:
+    used: collections.Counter[Any] = collections.Counter()
+    for entry in said['entries'].values():
+        for one in entry.assignments:
+            used[one.rp_uuid, one.resource_class] += one.amount
+    if dict(used) != said['used']:
+        yield f'used {said["used"]}, entries {dict(used)}'
+
+
+# -- Nova ------------------------------------------------------------------
+
+
+def _list_instances() -> dict[str, Any]:
+    from nova import context
+    from nova import objects
+
+    found = objects.InstanceList.get_by_filters(
+        context.get_admin_context(),
+        {'deleted': False},
+        expected_attrs=['flavor', 'numa_topology', 'migration_context'],
+    )
+    return {one.uuid: one for one in found}
+
+
+def _compare_nova(
+    host: str, said: Mapping[str, Any], found: Mapping[str, Any]
+) -> Iterator[str]:
+    """Each server at rest has what its own flavor says."""
+    from nova_ext_resources.virt import request
+
+    for uuid, one in found.items():
+        if one.host != host or one.vm_state not in ('active', 'resized'):
+            continue
+        if one.task_state is not None:
+            continue
+        wanted = int(one.flavor.extra_specs[f'resources:{WAYS}'])
+        entry = said['entries'].get(uuid)
+        if entry is None:
+            yield f'server {uuid} {one.vm_state} has no entry'
+        elif entry.state is not State.APPLIED:
+            yield f'server {uuid} {one.vm_state} is {entry.state}'
+        elif _count(entry) != wanted:
+            yield f'server {uuid} has {_count(entry)}, flavor {wanted}'
+        elif entry.cpus != request.find_cpus(one):
+            yield f'server {uuid} is pinned otherwise'
+    for uuid, entry in said['entries'].items():
+        if entry.server_uuid not in found:
+            yield f'entry {uuid} of a server that is gone: {entry}'
+
+
+def _count(entry: assignment.Entry) -> int:
+    return sum(
+        one.amount
+        for one in entry.assignments
+        if one.resource_class == WAYS and one.is_allocated
+    )
+
+
+# -- placement ---------------------------------------------------------------
+
+
+def _compare_placement(
+    site: site_mod.Site,
+    host: str,
+    said: Mapping[str, Any],
+    found: Mapping[str, Any],
+    made: Differences,
+) -> None:
+    held: Held = {
+        (uuid, one.rp_uuid, one.resource_class): one.amount
+        for uuid, entry in said['entries'].items()
+        for one in entry.assignments
+        if one.is_allocated
+    }
+    allocated: Held = {
+        (uuid, rp_uuid, name): amount
+        for rp_uuid in said['providers']
+        for uuid, one in _read(site, rp_uuid).items()
+        for name, amount in one['resources'].items()
+    }
+    for place in sorted(held.keys() | allocated.keys()):
+        if held.get(place) == allocated.get(place):
+            continue
+        uuid = place[0]
+        text = (
+            f'{place} held {held.get(place)}, '
+            f'allocated {allocated.get(place)}'
+        )
+        if held.get(place) is None and _is_novas(site, host, uuid, found):
+            made.novas[uuid] = f'{host}: {text}'
+        else:
+            made.ours.append(text)
+
+
+def _is_novas(
+    site: site_mod.Site, host: str, uuid: str, found: Mapping[str, Any]
+) -> bool:
+    """Return whether Nova has left its own resources with the same.
+
+    Of a server that is not on the host, or of a move.
+    """
+    one = found.get(uuid)
+    if one is not None and one.host == host and one.vm_state == 'active':
+        return False
+    node = _find_node(site, host)
+    return uuid in _read(site, node)
+
+
+def _find_node(site: site_mod.Site, host: str) -> str:
+    found = _get(site, f'/resource_providers?name={host}')
+    return str(found['resource_providers'][0]['uuid'])
+
+
+def _read(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
+    path = f'/resource_providers/{rp_uuid}/allocations'
+    found: dict[str, Any] = _get(site, path).get('allocations', {})
+    return found
+
+
+def _get(site: site_mod.Site, path: str) -> Any:
+    answer = requests.get(site.urls.placement + path, **_options())
+    return answer.json()
+
+
+def remove_allocations(site: site_mod.Site, uuid: str) -> None:
+    """Do what ``nova-manage placement audit --delete`` does of a consumer."""
+    requests.delete(
+        f'{site.urls.placement}/allocations/{uuid}', **_options()
+    )
+
+
+def _options() -> dict[str, Any]:
+    return {
+        'headers': {
+            'X-Auth-Token': config.TOKEN,
+            'OpenStack-API-Version': 'placement 1.39',
+        },
+        'timeout': 30,
+    }

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Kills at random steps of a random mix of operations on two hosts.
+
+Whatever goes on, both hosts are about to be killed at one of their next
+steps, and again while they start. Now and then something else goes away for
+some seconds. After every few kills all is brought back, and must agree.
+"""
+
+import contextlib
+import random
+import time
+from typing import Any
+
+import requests
+
+from tests.crash import agreement
+from tests.crash import every_step
+from tests.crash import operations
+from tests.crash import outages as outages_mod
+from tests.crash import site as site_mod
+from tests.crash import steps
+
+#: How many servers there are at most: as many as the hosts have ways for.
+_MAX_SERVERS = 4
+
+#: After how many kills all must agree.
+_BETWEEN = 8
+
+#: How many steps a host may live: on its way, and while it starts.
+_STEPS, _FIRST_STEPS = 40, 15
+
+_ACTIONS: dict[str, tuple[str, ...]] = {
+    'ACTIVE': (
+        *('os-stop', 'reboot', 'rebuild', 'shelve'),
+        *('resize', 'migrate', 'resize', 'migrate', 'delete'),
+    ),
+    'SHUTOFF': ('os-start', 'migrate', 'resize', 'delete'),
+    'SHELVED_OFFLOADED': ('unshelve', 'delete'),
+    'VERIFY_RESIZE': ('confirmResize', 'revertResize', 'delete'),
+    'ERROR': ('delete', 'reboot'),
+}
+
+
+class AtRandom:
+    """One run of a seed."""
+
+    def __init__(
+        self,
+        servers: operations.Servers,
+        chosen: random.Random,
+        outages: list[outages_mod.Outage],
+    ) -> None:
+        self.servers, self.site = servers, servers.site
+        self.chosen = chosen
+        self._outages = outages
+        self._away: dict[str, tuple[outages_mod.Outage, float]] = {}
+        self.kills = 0
+        self.failures = 0
+        self.novas = 0
+        self._dead: set[int] = set()
+
+    def run(self, kills: int) -> None:
+        while self.kills < kills:
+            target = min(self.kills + _BETWEEN, kills)
+            while self.kills < target:
+                self._step()
+            self._check()
+
+    # -- one moment --------------------------------------------------------
+
+    def _step(self) -> None:
+        for one in self.site.computes.values():
+            if not one.is_running:
+                self._note_dead(one)
+                self._start(one)
+            elif not (one.folder / 'plan').exists():
+                one.plan(steps.Plan(count=self.chosen.randint(1, _STEPS)))
+        self._change_outages()
+        # A service may be away; then the server stays as it is.
+        with contextlib.suppress(requests.RequestException):
+            self._act()
+        time.sleep(self.chosen.uniform(0.0, 1.0))
+
+    def _note_dead(self, one: site_mod.Compute) -> None:
+        if one.pid in self._dead:
+            return
+        self._dead.add(one.pid)
+        found = one.read_steps(0)[-1:]
+        if found and found[0][0] == 'killed':
+            self.kills += 1
+            print(f'{self.kills}: {one.host} {found[0][1]}', flush=True)
+        else:
+            # Nova's own start needs its database and placement.
+            print(f'{one.host} has ended by itself', flush=True)
+
+    def _start(self, one: site_mod.Compute) -> None:
+        one.plan(None)
+        if self.chosen.random() < 0.3:
+            count = self.chosen.randint(1, _FIRST_STEPS)
+            one.plan(steps.Plan(count=count))
+        one.start()
+
+    def _change_outages(self) -> None:
+        now = time.monotonic()
+        for name, (one, until) in [*self._away.items()]:
+            if now > until:
+                one.end()
+                del self._away[name]
+        if self._outages and self.chosen.random() < 0.1 and not self._away:
+            one = self.chosen.choice(self._outages)
+            print(f'   away: {one.name}', flush=True)
+            one.begin()
+            self._away[one.name] = one, now + self.chosen.uniform(1, 6)
+
+    def _act(self) -> None:
+        found = self.servers.list(seconds=10)
+        if len(found) < _MAX_SERVERS and self.chosen.random() < 0.5:
+            self.servers.boot(self.chosen.choice(site_mod.HOSTS))
+            return
+        ready = [
+            one
+            for one in found.values()
+            if one['OS-EXT-STS:task_state'] is None
+            and one['status'] in _ACTIONS
+        ]
+        if ready:
+            self._act_on(self.chosen.choice(ready))
+
+    def _act_on(self, one: dict[str, Any]) -> None:
+        uuid, action = one['id'], self.chosen.choice(_ACTIONS[one['status']])
+        print(f'   {action} {uuid}', flush=True)
+        if action == 'delete':
+            self.servers.delete(uuid)
+            return
+        flavor = one['flavor']['original_name']
+        bodies: dict[str, Any] = {
+            'reboot': {'type': 'HARD'},
+            'rebuild': {'imageRef': self.site.image},
+            'resize': {
+                'flavorRef': self.servers.large
+                if flavor.endswith(str(operations.SMALL))
+                else self.servers.small
+            },
+        }
+        self.servers.act(uuid, action, bodies.get(action))
+
+    # -- the end -----------------------------------------------------------
+
+    def _check(self) -> None:
+        for one, _until in self._away.values():
+            one.end()
+        self._away.clear()
+        for compute in self.site.computes.values():
+            compute.plan(None)
+        for compute in self.site.computes.values():
+            if not compute.is_running:
+                self._note_dead(compute)
+        self.site.converge()
+        made = agreement.compare(self.servers)
+        statuses = [one['status'] for one in self.servers.list().values()]
+        verdict = 'FAILED' if made.ours else 'agrees'
+        print(f'== {self.kills} kills: {statuses} {verdict}', flush=True)
+        self._report(made.ours)
+        self.novas += len(made.novas)
+        is_stuck = any(
+            one['OS-EXT-STS:task_state'] or one['status'] == 'ERROR'
+            for one in self.servers.list().values()
+        )
+        if made.ours or made.novas or is_stuck:
+            self._clear()
+
+    def _clear(self) -> None:
+        """Delete what Nova does not go on with, and look again."""
+        ending = every_step.EveryStep(self.servers)
+        undisturbed = operations.OPERATIONS['delete']
+        self._report([*ending.end(undisturbed)])
+
+    def _report(self, faults: list[str]) -> None:
+        self.failures += bool(faults)
+        for fault in faults:
+            print(f'    {fault}', flush=True)
+
+
+def run(
+    servers: operations.Servers,
+    chosen: random.Random,
+    kills: int,
+    *,
+    with_outages: bool,
+) -> int:
+    """Return 1 when anything does not agree."""
+    outages = outages_mod.list_all(servers.site) if with_outages else []
+    made = AtRandom(servers, chosen, outages)
+    made.run(kills)
+    print(
+        f'== {made.kills} kills, {made.failures} times it did not agree; '
+        f'{made.novas} allocations left by Nova'
+    )
+    return 1 if made.failures else 0

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two hosts whose nova-computes are killed, and all that outlives them.
+
+This process has Nova's API, conductor and scheduler, placement, the network
+service, the message bus and an RMD for each host. The nova-computes and
+glance are processes of their own.
+"""
+
+import configparser
+from collections.abc import Iterable
+import contextlib
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import requests
+
+from demo.cloud import child
+from demo.cloud import config
+from demo.cloud import control
+from demo.cloud import endpoints
+from demo.cloud import folder as folders
+from demo.cloud import network
+from demo.cloud import serving
+from demo.cloud import settings as cloud_settings
+from nova_ext_resources.testing import rmd_simulator
+from tests.crash import bus
+from tests.crash import steps
+
+HOSTS = ('host1', 'host2')
+
+#: Seconds for anything that a loaded machine does.
+PATIENCE = 240.0
+
+#: Without messages for so long, nothing is under way.
+QUIET = 0.6
+
+#: How often no thread must want a processor, and seconds between.
+_SAMPLES, _SAMPLE = 6, 0.05
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+_NOVA: cloud_settings.Options = {
+    'DEFAULT': {
+        'compute_driver': 'ext_resources.FakeDriver',
+        'allow_resize_to_same_host': 'true',
+        'shelved_offload_time': '0',
+        'update_resources_interval': '3600',
+        'rpc_response_timeout': '15',
+        'sync_power_state_interval': '-1',
+        'running_deleted_instance_action': 'noop',
+    },
+    'filter_scheduler': {
+        'available_filters': (
+            'nova.scheduler.filters.all_filters',
+            'nova_ext_resources.scheduler.filters.all_filters',
+        ),
+        'enabled_filters': (
+            'ComputeFilter,NUMATopologyFilter,ExtendedResourcesFilter'
+        ),
+        'weight_classes': (
+            'nova.scheduler.weights.all_weighers,'
+            'nova_ext_resources.scheduler.weighers.all_weighers'
+        ),
+    },
+    'ext_resources': {
+        'inventory_providers': 'rmd',
+        'enforcers': 'rmd',
+        'refresh_interval': '3600',
+    },
+    'ext_resources_placement': {'auth_section': 'placement'},
+}
+
+
+class Died(Exception):
+    """A nova-compute did not come up."""
+
+
+class Switch:
+    """Takes a WSGI application away and brings it back."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self.is_away = False
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:
+        if self.is_away:
+            start_response('503 Service Unavailable', [('Retry-After', '1')])
+            return [b'']
+        answer: Iterable[bytes] = self._application(environ, start_response)
+        return answer
+
+
+class Compute:
+    """The nova-compute of one host, which may be dead."""
+
+    def __init__(self, site: 'Site', host: str) -> None:
+        self.host = host
+        self.folder = site.folder.lib / host
+        self.folder.mkdir()
+        self._site = site
+        self._numbers = iter(range(1, sys.maxsize))
+        self.pid = 0
+        self.starts = 0
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self.pid) and os.path.exists(f'/proc/{self.pid}')
+
+    def start(self) -> None:
+        """Start it, and wait until it has compared its host with Nova."""
+        self.pid = self._site.fork(self.host, self.folder)
+        self.starts += 1
+
+    def wait(self) -> None:
+        self.ask('wait', PATIENCE)
+
+    def kill(self) -> None:
+        if self.is_running:
+            os.kill(self.pid, 9)
+            wait_until(lambda: not self.is_running, 'the kill')
+
+    def ask(self, command: str, seconds: float = PATIENCE) -> Any:
+        """Have it do something.
+
+        :raises Died: it has ended, or did not do it
+        """
+        asking = threading.Thread(
+            target=self._ask, args=(command, seconds, box := [])
+        )
+        asking.start()
+        while asking.is_alive():
+            asking.join(0.1)
+            if not self.is_running:
+                raise Died(f'{self.host} has ended: {self._tail()}')
+        if isinstance(box[0], Exception):
+            raise Died(f'{self.host} cannot {command}: {box[0]!r}')
+        return box[0]
+
+    def _ask(self, command: str, seconds: float, box: list[Any]) -> None:
+        try:
+            box.append(
+                self._site.broker.send(
+                    ('crash', self.host),
+                    command,
+                    timeout=seconds,
+                    is_call=True,
+                )
+            )
+        except bus.NoReply as err:
+            box.append(err)
+
+    def _tail(self) -> str:
+        text = (self.folder / 'compute.out').read_text(errors='replace')
+        return text[-1500:]
+
+    # -- its steps -----------------------------------------------------------
+
+    def plan(self, plan: steps.Plan | None) -> None:
+        """Have it kill itself; None: no longer."""
+        path = self.folder / 'plan'
+        if plan is None:
+            path.unlink(missing_ok=True)
+            return
+        fresh = path.with_suffix('.new')
+        number = next(self._numbers)
+        fresh.write_text(
+            steps.Plan(
+                name=plan.name,
+                phase=plan.phase,
+                count=plan.count,
+                number=number,
+            ).to_text()
+        )
+        fresh.rename(path)
+
+    def find_end(self) -> int:
+        """Return how long the trace is now."""
+        path = self.folder / 'trace'
+        return path.stat().st_size if path.exists() else 0
+
+    def read_steps(self, begin: int) -> list[tuple[str, str]]:
+        """Return phase and name of each step since then."""
+        with (self.folder / 'trace').open() as file:
+            file.seek(begin)
+            lines = file.read().splitlines()
+        return [(one.split('|')[0], one.split('|')[1]) for one in lines]
+
+
+class Site(contextlib.ExitStack):
+    """A context manager; the process can have one only.
+
+    :param backend: of the extended resources
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = folders.Folder.create()
+        self.broker = bus.Broker()
+        self.computes: dict[str, Compute] = {}
+        self.has_disks = False
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> 'Site':
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self.callback(self.folder.remove)
+        bound = endpoints.Endpoints.bind()
+        self.urls = bound.urls()
+        self.rmds = {
+            host: self._start_rmd(host) for host in HOSTS
+        }
+        config.write(self.folder, self._make_settings(), self.urls)
+        self._write_compute_conf()
+        image = self._start_image(bound)
+        self._start_nursery()
+        self._start_control(bound)
+        image.wait_until(
+            lambda: _answers(f'{self.urls.image}/versions'), seconds=PATIENCE
+        )
+        for host in HOSTS:
+            self.computes[host] = Compute(self, host)
+            self._mount_disk(host)
+            self.computes[host].start()
+        for one in self.computes.values():
+            one.wait()
+        control._map_hosts()
+        control._start_api(bound.compute.detach())
+        self.session = requests.Session()
+        self.session.headers.update(
+            {
+                'X-Auth-Token': config.TOKEN,
+                'OpenStack-API-Version': 'compute 2.95',
+                'X-OpenStack-Nova-API-Version': '2.95',
+            }
+        )
+        self.settle()
+
+    def _make_settings(self) -> cloud_settings.Settings:
+        return cloud_settings.Settings(
+            hosts=HOSTS,
+            nova=_NOVA,
+            per_host={
+                host: {
+                    'ext_resources_rmd': {
+                        'url': rmd.url,
+                        'timeout': '5',
+                        'num_closids': '8',
+                    }
+                }
+                for host, rmd in self.rmds.items()
+            },
+        )
+
+    def find_disk(self, host: str) -> pathlib.Path:
+        """Return the folder of a host's ledger."""
+        return self.folder.lib / host / 'ext_resources'
+
+    def _mount_disk(self, host: str) -> None:
+        from tests.crash import outages
+
+        folder = self.find_disk(host)
+        folder.mkdir()
+        # The folder's removal unmounts it.
+        self.has_disks = os.geteuid() == 0
+        if self.has_disks:
+            outages.mount_disk(str(folder))
+
+    def _write_compute_conf(self) -> None:
+        """Write what computes read: as in a real cloud, no database."""
+        parsed = configparser.ConfigParser(strict=False, interpolation=None)
+        parsed.read(self.folder.etc / 'nova.conf')
+        for section in ('database', 'api_database'):
+            parsed.remove_section(section)
+        with (self.folder.etc / 'compute.conf').open('w') as file:
+            parsed.write(file)
+
+    def _start_rmd(self, host: str) -> Any:
+        made = rmd_simulator.RmdSimulatorFixture(
+            database=str(self.folder.lib / f'rmd-{host}.json')
+        )
+        made.setUp()
+        self.callback(made.cleanUp)
+        return made
+
+    def _start_image(self, bound: endpoints.Endpoints) -> child.Child:
+        fd = bound.image.fileno()
+        made = child.Child(
+            'glance',
+            'demo.cloud.image',
+            [f'--etc={self.folder.etc}', f'--image-fd={fd}'],
+            folder=self.folder,
+            fds=[fd],
+            log=self.folder.glance_log,
+        )
+        made.start()
+        self.callback(made.stop)
+        bound.image.close()
+        return made
+
+    def _start_nursery(self) -> None:
+        self.bus_path = str(self.folder.root / 'bus')
+        self.broker.serve(self.bus_path)
+        self._nursery = subprocess.Popen(
+            [
+                *(sys.executable, '-m', 'tests.crash.nursery'),
+                *(str(self.folder.etc), self.bus_path),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=_ROOT,
+        )
+        self.callback(self._stop_nursery)
+
+    def _stop_nursery(self) -> None:
+        self._nursery.communicate(timeout=PATIENCE)
+
+    def fork(self, host: str, folder: pathlib.Path) -> int:
+        with self._lock:
+            assert self._nursery.stdin and self._nursery.stdout
+            self._nursery.stdin.write(f'{host} {folder}\n')
+            self._nursery.stdin.flush()
+            return int(self._nursery.stdout.readline())
+
+    def _start_control(self, bound: endpoints.Endpoints) -> None:
+        import argparse
+
+        control._prepare(
+            argparse.Namespace(etc=str(self.folder.etc), prepare=[])
+        )
+        from placement import wsgi
+
+        from tests.crash import database
+        from tests.crash import messaging
+
+        messaging.install(self.broker)
+        self.database = database.install()
+        serving.serve(network.application, bound.network.detach(), threads=2)
+        self.placement = Switch(wsgi.init_application())
+        serving.serve(self.placement, bound.placement.detach(), threads=8)
+        control._configure_nova(str(self.folder.etc))
+        control._make_databases()
+        self._services = control._start_services([])
+        assert self._nursery.stdout
+        if self._nursery.stdout.readline() != 'ready\n':
+            raise Died('the nursery has ended')
+
+    # -- what a case does ----------------------------------------------------
+
+    def call(
+        self, method: str, path: str, body: Any = None, seconds: float = 60
+    ) -> Any:
+        """Ask Nova's API.
+
+        :raises requests.HTTPError: it refuses
+        """
+        answer = self.session.request(
+            method,
+            f'{self.urls.compute}/v2.1{path}',
+            json=body,
+            timeout=seconds,
+        )
+        if not answer.ok:
+            raise requests.HTTPError(
+                f'{method} {path}: {answer.status_code} {answer.text}'
+            )
+        return answer.json() if answer.content else None
+
+    @functools.cached_property
+    def image(self) -> str:
+        """An image to boot from."""
+        url = f'{self.urls.image}/v2/images'
+        made = requests.post(
+            url,
+            json={
+                'name': 'guest',
+                'disk_format': 'raw',
+                'container_format': 'bare',
+            },
+            headers={'X-Auth-Token': config.TOKEN},
+            timeout=60,
+        ).json()
+        requests.put(
+            f'{url}/{made["id"]}/file',
+            data=b'nothing',
+            headers={
+                'X-Auth-Token': config.TOKEN,
+                'Content-Type': 'application/octet-stream',
+            },
+            timeout=60,
+        ).raise_for_status()
+        return str(made['id'])
+
+    def settle(self, seconds: float = PATIENCE) -> None:
+        """Wait until nothing is under way."""
+        wait_until(self.is_quiet, 'quiet', seconds)
+
+    def is_quiet(self) -> bool:
+        """Return whether nothing is under way: no message, and no thread.
+
+        On a loaded machine a thread that has something to do may wait for a
+        processor for seconds.
+        """
+        pids = [os.getpid(), *(one.pid for one in self.computes.values())]
+        return self.broker.is_idle(QUIET) and not any(
+            _is_any_running(pids) or time.sleep(_SAMPLE)
+            for _ in range(_SAMPLES)
+        )
+
+    def revive(self) -> None:
+        """Start what is dead, and wait until it is up."""
+        dead = [one for one in self.computes.values() if not one.is_running]
+        for one in dead:
+            one.plan(None)
+            one.start()
+        for one in dead:
+            one.wait()
+
+    def converge(self) -> None:
+        """Have all that is under way end, and hosts compare themselves."""
+        self.revive()
+        self.settle()
+        for _ in range(2):
+            for one in self.computes.values():
+                one.ask('compare')
+        self.settle()
+
+    def report(self) -> dict[str, dict[str, Any]]:
+        """Return what each host has to say."""
+        return {
+            host: one.ask('report') for host, one in self.computes.items()
+        }
+
+
+def wait_until(
+    is_so: Any, what: str, seconds: float = PATIENCE
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Died(f'no {what} after {seconds:.0f} s')
+        time.sleep(0.03)
+
+
+def _is_any_running(pids: Iterable[int]) -> bool:
+    """Return whether a thread of these processes wants a processor."""
+    own = threading.get_native_id()
+    for pid in pids:
+        for task in pathlib.Path(f'/proc/{pid}/task').glob('*/stat'):
+            with contextlib.suppress(OSError):
+                state = task.read_text().rpartition(')')[2].split()[0]
+                if state in 'RD' and task.parent.name != str(own):
+                    return True
+    return False
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=2).status_code < 400
+    except requests.RequestException:
+        return False
