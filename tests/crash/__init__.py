@@ -1,4 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Kills real nova-computes at every durable step, and looks at the end.
+"""Kills real nova-computes at every durable step, and compares what is left.
+
+``python -m tests.crash``; see "Crashes" in the contributors' pages. The
+files:
+
+* ``agreement``: whether ledger, placement, RMD, Nova and flavors agree
+* ``at_random``: kills at random steps of a random mix of operations
+* ``bus``: a message bus between processes
+* ``compute``: one nova-compute, in a process of its own
+* ``database``: takes Nova's databases away
+* ``every_step``: kills at each step of each operation
+* ``guests``: guests that outlive their nova-compute
+* ``messaging``: has oslo.messaging use the bus
+* ``nursery``: starts nova-computes fast
+* ``operations``: the operations of Nova
+* ``outages``: what goes away and comes back
+* ``report``: prints what came of each kill
+* ``site``: two hosts, and all that outlives their nova-computes
+* ``steps``: what is durable, and the kill at it
 """

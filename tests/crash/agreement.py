@@ -93,9 +93,7 @@ def _compare_applied(simulator: Any, said: Mapping[str, Any]) -> Iterator[str]:
             for one in said['entries'][uuid].assignments
             if 'mask' in one.units
         }
-        ways = {
-            f'L3_{n}': mask for n, mask in simulator.ways_of(uuid).items()
-        }
+        ways = {f'L3_{n}': mask for n, mask in simulator.ways_of(uuid).items()}
         real = {key: ways.get(key) for key in masks}
         if masks != real:
             yield f'{uuid} has ways {real}, entry {masks}'
@@ -186,13 +184,37 @@ def _compare_placement(
             continue
         uuid = place[0]
         text = (
-            f'{place} held {held.get(place)}, '
-            f'allocated {allocated.get(place)}'
+            f'{place} held {held.get(place)}, allocated {allocated.get(place)}'
         )
         if held.get(place) is None and _is_novas(site, host, uuid, found):
             made.novas[uuid] = f'{host}: {text}'
+        elif move := _find_move(place, held, allocated):
+            made.novas[move] = f'{host}: {text}, and its move {move} has it'
         else:
             made.ours.append(text)
+
+
+def _find_move(
+    place: tuple[str, str, str], held: Held, allocated: Held
+) -> str | None:
+    """Return the move of a server that has what the server holds.
+
+    A source that is killed does not give the server its allocations back:
+    Nova leaves them with the move. They are counted once, as the units are.
+    """
+    from nova import context
+    from nova import objects
+
+    uuid, *where = place
+    moves = objects.MigrationList.get_by_filters(
+        context.get_admin_context(read_deleted='yes'),
+        {'instance_uuid': uuid},
+    )
+    for one in moves:
+        kept = (one.uuid, where[0], where[1])
+        if kept not in held and allocated.get(kept) == held.get(place):
+            return str(one.uuid)
+    return None
 
 
 def _is_novas(
@@ -227,9 +249,7 @@ def _get(site: site_mod.Site, path: str) -> Any:
 
 def remove_allocations(site: site_mod.Site, uuid: str) -> None:
     """Do what ``nova-manage placement audit --delete`` does of a consumer."""
-    requests.delete(
-        f'{site.urls.placement}/allocations/{uuid}', **_options()
-    )
+    requests.delete(f'{site.urls.placement}/allocations/{uuid}', **_options())
 
 
 def _options() -> dict[str, Any]:

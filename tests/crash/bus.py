@@ -134,8 +134,10 @@ class Broker:
             for one in addresses:
                 self._queues[one].extend(())
             self._changed.wait_for(
-                lambda: not self._is_away
-                and any(self._queues[one] for one in addresses),
+                lambda: (
+                    not self._is_away
+                    and any(self._queues[one] for one in addresses)
+                ),
                 _POLL_SECONDS,
             )
             for one in addresses:

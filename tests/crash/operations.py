@@ -297,9 +297,7 @@ OPERATIONS: Mapping[str, Operation] = {
             act=_come_back,
             undo=_enable,
         ),
-        Operation(
-            name='delete', prepare=_boot_and_wait, act=Servers.delete
-        ),
+        Operation(name='delete', prepare=_boot_and_wait, act=Servers.delete),
         Operation(
             name='delete before it is confirmed',
             prepare=_moved,

@@ -118,7 +118,10 @@ def mount_disk(path: str) -> None:
 def list_all(site: site_mod.Site) -> list[Outage]:
     """Return all that can be taken away on this machine."""
     made: list[Outage] = [
-        Placement(site), Rmd(site), Database(site), Bus(site)
+        Placement(site),
+        Rmd(site),
+        Database(site),
+        Bus(site),
     ]
     if site.has_disks:
         made.append(Disk(site))

@@ -7,8 +7,9 @@ service, the message bus and an RMD for each host. The nova-computes and
 glance are processes of their own.
 """
 
-import configparser
+import argparse
 from collections.abc import Iterable
+import configparser
 import contextlib
 import functools
 import os
@@ -114,11 +115,12 @@ class Compute:
         return bool(self.pid) and os.path.exists(f'/proc/{self.pid}')
 
     def start(self) -> None:
-        """Start it, and wait until it has compared its host with Nova."""
+        """Start it; does not wait."""
         self.pid = self._site.fork(self.host, self.folder)
         self.starts += 1
 
     def wait(self) -> None:
+        """Wait until it has compared its host with Nova."""
         self.ask('wait', PATIENCE)
 
     def kill(self) -> None:
@@ -131,8 +133,9 @@ class Compute:
 
         :raises Died: it has ended, or did not do it
         """
+        box: list[Any] = []
         asking = threading.Thread(
-            target=self._ask, args=(command, seconds, box := [])
+            target=self._ask, args=(command, seconds, box)
         )
         asking.start()
         while asking.is_alive():
@@ -194,10 +197,7 @@ class Compute:
 
 
 class Site(contextlib.ExitStack):
-    """A context manager; the process can have one only.
-
-    :param backend: of the extended resources
-    """
+    """A context manager; the process can have one only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,9 +219,7 @@ class Site(contextlib.ExitStack):
         self.callback(self.folder.remove)
         bound = endpoints.Endpoints.bind()
         self.urls = bound.urls()
-        self.rmds = {
-            host: self._start_rmd(host) for host in HOSTS
-        }
+        self.rmds = {host: self._start_rmd(host) for host in HOSTS}
         config.write(self.folder, self._make_settings(), self.urls)
         self._write_compute_conf()
         image = self._start_image(bound)
@@ -336,8 +334,6 @@ class Site(contextlib.ExitStack):
             return int(self._nursery.stdout.readline())
 
     def _start_control(self, bound: endpoints.Endpoints) -> None:
-        import argparse
-
         control._prepare(
             argparse.Namespace(etc=str(self.folder.etc), prepare=[])
         )
@@ -415,10 +411,13 @@ class Site(contextlib.ExitStack):
         processor for seconds.
         """
         pids = [os.getpid(), *(one.pid for one in self.computes.values())]
-        return self.broker.is_idle(QUIET) and not any(
-            _is_any_running(pids) or time.sleep(_SAMPLE)
-            for _ in range(_SAMPLES)
-        )
+        if not self.broker.is_idle(QUIET):
+            return False
+        for _ in range(_SAMPLES):
+            if _is_any_running(pids):
+                return False
+            time.sleep(_SAMPLE)
+        return True
 
     def revive(self) -> None:
         """Start what is dead, and wait until it is up."""
@@ -440,14 +439,10 @@ class Site(contextlib.ExitStack):
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Return what each host has to say."""
-        return {
-            host: one.ask('report') for host, one in self.computes.items()
-        }
+        return {host: one.ask('report') for host, one in self.computes.items()}
 
 
-def wait_until(
-    is_so: Any, what: str, seconds: float = PATIENCE
-) -> None:
+def wait_until(is_so: Any, what: str, seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > deadline:
