@@ -216,6 +216,26 @@ class MovesSuite(with_host.BackendTestCase):
         self.assertEqual({OTHER: Purpose.KEPT}, self.list_purposes())
         self.assert_as_many(brought, self.host.entries[OTHER])
 
+    def test_what_a_move_brought_before_a_kill_can_be_given_back(self) -> None:
+        # Killed before the guest came; Nova has the server here.
+        for is_here, kept in (
+            (False, {MIGRATION: Purpose.KEPT}),
+            (True, {MIGRATION: Purpose.KEPT, SERVER: Purpose.INCOMING}),
+        ):
+            with self.subTest(is_here=is_here):
+                self.host.claim(with_host.make_claim(SERVER, 2), is_move=True)
+                self.restart().reconcile([SERVER])
+                if is_here:
+                    self.claim_move(4, is_here=True)
+
+                self.host.hold(SERVER, MIGRATION)
+
+                self.assertEqual(kept, self.list_purposes())
+                self.host.take_back(SERVER, MIGRATION)
+                self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
+                self.assert_agreement(self.host)
+                self.host.release(SERVER)
+
     def test_on_one_host_the_guest_runs_on_until_it_is_off(self) -> None:
         before = self.start(self.host, SERVER, 2)
 
