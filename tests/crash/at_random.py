@@ -28,7 +28,7 @@ _MAX_SERVERS = 4
 _BETWEEN = 8
 
 #: How many steps a host may live: on its way, and while it starts.
-_STEPS, _FIRST_STEPS = 40, 15
+_STEPS, _FIRST_STEPS = 120, 30
 
 _ACTIONS: dict[str, tuple[str, ...]] = {
     'ACTIVE': (

@@ -4,7 +4,9 @@
 
 Run as a process of its own, which forks: one thread only, and everything
 is imported once. For each line ``SCENARIO STEP`` that it reads it tells
-whether the child was killed at that step or came to its end before.
+whether the child was killed at that step or came to its end before. In the
+place of a scenario there may be calls, as JSON without blanks; a claim of
+them may be refused.
 
 A step is whatever can be seen from outside: a statement of the ledger, a
 request before it is sent, and after it is sent but not answered, a command
@@ -12,7 +14,9 @@ to the kernel before it is given and after it. Between two steps only memory
 changes, which dies with the process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+import dataclasses
+import json
 import os
 import signal
 import sys
@@ -20,6 +24,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from nova_ext_resources import exception
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources import plugins as plugins_mod
@@ -33,6 +38,9 @@ SERVER = '22222222-2222-4222-8222-222222222222'
 
 #: Moves it.
 MIGRATION = '33333333-3333-4333-8333-333333333333'
+
+#: How a child ends whose claim is refused.
+REFUSED = 3
 
 _STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
 
@@ -90,6 +98,45 @@ SCENARIOS: dict[str, Callable[[host_mod.HostResources], None]] = {
 }
 
 
+def claim(
+    host: host_mod.HostResources, uuid: str, ways: int, cpu: int
+) -> None:
+    """Claim for a server that is built here."""
+    host.claim(with_host.make_claim(uuid, ways, cpus=frozenset({cpu})))
+
+
+def claim_move(
+    host: host_mod.HostResources, uuid: str, server: str, ways: int, cpu: int
+) -> None:
+    """Claim for a server that moves here."""
+    made = with_host.make_claim(uuid, ways, cpus=frozenset({cpu}))
+    host.claim(dataclasses.replace(made, server_uuid=server), is_move=True)
+
+
+def hold_again(
+    host: host_mod.HostResources, server: str, migration: str
+) -> None:
+    """Do what is left to do of it before the guest starts on its own host."""
+    host.hold(server, migration, is_retry=True)
+
+
+CALLS: dict[str, Callable[..., None]] = {
+    'claim': claim,
+    'claim_move': claim_move,
+    'apply': host_mod.HostResources.apply,
+    'hold': host_mod.HostResources.hold,
+    'hold_again': hold_again,
+    'take_back': host_mod.HostResources.take_back,
+    'release': host_mod.HostResources.release,
+}
+
+
+def play(host: host_mod.HostResources, calls: Sequence[Sequence[Any]]) -> None:
+    """Do what Nova has a driver do, one after the other."""
+    for name, *arguments in calls:
+        CALLS[name](host, *arguments)
+
+
 class _Killer:
     """Kills its own process at a step, without any farewell."""
 
@@ -142,7 +189,13 @@ def main(ledger_path: str, backend: str, *options: str) -> None:
                 ledger,
             )
             host.refresh()
-            SCENARIOS[scenario](host)
+            if scenario in SCENARIOS:
+                SCENARIOS[scenario](host)
+            else:
+                try:
+                    play(host, json.loads(scenario))
+                except exception.ClaimError:
+                    os._exit(REFUSED)
             os._exit(0)
         _pid, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
