@@ -60,6 +60,23 @@ class FinishTest(breaking.BreakingTestCase):
         self.assertEqual({self.uuid: before}, dict(entries))
         self._assert_placement('host2', entries)
 
+    def test_one_that_never_had_its_resources_moves_on(self) -> None:
+        host = self.get_host('host2')
+        with fixtures.MockPatchObject(
+            host, 'apply', side_effect=breaking.LEDGER_IS_FULL
+        ):
+            self.begin()
+            self.wait_for_error()
+        self.compare('host1')
+        self.act(self.server, 'os-resetState', state='active')
+
+        self.migrate(self.server)
+
+        kept = self.find_migration(self.server).uuid
+        self.assert_agreement(
+            host1={self.uuid: State.APPLIED}, host2={kept: State.HELD}
+        )
+
 
 class OtherFlavorTest(breaking.BreakingTestCase):
     """Nova resets the flavor of a server whose guest does not start.
