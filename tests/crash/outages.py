@@ -8,8 +8,11 @@ from typing import Protocol
 
 from tests.crash import site as site_mod
 
-#: Of the file system of each ledger, in KiB.
-_DISK = 512
+#: Of the file system of each ledger, in KiB: SQLite's journal may have 4 MiB.
+_DISK = 8192
+
+#: With how much at a time it is filled, in bytes, the last bytes as well.
+_PIECES = (1 << 16, 1 << 9)
 
 
 class Outage(Protocol):
@@ -94,10 +97,11 @@ class Disk:
 
     def begin(self) -> None:
         for path in self._ballast:
-            with contextlib.suppress(OSError), path.open('wb') as file:
-                # Unbuffered, so that the last bytes are taken as well.
-                while file.write(b'x' * 512):
-                    file.flush()
+            with path.open('wb', buffering=0) as file:
+                for size in _PIECES:
+                    with contextlib.suppress(OSError):
+                        while file.write(b'x' * size):
+                            pass
 
     def end(self) -> None:
         for path in self._ballast:
