@@ -30,6 +30,9 @@ _BETWEEN = 8
 #: How many steps a host may live: on its way, and while it starts.
 _STEPS, _FIRST_STEPS = 120, 30
 
+#: How often operations may end before the next begins, and seconds for it.
+_MAY_END, _LONGEST = 0.8, 30.0
+
 _ACTIONS: dict[str, tuple[str, ...]] = {
     'ACTIVE': (
         *('os-stop', 'reboot', 'rebuild', 'shelve'),
@@ -80,7 +83,19 @@ class AtRandom:
         # A service may be away; then the server stays as it is.
         with contextlib.suppress(requests.RequestException):
             self._act()
-        time.sleep(self.chosen.uniform(0.0, 1.0))
+        time.sleep(self.chosen.uniform(0.0, 0.5))
+        # Else most servers would be in ERROR, and few would move.
+        if not self._away and self.chosen.random() < _MAY_END:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Let operations end, unless a host dies before."""
+        deadline = time.monotonic() + _LONGEST
+        computes = self.site.computes.values()
+        while time.monotonic() < deadline and not self.site.is_quiet():
+            if not all(one.is_running for one in computes):
+                return
+            time.sleep(0.05)
 
     def _note_dead(self, one: site_mod.Compute) -> None:
         if one.pid in self._dead:
