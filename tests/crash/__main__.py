@@ -15,6 +15,9 @@ from tests.crash import operations
 from tests.crash import report
 from tests.crash import site as site_mod
 
+#: What each does.
+_FORMS = ('every-step', 'random', 'short', 'list')
+
 #: What takes less than a minute.
 _SHORT = {
     'operations': ['boot', 'resize', 'revert'],
@@ -35,7 +38,7 @@ def main() -> int:
         servers = operations.Servers(site)
         chosen = random.Random(seed)
         codes = []
-        if arguments.form in ('every-step', 'short'):
+        if arguments.form != 'random':
             codes.append(_run_every_step(servers, chosen, arguments))
         if arguments.form in ('random', 'short'):
             codes.append(
@@ -51,7 +54,7 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog='tests.crash')
-    parser.add_argument('form', choices=['every-step', 'random', 'short'])
+    parser.add_argument('form', choices=[*_FORMS])
     parser.add_argument('operations', nargs='*')
     parser.add_argument('--seed', type=int)
     parser.add_argument('--kills', type=int, default=1000)
@@ -73,6 +76,9 @@ def _run_every_step(
     for name in arguments.operations or operations.OPERATIONS:
         kills = runner.list_kills(name)
         made.add_operation(name, kills)
+        if arguments.form == 'list':
+            made.show(kills)
+            continue
         if arguments.sample and len(kills) > arguments.sample:
             kills = chosen.sample(kills, arguments.sample)
         for one in kills:

@@ -21,6 +21,10 @@ class Table:
     ) -> None:
         print(f'== {name}: {len(kills)} places to kill at', flush=True)
 
+    def show(self, kills: Sequence[every_step.Kill]) -> None:
+        for one in kills:
+            print(one, flush=True)
+
     def add(self, outcome: every_step.Outcome, seconds: float) -> None:
         self._runs += 1
         self._kills += outcome.was_killed
