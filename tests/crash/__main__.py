@@ -18,7 +18,7 @@ from tests.crash import site as site_mod
 #: What each does.
 _FORMS = ('every-step', 'random', 'short', 'list')
 
-#: What takes less than a minute.
+#: What takes minutes.
 _SHORT = {
     'operations': ['boot', 'resize', 'revert'],
     'sample': 1,

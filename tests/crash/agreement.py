@@ -190,6 +190,8 @@ def _compare_placement(
             made.novas[uuid] = f'{host}: {text}'
         elif move := _find_move(place, held, allocated):
             made.novas[move] = f'{host}: {text}, and its move {move} has it'
+        elif server := _find_server(place, held, allocated, said, found):
+            made.novas[server] = f'{host}: {text}, and {server} has it again'
         else:
             made.ours.append(text)
 
@@ -215,6 +217,31 @@ def _find_move(
         if kept not in held and allocated.get(kept) == held.get(place):
             return str(one.uuid)
     return None
+
+
+def _find_server(
+    place: tuple[str, str, str],
+    held: Held,
+    allocated: Held,
+    said: Mapping[str, Any],
+    found: Mapping[str, Any],
+) -> str | None:
+    """Return the server that has got back what is kept for it.
+
+    Its host was killed in a revert: Nova has given the allocations back, not
+    started the guest, and still has the server in a task. As long as it has,
+    the host does not give the units back. They are counted once.
+    """
+    entry = said['entries'].get(place[0])
+    if entry is None or entry.purpose is not assignment.Purpose.KEPT:
+        return None
+    one = found.get(entry.server_uuid)
+    if one is None or one.task_state != 'resize_reverting':
+        return None
+    own = (entry.server_uuid, place[1], place[2])
+    if own in held or allocated.get(own) != held.get(place):
+        return None
+    return str(entry.server_uuid)
 
 
 def _is_novas(
