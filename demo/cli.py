@@ -15,10 +15,10 @@ from typing import Any
 from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
-from demo.cloud import config
-from demo.cloud import errors
-from demo.cloud import journal
-from demo import machines
+from cloud import errors
+from cloud import folder as folders
+from cloud import journal
+from cloud import machines
 from demo import scene as scenes
 from demo import stage as stages
 from demo import story
@@ -140,7 +140,7 @@ def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
     cli = pathlib.Path(sys.executable).with_name('openstack')
     stage.act('The cloud stays up', 'In another terminal:')
     stage.plain(f'  export OS_CLIENT_CONFIG_FILE={folder.clouds_yaml}')
-    stage.plain(f'  export OS_CLOUD={config.CLOUD}')
+    stage.plain(f'  export OS_CLOUD={folders.CLOUD}')
     stage.plain(f'  alias openstack={cli}')
     stage.plain(
         '  openstack server create --flavor gold --image empty --nic none '

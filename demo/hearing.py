@@ -8,8 +8,8 @@ says in the log when it begins and ends.
 
 from collections.abc import Iterable
 
+from cloud import waiting
 from demo import scene as scenes
-from demo import waiting
 
 _LOGGER = 'nova.compute.resource_tracker'
 _BEGINS = 'Auditing locally available compute resources for '

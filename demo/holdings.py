@@ -2,36 +2,12 @@
 
 """Who holds what on a host: ledger, placement and what is applied."""
 
-from collections.abc import Iterable, Mapping
-import contextlib
+from collections.abc import Iterable
 import dataclasses
-import json
-import pathlib
-import sqlite3
-from typing import Any
 
+from cloud import ledger as ledger_mod
+from cloud import tree
 from demo import scene as scenes
-from demo import tree
-
-_QUERY = (
-    'SELECT consumer_uuid, rp_key, resource_class, amount, units '
-    'FROM assignment ORDER BY consumer_uuid, rp_key'
-)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
-    """One row of a ledger.
-
-    :ivar rp_key: which provider of the host, such as ``L3_0``
-    :ivar units: the concrete units, such as ``{'mask': '1e'}``
-    """
-
-    consumer_uuid: str
-    rp_key: str
-    resource_class: str
-    amount: int
-    units: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,26 +31,11 @@ class Holding:
         return self.ledger == self.placement == self.in_force
 
 
-def read_ledger(path: pathlib.Path) -> tuple[Assigned, ...]:
-    """Return all rows of a host's ledger, without disturbing its owner."""
-    uri = f'{path.as_uri()}?mode=ro'
-    with contextlib.closing(sqlite3.connect(uri, uri=True)) as ledger:
-        rows = ledger.execute(_QUERY).fetchall()
-    return tuple(
-        Assigned(
-            consumer_uuid=consumer_uuid,
-            rp_key=rp_key,
-            resource_class=resource_class,
-            amount=amount,
-            units=json.loads(units),
-        )
-        for consumer_uuid, rp_key, resource_class, amount, units in rows
-    )
-
-
-def list_assigned(scene: scenes.Scene, host: str) -> tuple[Assigned, ...]:
+def list_assigned(
+    scene: scenes.Scene, host: str
+) -> tuple[ledger_mod.Assigned, ...]:
     """Return what the ledger of a host says."""
-    return read_ledger(scenes.ledger_path(scene.cloud.folder, host))
+    return ledger_mod.read(scenes.ledger_path(scene.cloud.folder, host))
 
 
 def compare(scene: scenes.Scene) -> tuple[Holding, ...]:

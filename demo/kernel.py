@@ -8,7 +8,7 @@ import uuid
 
 from oslo_config import cfg
 
-from demo.machines import resctrl
+from cloud.machines import resctrl
 from demo import scene as scenes
 from nova_ext_resources.conf import resctrl as conf
 from nova_ext_resources.drivers.rdt import classes

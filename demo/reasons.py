@@ -4,9 +4,9 @@
 
 import re
 
+from cloud import tree
 from demo import scene as scenes
 from demo import stage as stages
-from demo import tree
 
 #: How the scheduler's filter begins.
 FILTER = 'ExtendedResourcesFilter refuses'

@@ -10,12 +10,12 @@ import pathlib
 from openstack.compute.v2 import server
 from openstack import connection
 
-from demo.cloud import cloud as clouds
-from demo.cloud import folder as folders
-from demo.cloud import journal
-from demo.cloud import settings as cloud_settings
-from demo import machines as machines_mod
-from demo.machines import base as machines_base
+from cloud import folder as folders
+from cloud import journal
+from cloud.lite import cloud as clouds
+from cloud import machines as machines_mod
+from cloud.machines import base as machines_base
+from cloud import settings as cloud_settings
 from demo import servers
 from demo import stage as stages
 

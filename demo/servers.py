@@ -10,8 +10,8 @@ from openstack.compute.v2 import server as sdk_server
 from openstack import connection
 from openstack import exceptions
 
+from cloud import waiting
 from demo import stage
-from demo import waiting
 
 _SECONDS = 30.0
 

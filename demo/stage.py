@@ -18,27 +18,11 @@ from rich import table as rich_table
 from rich import text as rich_text
 from rich import tree as rich_tree
 
-
-class NotAsTold(Exception):
-    """A step of the story did not go as the story says.
-
-    :ivar told: what should have been
-    :ivar saw: what was there instead
-    """
-
-    def __init__(self, told: str, saw: str = '') -> None:
-        self.told = told
-        self.saw = saw
-        super().__init__(f'{told}; saw instead: {saw}' if saw else told)
+from cloud import told
 
 
-def expect(is_so: bool, told: str, saw: object = '') -> None:
-    """Hold the story to its word.
-
-    :raises NotAsTold: when it is not so
-    """
-    if not is_so:
-        raise NotAsTold(told, str(saw))
+NotAsTold = told.NotAsTold
+expect = told.expect
 
 
 @dataclasses.dataclass(slots=True)

@@ -2,12 +2,12 @@
 
 """Servers get their cache, on the socket that their CPUs are on."""
 
+from cloud import tree
 from demo import holdings
 from demo import landed
 from demo import scene as scenes
 from demo import servers
 from demo import stage as stages
-from demo import tree
 
 
 def play(scene: scenes.Scene) -> None:

@@ -2,13 +2,13 @@
 
 """Burst ways: a minimum that is always held, and more while it is free."""
 
+from cloud import tree
+from cloud import waiting
 from demo import holdings
 from demo import kernel
 from demo import scene as scenes
 from demo import stage as stages
 from demo.story import boot
-from demo import tree
-from demo import waiting
 
 #: More servers than there are caches: two of them share one.
 _SERVERS = ('burst-1', 'burst-2', 'burst-3')

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from rich import text
 from rich import tree as rich_tree
 
+from cloud import tree
+from cloud import waiting
 from demo import scene as scenes
 from demo import stage as stages
-from demo import tree
-from demo import waiting
 
 
 def play(scene: scenes.Scene) -> None:

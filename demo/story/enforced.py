@@ -2,11 +2,11 @@
 
 """What the kernel enforces, and what becomes of it when it is changed."""
 
+from cloud.machines import resctrl
+from cloud import waiting
 from demo import kernel
-from demo.machines import resctrl
 from demo import scene as scenes
 from demo import stage as stages
-from demo import waiting
 
 #: All ways, those of servers among them.
 _EVERYTHING = 'L3:0=7ff;1=7ff'

@@ -2,9 +2,9 @@
 
 """The flavor alone says what a server needs."""
 
+from cloud import tree
 from demo import ballast
 from demo import scene as scenes
-from demo import tree
 
 _PINNED = {'hw:cpu_policy': 'dedicated'}
 

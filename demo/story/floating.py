@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import contextlib
 import signal
 
-from demo.cloud import child
+from cloud import child
+from cloud import tree
+from cloud import waiting
 from demo import kernel
 from demo import scene as scenes
 from demo import stage as stages
 from demo.story import boot
-from demo import tree
-from demo import waiting
 
 _SERVER = 'float-1'
 

@@ -2,11 +2,11 @@
 
 """Delete: everything is given back, everywhere."""
 
+from cloud import tree
+from cloud import waiting
 from demo import holdings
 from demo import scene as scenes
 from demo import stage as stages
-from demo import tree
-from demo import waiting
 
 
 def play(scene: scenes.Scene) -> None:

@@ -4,6 +4,8 @@
 
 from openstack.compute.v2 import server as sdk_server
 
+from cloud import tree
+from cloud import waiting
 from demo import ballast
 from demo import hearing
 from demo import landed
@@ -11,8 +13,6 @@ from demo import reasons
 from demo import scene as scenes
 from demo import stage as stages
 from demo.story import boot
-from demo import tree
-from demo import waiting
 
 _STAYS = 'stays-1'
 _AWAY = 'away-1'

@@ -2,11 +2,11 @@
 
 """More than fits: who says no, and why, for each host."""
 
+from cloud import tree
 from demo import hearing
 from demo import reasons
 from demo import scene as scenes
 from demo.story import boot
-from demo import tree
 
 
 def play(scene: scenes.Scene) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import requests
 
-from demo.cloud import config
+from cloud.lite import config
 from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import assignment
 from tests.crash import operations

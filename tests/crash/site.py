@@ -22,14 +22,14 @@ from typing import Any
 
 import requests
 
-from demo.cloud import child
-from demo.cloud import config
-from demo.cloud import control
-from demo.cloud import endpoints
-from demo.cloud import folder as folders
-from demo.cloud import network
-from demo.cloud import serving
-from demo.cloud import settings as cloud_settings
+from cloud import child
+from cloud import endpoints
+from cloud import folder as folders
+from cloud.lite import config
+from cloud.lite import control
+from cloud import network
+from cloud import serving
+from cloud import settings as cloud_settings
 from nova_ext_resources.testing import rmd_simulator
 from tests.crash import bus
 from tests.crash import steps
@@ -297,7 +297,7 @@ class Site(contextlib.ExitStack):
         fd = bound.image.fileno()
         made = child.Child(
             'glance',
-            'demo.cloud.image',
+            'cloud.lite.image',
             [f'--etc={self.folder.etc}', f'--image-fd={fd}'],
             folder=self.folder,
             fds=[fd],

@@ -12,6 +12,9 @@ from tests import base
 
 ROOT = pathlib.Path(nova_ext_resources.__path__[0])
 
+#: The package, and what several tools share.
+ROOTS = (ROOT, ROOT.parent / 'cloud')
+
 #: ``* ``name``: what it is for``
 LINE = re.compile(r'^\* ``(\w+)``: \S', re.MULTILINE)
 
@@ -26,8 +29,9 @@ def is_there(named: str) -> bool:
 
 
 def list_folders() -> Iterator[pathlib.Path]:
-    for path in sorted(ROOT.rglob('__init__.py')):
-        yield path.parent
+    for root in ROOTS:
+        for path in sorted(root.rglob('__init__.py')):
+            yield path.parent
 
 
 def list_files(folder: pathlib.Path) -> list[str]:
@@ -45,7 +49,7 @@ def read_docstring(folder: pathlib.Path) -> str:
 class FoldersTest(base.TestCase):
     def test_every_folder_names_its_files(self) -> None:
         for folder in list_folders():
-            with self.subTest(folder=str(folder.relative_to(ROOT))):
+            with self.subTest(folder=str(folder.relative_to(ROOT.parent))):
                 named = LINE.findall(read_docstring(folder))
 
                 self.assertEqual(list_files(folder), sorted(named))

@@ -85,6 +85,9 @@ PAST_EVENTLET = frozenset(
 #: Only these may import Nova (its internals may change any day).
 USES_NOVA = ('virt.', 'scheduler.', 'cmd.compute')
 
+#: Folders beside the package that start a cloud of ``cloud/``.
+USES_CLOUDS = frozenset({'bench', 'demo', 'tests', 'tools'})
+
 ROOT = pathlib.Path(nova_ext_resources.__path__[0])
 PACKAGE = nova_ext_resources.__name__
 
@@ -298,6 +301,20 @@ class RoomsTest(base.TestCase):
             for name, tree in list_modules()
             for imported in list_imports(tree)
             if imported.partition('.')[0] in ('eventlet', 'asyncio')
+        ]
+
+        self.assertEqual([], wrong)
+
+
+class BesideTest(base.TestCase):
+    """What is beside the package: the clouds, and what runs on them."""
+
+    def test_the_clouds_import_nothing_that_runs_on_them(self) -> None:
+        wrong = [
+            f'{path.name} imports {imported}'
+            for path in sorted((ROOT.parent / 'cloud').rglob('*.py'))
+            for imported in list_imports(ast.parse(path.read_text()))
+            if imported.partition('.')[0] in USES_CLOUDS
         ]
 
         self.assertEqual([], wrong)

@@ -13,13 +13,13 @@ from typing import Any, Self
 
 import requests
 
-from demo.cloud import cloud as clouds
-from demo.cloud import folder as folders
-from demo.cloud import settings as cloud_settings
-from demo import holdings
-from demo.machines import base as machines
-from demo.machines import rmd
-from demo import tree
+from cloud import folder as folders
+from cloud import ledger as ledger_mod
+from cloud.lite import cloud as clouds
+from cloud.machines import base as machines
+from cloud.machines import rmd
+from cloud import settings as cloud_settings
+from cloud import tree
 from tests.functional.libvirt import daemon
 from tests.functional.libvirt import guest
 from tests.functional.libvirt import inside
@@ -223,7 +223,7 @@ class Site:
         """Return what the ledger says: resource class -> units."""
         return {
             one.resource_class: one.units
-            for one in holdings.read_ledger(self._ledger)
+            for one in ledger_mod.read(self._ledger)
             if one.consumer_uuid == uuid
         }
 

@@ -17,7 +17,7 @@ import fixtures
 import nova.conf
 from nova.tests.functional import integrated_helpers
 
-from demo.cloud import sqlite
+from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 

@@ -11,7 +11,15 @@ from tests import base
 ROOT = pathlib.Path(__file__).parents[3]
 
 #: Where scripts and settings are.
-PLACES = ('*.*', '.*', '.ci/*', 'bench/**/*', 'demo/**/*', 'tools/**/*')
+PLACES = (
+    '*.*',
+    '.*',
+    '.ci/*',
+    'bench/**/*',
+    'cloud/**/*',
+    'demo/**/*',
+    'tools/**/*',
+)
 
 #: Names of texts, which may name any host.
 TEXTS = frozenset({'.rst', '.md'})

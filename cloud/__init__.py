@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Small real clouds on one machine, for the demo, the gate and tests.
+
+Everything listens on loopback, lives in one temporary folder and ends with
+the process that started it.
+
+* ``child``: one process of a cloud, as its parent sees it
+* ``ending``: ends a service's process when its main function fails
+* ``endpoints``: free ports, taken before anything starts
+* ``errors``: what keeps a cloud from running
+* ``folder``: the one folder that everything of a cloud lives in
+* ``guard``: runs a process that cannot outlive its parent
+* ``journal``: reads the log of Nova's services
+* ``ledger``: reads the ledger of a host
+* ``lite``: placement, Nova and its computes in one process, without keystone
+* ``machines``: the simulated machines of the compute hosts
+* ``mounts``: removes a folder in which something may still be mounted
+* ``network``: an empty network service
+* ``sdk``: clients of the public APIs
+* ``serving``: serves a WSGI application on an inherited socket
+* ``settings``: what a caller may choose about a cloud
+* ``told``: what a story says, and the error when it is not so
+* ``tree``: what placement knows of the hosts
+* ``waiting``: waits for something to become so
+"""

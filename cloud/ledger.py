@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The ledger of a host, read without disturbing its owner."""
+
+from collections.abc import Mapping
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sqlite3
+from typing import Any
+
+_QUERY = (
+    'SELECT consumer_uuid, rp_key, resource_class, amount, units '
+    'FROM assignment ORDER BY consumer_uuid, rp_key'
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """One row of a ledger.
+
+    :ivar rp_key: which provider of the host, such as ``L3_0``
+    :ivar units: the concrete units, such as ``{'mask': '1e'}``
+    """
+
+    consumer_uuid: str
+    rp_key: str
+    resource_class: str
+    amount: int
+    units: Mapping[str, Any]
+
+
+def read(path: pathlib.Path) -> tuple[Assigned, ...]:
+    """Return all rows of a host's ledger, without disturbing its owner."""
+    uri = f'{path.as_uri()}?mode=ro'
+    with contextlib.closing(sqlite3.connect(uri, uri=True)) as ledger:
+        rows = ledger.execute(_QUERY).fetchall()
+    return tuple(
+        Assigned(
+            consumer_uuid=consumer_uuid,
+            rp_key=rp_key,
+            resource_class=resource_class,
+            amount=amount,
+            units=json.loads(units),
+        )
+        for consumer_uuid, rp_key, resource_class, amount, units in rows
+    )

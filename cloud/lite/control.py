@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Placement and all of Nova in one process, on native threads.
+
+``python -m cloud.lite.control --etc FOLDER --placement-fd N --compute-fd N
+--network-fd N HOST ...``
+
+The services are the real ones. What is missing is between them: messages go
+through oslo.messaging's in-process ``fake`` driver, and the computes use the
+database directly.
+
+Nova must be imported after the threading backend was chosen, and reads the
+command line and the environment when it is imported: that is why imports
+stand inside functions here.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+import threading
+import time
+from typing import Any
+import warnings
+
+from cloud import ending
+from cloud.lite import sqlite
+from cloud import network
+from cloud import serving
+
+_STARTED = time.monotonic()
+
+
+def main() -> None:
+    """Start everything in order and stay until a signal comes."""
+    arguments = _parse()
+    _prepare(arguments)
+    serving.serve(network.application, arguments.network_fd, threads=2)
+    _start_placement(arguments.placement_fd)
+    _configure_nova(arguments.etc)
+    _make_databases()
+    # Bound to a name: the services run as long as something holds them.
+    services = _start_services(arguments.hosts)
+    _map_hosts()
+    _start_api(arguments.compute_fd)
+    _say(f'up, {len(services)} services')
+    threading.Event().wait()
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--etc', required=True)
+    parser.add_argument('--placement-fd', type=int, required=True)
+    parser.add_argument('--compute-fd', type=int, required=True)
+    parser.add_argument('--network-fd', type=int, required=True)
+    parser.add_argument('--prepare', action='append', default=[])
+    parser.add_argument('hosts', nargs='+')
+    return parser.parse_args()
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    warnings.simplefilter('ignore')
+    del sys.argv[1:]
+    os.environ.update(
+        # On eventlet, a thread that waits for SQLite's lock would stop the one
+        # that has it. nova.cmd.manage would bring eventlet in.
+        OS_NOVA_DISABLE_EVENTLET_PATCHING='1',
+        OS_NOVA_CONFIG_DIR=arguments.etc,
+        OS_PLACEMENT_CONFIG_DIR=arguments.etc,
+    )
+    from nova import monkey_patch
+
+    # Goes by the environment. Before Nova 33 it has no argument.
+    monkey_patch.patch()
+    sqlite.install()
+    for name in arguments.prepare:
+        module, _, function = name.partition(':')
+        getattr(importlib.import_module(module), function)()
+
+
+def _start_placement(fd: int) -> None:
+    from placement import wsgi
+
+    serving.serve(wsgi.init_application(), fd)
+    _say('placement')
+
+
+def _configure_nova(etc: str) -> None:
+    from nova.api.openstack import wsgi_app
+    from nova import objects
+    import os_vif
+
+    wsgi_app.init_global_data(
+        [f'{etc}/nova.conf'], 'osapi_compute', 'nova-api'
+    )
+    objects.register_all()
+    os_vif.initialize()
+    _say('nova imported')
+
+
+def _make_databases() -> None:
+    from nova.cmd import manage
+    import nova.conf
+
+    main_database = nova.conf.CONF.database.connection
+    steps = (
+        manage.ApiDbCommands().sync(),
+        manage.CellV2Commands().map_cell0(
+            main_database.replace('/nova.db', '/nova_cell0.db')
+        ),
+        manage.DbCommands().sync(),
+        manage.CellV2Commands().create_cell(name='cell1'),
+    )
+    if any(steps):
+        raise SystemExit(
+            f'nova-manage could not make the databases: {steps}; its '
+            f'messages are above.'
+        )
+    _say('databases')
+
+
+def _start_services(hosts: list[str]) -> list[Any]:
+    from nova.compute import rpcapi as compute_rpcapi
+    from nova.conductor import rpcapi as conductor_rpcapi
+    from nova.scheduler import rpcapi as scheduler_rpcapi
+    from nova import service
+
+    services = [
+        service.Service.create(
+            binary='nova-conductor', topic=conductor_rpcapi.RPC_TOPIC
+        ),
+        service.Service.create(
+            binary='nova-scheduler', topic=scheduler_rpcapi.RPC_TOPIC
+        ),
+    ]
+    for one in services:
+        one.start()
+    for host in hosts:
+        compute = service.Service.create(
+            host=host,
+            binary='nova-compute',
+            topic=compute_rpcapi.RPC_TOPIC,
+            topic_alt=compute_rpcapi.RPC_TOPIC_ALT,
+        )
+        compute.start()
+        services.append(compute)
+        _say(f'compute {host}')
+    return services
+
+
+def _map_hosts() -> None:
+    """Map the hosts into the cell.
+
+    A server that is asked for earlier goes to ERROR and keeps its
+    allocation.
+    """
+    from nova import context
+    from nova.objects import host_mapping
+
+    host_mapping.discover_hosts(context.get_admin_context())
+
+
+def _start_api(fd: int) -> None:
+    from nova.api.openstack import wsgi_app
+
+    serving.serve(
+        wsgi_app.init_application('osapi_compute', 'nova-api'), fd, threads=8
+    )
+
+
+def _say(what: str) -> None:
+    print(f'[{time.monotonic() - _STARTED:.2f}] {what}', flush=True)
+
+
+if __name__ == '__main__':
+    ending.run(main)

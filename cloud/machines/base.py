@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the story asks of the machine of a compute host."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Protocol
+
+from cloud import settings as cloud_settings
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What every machine pretends to be.
+
+    :ivar ways: ways of each socket's cache
+    :ivar closids: classes of service, the default one among them
+    """
+
+    sockets: int = 2
+    cpus: int = 48
+    ways: int = 11
+    closids: int = 5
+
+
+HARDWARE = Hardware()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """What a machine really gives one server.
+
+    :ivar name: of its control group
+    :ivar ways: how many ways it has for itself
+    :ivar schemata: the ways that it may fill, as the kernel writes them
+    """
+
+    name: str
+    ways: int
+    schemata: str
+
+
+class Machine(Protocol):
+    """Can be taken away and brought back.
+
+    :cvar manager: what manages the cache, for people
+    :cvar loss: what happens when it is taken away
+    :ivar host: the compute host that it belongs to
+    """
+
+    manager: str
+    loss: str
+    host: str
+
+    def start(self) -> None:
+        """Start it, with what it had before; does not wait."""
+
+    def wait(self) -> None:
+        """Wait until it can be used.
+
+        :raises CloudError: it ended, or never got ready
+        """
+
+    def kill(self) -> None:
+        """Take it away as a crash would."""
+
+    def stop(self) -> None:
+        """End it in order, whatever state it is in."""
+
+    def options(self) -> cloud_settings.Options:
+        """Return what the configuration of its host says of it."""
+
+    def describe(self) -> str:
+        """Return a command that shows what is applied."""
+
+    def list_in_force(self) -> Mapping[str, InForce]:
+        """Return server -> what it has."""
+
+    def wait_for_look(self) -> None:
+        """Wait until its host has just looked at it, where that shows."""
+
+    def take_free_ways(self, name: str) -> None:
+        """Let other software take all ways that nobody has."""
+
+    def give_ways_back(self, name: str) -> None:
+        """Let other software give them back."""

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Clients of the cloud's public APIs."""
+
+from keystoneauth1 import adapter
+import openstack
+import openstack.config
+from openstack import connection
+
+from cloud import folder as folders
+
+#: Nova's microversion: names of networks 'none' (2.37), flavors with their
+#: extra specs (2.61), validation of extra specs (2.86).
+COMPUTE_MICROVERSION = '2.96'
+
+#: Placement's microversion: codes in errors, consumer generations and types.
+PLACEMENT_MICROVERSION = '1.39'
+
+#: A service that hangs must not hang its client too. Nova's slowest answer
+#: here takes two seconds on a busy machine.
+_TIMEOUT_SECONDS = 30
+
+
+def connect(folder: folders.Folder) -> connection.Connection:
+    """Return an openstacksdk connection as the administrator."""
+    loader = openstack.config.OpenStackConfig(
+        config_files=[str(folder.clouds_yaml)],
+        secure_files=[],
+        vendor_files=[],
+        load_envvars=False,
+    )
+    made = connection.Connection(
+        config=loader.get_one(folders.CLOUD, api_timeout=_TIMEOUT_SECONDS)
+    )
+    made.compute.default_microversion = COMPUTE_MICROVERSION
+    return made
+
+
+def placement(made: connection.Connection, url: str) -> adapter.Adapter:
+    """Return a plain adapter for placement; every status is an answer."""
+    return adapter.Adapter(
+        made.session,
+        service_type='placement',
+        endpoint_override=url,
+        default_microversion=PLACEMENT_MICROVERSION,
+        raise_exc=False,
+        additional_headers={'Accept': 'application/json'},
+    )

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Wait for something to become so, with a deadline."""
+
+from collections.abc import Callable
+import time
+from typing import TypeVar
+
+from cloud import told as told_mod
+
+_Found = TypeVar('_Found')
+
+_POLL_SECONDS = 0.2
+
+
+def until(
+    find: Callable[[], _Found | None],
+    told: str,
+    *,
+    seconds: float = 20.0,
+) -> _Found:
+    """Call ``find`` until it gives something true, and give that.
+
+    :param told: what should become so, for the error
+    :raises NotAsTold: it did not in ``seconds``
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        found = find()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise told_mod.NotAsTold(
+                told, f'still not so after {seconds:.0f} s (last: {found!r})'
+            )
+        time.sleep(_POLL_SECONDS)

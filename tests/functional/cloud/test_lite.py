@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+
+from cloud import errors
+from cloud.lite import cloud
+from cloud import settings
+from cloud import tree
+from demo import servers
+from tests import base
+
+
+class CloudTest(base.TestCase):
+    def test_a_server_boots_and_is_deleted_with_stock_nova(self) -> None:
+        with cloud.Cloud(settings.Settings(hosts=('a', 'b'))) as made:
+            image = made.sdk.image.upload_image(
+                name='empty',
+                disk_format='raw',
+                container_format='bare',
+                data=bytes(512),
+            )
+            flavor = made.sdk.compute.create_flavor(
+                name='small', vcpus=1, ram=64, disk=0
+            )
+
+            server = servers.boot(
+                made.sdk, 'it', flavor_id=flavor.id, image_id=image.id
+            )
+
+            self.assertEqual('ACTIVE', server.status)
+            self.assertIn(server.compute_host, ('a', 'b'))
+            held = tree.list_allocations(made.placement, server.id)
+            self.assertEqual(
+                [{'MEMORY_MB': 64, 'VCPU': 1}], list(held.values())
+            )
+            servers.delete(made.sdk, server.id)
+            left = tree.list_allocations(made.placement, server.id)
+            self.assertEqual({}, left)
+        self.assertFalse(made.folder.root.exists())
+
+    def test_a_driver_that_does_not_exist_is_told_with_the_reason(
+        self,
+    ) -> None:
+        nova = {'DEFAULT': {'compute_driver': 'no.SuchDriver'}}
+        made = cloud.Cloud(settings.Settings(nova=nova))
+
+        error = self.assertRaises(errors.ChildFailed, made.start)
+
+        self.assertIn('Unable to load the virtualization driver', str(error))
+        self.assertFalse(made.folder.root.exists())
