@@ -5,11 +5,14 @@
 Everything listens on loopback, lives in one temporary folder and ends with
 the process that started it.
 
+* ``base``: what every cloud does
 * ``child``: one process of a cloud, as its parent sees it
 * ``ending``: ends a service's process when its main function fails
 * ``endpoints``: free ports, taken before anything starts
 * ``errors``: what keeps a cloud from running
+* ``extended``: options of a Nova with extended resources
 * ``folder``: the one folder that everything of a cloud lives in
+* ``full``: each service a process, with keystone, MariaDB and RabbitMQ
 * ``guard``: runs a process that cannot outlive its parent
 * ``journal``: reads the log of Nova's services
 * ``ledger``: reads the ledger of a host
@@ -17,7 +20,9 @@ the process that started it.
 * ``machines``: the simulated machines of the compute hosts
 * ``mounts``: removes a folder in which something may still be mounted
 * ``network``: an empty network service
+* ``options``: configuration that all clouds have in common
 * ``sdk``: clients of the public APIs
+* ``servers``: boots, deletes and looks at servers
 * ``serving``: serves a WSGI application on an inherited socket
 * ``settings``: what a caller may choose about a cloud
 * ``told``: what a story says, and the error when it is not so

@@ -15,12 +15,11 @@ from cloud import folder as folders
 from cloud import journal
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_POLL_SECONDS = 0.05
 _TAIL_LINES = 15
 
 
 class Child:
-    """A Python module that runs in a process of its own.
+    """A Python module or a program that runs in a process of its own.
 
     What it prints goes to ``<name>.out`` in the folder of the logs.
     """
@@ -28,7 +27,7 @@ class Child:
     def __init__(
         self,
         name: str,
-        module: str,
+        target: str,
         arguments: Sequence[str] = (),
         *,
         folder: folders.Folder,
@@ -38,6 +37,7 @@ class Child:
     ) -> None:
         """Describe the process; nothing runs yet.
 
+        :param target: a Python module, or the path of a program
         :param fds: file descriptors that the process inherits
         :param log: a log of its own, whose errors explain a failure
         """
@@ -48,10 +48,10 @@ class Child:
             '-m',
             'cloud.guard',
             str(folder.root),
-            module,
+            target,
             *arguments,
         ]
-        self._environ = _environ(environ or {})
+        self._environ = _environ(environ or {}, is_ours=os.sep not in target)
         self._fds = tuple(fds)
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,7 +85,11 @@ class Child:
             )
 
     def wait_until(
-        self, is_ready: Callable[[], bool], *, seconds: float
+        self,
+        is_ready: Callable[[], bool],
+        *,
+        seconds: float,
+        poll_seconds: float = 0.05,
     ) -> None:
         """Poll until ``is_ready`` says so.
 
@@ -102,7 +106,7 @@ class Child:
                     f'was not ready after {seconds:.0f} s; on a busy machine '
                     f'try once more',
                 )
-            time.sleep(_POLL_SECONDS)
+            time.sleep(poll_seconds)
 
     def check(self) -> None:
         """Do nothing while the process runs.
@@ -126,9 +130,9 @@ class Child:
             self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process at once, as a crash would, and wait for it."""
+        """End it at once, with what it has forked, and wait for it."""
         if self.is_running:
-            self._signal(signal.SIGKILL)
+            self._kill()
         self.wait(seconds=5.0)
 
     def send(self, number: signal.Signals) -> None:
@@ -143,7 +147,7 @@ class Child:
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
+            self._kill()
             self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -158,6 +162,11 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
+
+    def _kill(self) -> None:
+        # It leads a group of its own.
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _ending(self) -> str:
         if self._process is None:
@@ -179,9 +188,15 @@ class Child:
         )
 
 
-def _environ(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment: this one, with our packages importable."""
-    path = [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
+def _environ(extra: Mapping[str, str], *, is_ours: bool) -> dict[str, str]:
+    """Return the environment of a process: this one, and more.
+
+    :param is_ours: whether our packages must be importable. A program has
+        what is installed.
+    """
+    inherited = os.environ.get('PYTHONPATH')
+    path = [str(_ROOT)] if is_ours else []
+    path += [inherited] if inherited else []
     return {
         **os.environ,
         'PYTHONPATH': os.pathsep.join(path),

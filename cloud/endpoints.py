@@ -47,12 +47,13 @@ class Endpoints:
 
     def urls(self) -> 'Urls':
         """Where the services will answer."""
-        return Urls(
-            placement=_url(self.placement),
-            compute=_url(self.compute),
-            network=_url(self.network),
-            image=_url(self.image),
-        )
+        return Urls(**self._list_urls())
+
+    def _list_urls(self) -> dict[str, str]:
+        return {
+            field.name: _url(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,3 +69,14 @@ class Urls:
 def _url(bound: socket.socket) -> str:
     host, port = bound.getsockname()
     return f'http://{host}:{port}'
+
+
+def find_free_port() -> int:
+    """Return a port of loopback that is free at the moment.
+
+    For programs that cannot inherit a socket.
+    """
+    with socket.socket() as bound:
+        bound.bind((_LOOPBACK, 0))
+        port: int = bound.getsockname()[1]
+    return port

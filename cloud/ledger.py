@@ -11,8 +11,8 @@ import sqlite3
 from typing import Any
 
 _QUERY = (
-    'SELECT consumer_uuid, rp_key, resource_class, amount, units '
-    'FROM assignment ORDER BY consumer_uuid, rp_key'
+    'SELECT consumer_uuid, rp_uuid, rp_key, resource_class, amount, units, '
+    'is_allocated FROM assignment ORDER BY consumer_uuid, rp_key'
 )
 
 
@@ -21,14 +21,17 @@ class Assigned:
     """One row of a ledger.
 
     :ivar rp_key: which provider of the host, such as ``L3_0``
+    :ivar is_allocated: whether placement has an allocation for it
     :ivar units: the concrete units, such as ``{'mask': '1e'}``
     """
 
     consumer_uuid: str
+    rp_uuid: str
     rp_key: str
     resource_class: str
     amount: int
     units: Mapping[str, Any]
+    is_allocated: bool
 
 
 def read(path: pathlib.Path) -> tuple[Assigned, ...]:
@@ -39,10 +42,20 @@ def read(path: pathlib.Path) -> tuple[Assigned, ...]:
     return tuple(
         Assigned(
             consumer_uuid=consumer_uuid,
+            rp_uuid=rp_uuid,
             rp_key=rp_key,
             resource_class=resource_class,
             amount=amount,
             units=json.loads(units),
+            is_allocated=bool(is_allocated),
         )
-        for consumer_uuid, rp_key, resource_class, amount, units in rows
+        for (
+            consumer_uuid,
+            rp_uuid,
+            rp_key,
+            resource_class,
+            amount,
+            units,
+            is_allocated,
+        ) in rows
     )

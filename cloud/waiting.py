@@ -10,14 +10,13 @@ from cloud import told as told_mod
 
 _Found = TypeVar('_Found')
 
-_POLL_SECONDS = 0.2
-
 
 def until(
     find: Callable[[], _Found | None],
     told: str,
     *,
     seconds: float = 20.0,
+    poll_seconds: float = 0.2,
 ) -> _Found:
     """Call ``find`` until it gives something true, and give that.
 
@@ -33,4 +32,4 @@ def until(
             raise told_mod.NotAsTold(
                 told, f'still not so after {seconds:.0f} s (last: {found!r})'
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(poll_seconds)

@@ -11,8 +11,8 @@ servers exist.
 from collections.abc import Iterator
 import contextlib
 
+from cloud import servers
 from demo import scene as scenes
-from demo import servers
 
 #: Name of the flavor that only takes memory.
 FLAVOR = 'ballast'

@@ -4,10 +4,10 @@
 
 from collections.abc import Sequence
 
+from cloud import servers
 from cloud import tree
 from demo import holdings
 from demo import scene as scenes
-from demo import servers
 
 _COLUMNS = (
     'server',

@@ -10,13 +10,15 @@ import pathlib
 from openstack.compute.v2 import server
 from openstack import connection
 
+from cloud import extended
 from cloud import folder as folders
 from cloud import journal
 from cloud.lite import cloud as clouds
 from cloud import machines as machines_mod
 from cloud.machines import base as machines_base
+from cloud import options
+from cloud import servers
 from cloud import settings as cloud_settings
-from demo import servers
 from demo import stage as stages
 
 #: How often Nova asks a host for its statistics, in seconds, after which
@@ -149,10 +151,7 @@ def _settings(
     chosen = {'inventory_providers': backend, 'enforcers': backend}
     return cloud_settings.Settings(
         hosts=tuple(started),
-        nova={
-            **_NOVA,
-            'ext_resources': {**_NOVA['ext_resources'], **chosen},
-        },
+        nova=options.merge(extended.NOVA, _NOVA, {'ext_resources': chosen}),
         per_host={
             host: {
                 'ext_resources': {
@@ -167,35 +166,14 @@ def _settings(
 
 _NOVA: cloud_settings.Options = {
     'DEFAULT': {
-        'compute_driver': 'ext_resources.FakeDriver',
         'update_resources_interval': str(REFRESH_SECONDS),
         # The resource tracker says when it begins and ends, see
         # demo.hearing; the others would only fill the log.
         'default_log_levels': 'nova.compute.resource_tracker=DEBUG,'
         'neutronclient=ERROR,sqlalchemy=WARN,stevedore=WARN',
     },
-    'ext_resources': {
-        'claim_tests': 'granularity,capacity,cache_affinity',
-        # Seconds; nobody wants to watch for a minute.
-        'refresh_interval': '5',
-    },
-    # The virt driver shows the same machine.
-    'ext_resources_fake': {
-        'sockets': str(machines_base.HARDWARE.sockets),
-        'cpus': str(machines_base.HARDWARE.cpus),
-    },
     'filter_scheduler': {
-        'available_filters': (
-            'nova.scheduler.filters.all_filters',
-            'nova_ext_resources.scheduler.filters.all_filters',
-        ),
-        'enabled_filters': 'ComputeFilter,ImagePropertiesFilter,'
-        'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,'
-        'NUMATopologyFilter,ExtendedResourcesFilter',
         # So strong that free memory alone decides, see demo.ballast.
         'ram_weight_multiplier': '100',
-        # One list, where available_filters is an option given twice.
-        'weight_classes': 'nova.scheduler.weights.all_weighers,'
-        'nova_ext_resources.scheduler.weighers.all_weighers',
     },
 }

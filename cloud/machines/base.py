@@ -43,11 +43,13 @@ class InForce:
 class Machine(Protocol):
     """Can be taken away and brought back.
 
+    :cvar backend: what manages the cache, as in ``nova.conf``
     :cvar manager: what manages the cache, for people
     :cvar loss: what happens when it is taken away
     :ivar host: the compute host that it belongs to
     """
 
+    backend: str
     manager: str
     loss: str
     host: str

@@ -40,6 +40,7 @@ class Machine:
     :ivar path: where it is mounted
     """
 
+    backend = 'resctrl'
     manager = 'resctrl'
     loss = 'resctrl is unmounted'
 

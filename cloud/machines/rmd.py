@@ -29,6 +29,7 @@ class Machine:
     :ivar host: the compute host that it belongs to
     """
 
+    backend = 'rmd'
     manager = 'RMD'
     loss = 'RMD is killed'
 

@@ -2,11 +2,11 @@
 
 """Servers get their cache, on the socket that their CPUs are on."""
 
+from cloud import servers
 from cloud import tree
 from demo import holdings
 from demo import landed
 from demo import scene as scenes
-from demo import servers
 from demo import stage as stages
 
 

@@ -2,11 +2,11 @@
 
 """The host has the final say: it refuses what placement agreed to."""
 
+from cloud import servers
 from demo import ballast
 from demo import landed
 from demo import reasons
 from demo import scene as scenes
-from demo import servers
 from demo import stage as stages
 from demo.story import boot
 

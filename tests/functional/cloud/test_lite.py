@@ -3,9 +3,9 @@
 
 from cloud import errors
 from cloud.lite import cloud
+from cloud import servers
 from cloud import settings
 from cloud import tree
-from demo import servers
 from tests import base
 
 

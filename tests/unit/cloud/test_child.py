@@ -144,6 +144,13 @@ class ChildTest(base.TestCase):
         self.assertFalse(_is_alive(pid))
         self.assertFalse(self.folder.root.exists())
 
+    def test_what_it_has_forked_ends_with_its_parent_too(self) -> None:
+        # The forked process has the standard output of the first one.
+        self.kill_parent_of(
+            'import os, time; os.fork() or time.sleep(600);'
+            'print("up", flush=True); time.sleep(600)'
+        )
+
     def test_it_ends_with_its_parent_and_takes_the_folder_along(self) -> None:
         self.kill_parent_of(
             'import time; print("up", flush=True); time.sleep(600)'
@@ -163,3 +170,46 @@ class ChildTest(base.TestCase):
 
         time.sleep(0.2)
         self.assertTrue(self.folder.root.exists())
+
+
+class ProgramTest(base.TestCase):
+    """A program in the place of a module, with processes below it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = folders.Folder.create()
+        self.addCleanup(self.folder.remove)
+
+    def start(self) -> tuple[child.Child, int]:
+        """Start a shell; return it, and the process below it."""
+        made = child.Child(
+            'it',
+            '/bin/sh',
+            ['-c', 'sleep 600 & echo $!; wait'],
+            folder=self.folder,
+        )
+        self.addCleanup(made.kill)
+        made.start()
+        made.wait_until(lambda: bool(made.tail()), seconds=_SECONDS)
+        return made, int(made.tail()[0])
+
+    def test_killing_it_ends_what_is_below_it(self) -> None:
+        made, below = self.start()
+
+        made.kill()
+
+        _wait_until(lambda: not _is_alive(below))
+        self.assertFalse(_is_alive(below))
+        self.assertTrue(self.folder.root.exists())
+
+    def test_it_does_not_find_this_checkout(self) -> None:
+        made = child.Child(
+            'it',
+            sys.executable,
+            ['-P', '-c', 'import cloud.full'],
+            folder=self.folder,
+        )
+        made.start()
+        made.wait(seconds=_SECONDS)
+
+        self.assertIn('ModuleNotFoundError', '\n'.join(made.tail()))

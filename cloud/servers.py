@@ -10,8 +10,8 @@ from openstack.compute.v2 import server as sdk_server
 from openstack import connection
 from openstack import exceptions
 
+from cloud import told
 from cloud import waiting
-from demo import stage
 
 _SECONDS = 30.0
 
@@ -34,6 +34,7 @@ def boot(
     flavor_id: str,
     image_id: str,
     host: str | None = None,
+    seconds: float = _SECONDS,
 ) -> sdk_server.Server:
     """Ask for a server and wait until Nova has decided; it may be ERROR.
 
@@ -51,7 +52,7 @@ def boot(
     return waiting.until(
         functools.partial(_decided, sdk, asked.id),
         f'server {name} is ACTIVE or ERROR',
-        seconds=_SECONDS,
+        seconds=seconds,
     )
 
 
@@ -60,23 +61,57 @@ def check_active(server: sdk_server.Server) -> None:
 
     :raises NotAsTold: with Nova's reason
     """
-    stage.expect(
+    told.expect(
         server.status == 'ACTIVE',
         f'server {server.name} becomes ACTIVE',
         f'{server.status}: {fault(server)}',
     )
 
 
-def delete(sdk: connection.Connection, server_id: str) -> None:
+def delete(
+    sdk: connection.Connection,
+    server_id: str,
+    *,
+    seconds: float = _SECONDS,
+) -> None:
     """Delete a server and wait until it is gone.
 
     :raises NotAsTold: it was still there after a long time
     """
     sdk.compute.delete_server(server_id)
+    wait_until_gone(sdk, server_id, seconds=seconds)
+
+
+def wait_until_gone(
+    sdk: connection.Connection, server_id: str, *, seconds: float = _SECONDS
+) -> None:
+    """Wait until Nova no longer has a server.
+
+    :raises NotAsTold: it still has it after a long time
+    """
     waiting.until(
         functools.partial(_is_gone, sdk, server_id),
         f'server {server_id} is gone',
-        seconds=_SECONDS,
+        seconds=seconds,
+    )
+
+
+def wait_for(
+    sdk: connection.Connection,
+    server_id: str,
+    status: str,
+    *,
+    seconds: float = _SECONDS,
+) -> None:
+    """Wait until a server has a status and no task.
+
+    :raises NotAsTold: it is in ERROR, or takes too long
+    """
+    waiting.until(
+        functools.partial(_has_status, sdk, server_id, status),
+        f'server {server_id} is {status}',
+        seconds=seconds,
+        poll_seconds=0.5,
     )
 
 
@@ -127,6 +162,18 @@ def _decided(
 ) -> sdk_server.Server | None:
     server: sdk_server.Server = sdk.compute.get_server(server_id)
     return server if server.status in ('ACTIVE', 'ERROR') else None
+
+
+def _has_status(
+    sdk: connection.Connection, server_id: str, status: str
+) -> bool:
+    server = sdk.compute.get_server(server_id)
+    told.expect(
+        server.status != 'ERROR',
+        f'server {server_id} becomes {status}',
+        f'ERROR: {fault(server)}',
+    )
+    return bool(server.status == status and server.task_state is None)
 
 
 def _is_gone(sdk: connection.Connection, server_id: str) -> bool:

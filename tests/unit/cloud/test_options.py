@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-from cloud.lite import config
+from cloud import options
 from cloud import settings
 from tests import base
 
 
 class RenderTest(base.TestCase):
     def test_sections_and_options_keep_their_order(self) -> None:
-        text = config.render({'b': {'y': '1', 'x': '2'}, 'a': {'z': '3'}})
+        text = options.render({'b': {'y': '1', 'x': '2'}, 'a': {'z': '3'}})
 
         self.assertEqual('[b]\ny = 1\nx = 2\n[a]\nz = 3\n', text)
 
     def test_an_option_with_many_values_is_written_many_times(self) -> None:
-        text = config.render({'a': {'x': ('1', '2')}})
+        text = options.render({'a': {'x': ('1', '2')}})
 
         self.assertEqual('[a]\nx = 1\nx = 2\n', text)
 

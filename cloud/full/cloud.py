@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Start, restart and stop the cloud."""
+
+from collections.abc import Mapping
+import functools
+
+from cloud import base
+from cloud import child
+from cloud import folder as folders
+from cloud.full import bus as buses
+from cloud.full import catalog
+from cloud.full import config
+from cloud.full import database as databases
+from cloud.full import endpoints
+from cloud.full import schemas
+from cloud.full import services
+from cloud import settings as cloud_settings
+
+#: Seconds; a machine under load takes many times what an idle one takes.
+_READY_SECONDS = 900.0
+
+#: Each look costs several services a request.
+_POLL_SECONDS = 0.5
+
+#: The services of Nova beside its computes.
+CONTROL = ('nova-api', 'nova-conductor', 'nova-scheduler')
+
+
+class Cloud(base.Cloud):
+    """A cloud in which each service is a process; a context manager.
+
+    Its services can be stopped, killed and started again by name: those of
+    :data:`CONTROL`, ``keystone``, ``placement``, ``glance``, and each host.
+    """
+
+    stop_seconds = 20.0
+
+    def __init__(
+        self,
+        settings: cloud_settings.Settings | None = None,
+        *,
+        folder: folders.Folder | None = None,
+    ) -> None:
+        super().__init__(settings, folder=folder)
+        self._bound: endpoints.Endpoints | None = None
+        self._parts: config.Parts | None = None
+        self._services: dict[str, child.Child] = {}
+
+    def stop(self) -> None:
+        """Stop what runs and remove the folder; twice is once."""
+        if self._bound is not None:
+            self._bound.close()
+        super().stop()
+
+    def get_service(self, name: str) -> child.Child:
+        """Return the process of a service."""
+        return self._services[name]
+
+    def halt(self, *names: str) -> None:
+        """Stop services in order, and wait for their ends."""
+        for name in names:
+            self._services[name].terminate()
+        for name in names:
+            self._services[name].wait(seconds=self.stop_seconds)
+
+    def kill(self, *names: str) -> None:
+        """End services at once, as a crash would."""
+        for name in names:
+            self._services[name].kill()
+
+    def resume(self, *names: str) -> None:
+        """Start services that were ended, and wait until they work.
+
+        :raises ChildFailed: one ended, or does not work in time
+        """
+        reports = self._read_reports()
+        for name in names:
+            self._services[name].start()
+        for name in names:
+            self._wait(name, reports)
+
+    def configure(self, settings: cloud_settings.Settings) -> None:
+        """Write other files for the same hosts; services are not restarted.
+
+        :raises ValueError: the hosts are others
+        """
+        if settings.hosts != self.settings.hosts or self._parts is None:
+            raise ValueError('These are not the hosts of this cloud.')
+        self.settings = settings
+        config.write(self._parts, settings)
+
+    def reconfigure(self, name: str, own: cloud_settings.Options) -> None:
+        """Restart one of :data:`CONTROL` with options of its own.
+
+        :raises ChildFailed: it does not start
+        """
+        self.halt(name)
+        config.write_service(self.folder, name, own)
+        self.resume(name)
+
+    def _start(self) -> None:
+        self._bound = endpoints.Endpoints.bind()
+        parts = config.Parts(
+            folder=self.folder,
+            urls=self._bound.urls(),
+            database=databases.Database(self.folder),
+            bus=buses.Bus(self.folder),
+        )
+        self._parts = parts
+        self._urls = parts.urls
+        self._children = [*parts.bus.children, parts.database.child]
+        parts.bus.start()
+        parts.database.start()
+        config.write(parts, self.settings)
+        parts.database.wait()
+        schemas.make(parts)
+        self._make_services(self._bound)
+        self._start_identity(parts)
+        parts.bus.wait()
+        self._start_rest(parts)
+
+    def _make_services(self, bound: endpoints.Endpoints) -> None:
+        config.write_service(self.folder, 'nova-api', {})
+        made = [
+            services.make_api('keystone', bound.identity, self.folder),
+            services.make_api('placement', bound.placement, self.folder),
+            services.make_api('glance', bound.image, self.folder),
+            services.make_api('nova-api', bound.compute, self.folder),
+            services.make_network(bound.network, self.folder),
+            services.make_daemon('nova-conductor', self.folder),
+            services.make_daemon('nova-scheduler', self.folder),
+            *(
+                services.make_compute(host, self.folder)
+                for host in self.settings.hosts
+            ),
+        ]
+        self._services = {one.name: one for one in made}
+        # Computes first: they are the first to be stopped.
+        self._children = [*reversed(made), *self._children]
+
+    def _start_identity(self, parts: config.Parts) -> None:
+        self._services['keystone'].start()
+        self._wait('keystone', {})
+        catalog.make(self.sdk, parts.urls)
+        # It knows the catalog as it was at the first request.
+        del self.sdk
+
+    def _start_rest(self, parts: config.Parts) -> None:
+        rest = [name for name in self._services if name != 'keystone']
+        for name in rest:
+            self._services[name].start()
+        for name in rest:
+            self._wait(name, {})
+        schemas.map_hosts(parts)
+
+    def _wait(self, name: str, reports: Mapping[str, str]) -> None:
+        self._services[name].wait_until(
+            functools.partial(self._is_ready, name, reports),
+            seconds=_READY_SECONDS,
+            poll_seconds=_POLL_SECONDS,
+        )
+
+    def _is_ready(self, name: str, reports: Mapping[str, str]) -> bool:
+        url = self._find_url(name)
+        if url:
+            return base.answers(url)
+        found = self._read_reports().get(name, '')
+        return bool(found) and found != reports.get(name)
+
+    def _find_url(self, name: str) -> str | None:
+        urls = self.urls
+        assert isinstance(urls, endpoints.Urls)
+        return {
+            'keystone': f'{urls.identity}/v3',
+            'placement': urls.placement,
+            'glance': urls.image,
+            'nova-api': urls.compute,
+            'network': urls.network,
+        }.get(name)
+
+    def _read_reports(self) -> dict[str, str]:
+        """Return service -> time of its last report to Nova."""
+        if not base.answers(self.urls.compute):
+            return {}
+        return {
+            one.host
+            if one.binary == 'nova-compute'
+            else one.binary: f'{one.updated_at}'
+            for one in self.sdk.compute.services()
+            if one.updated_at
+        }

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Write every configuration file of the cloud into its folder."""
+
+import dataclasses
+import pathlib
+
+import yaml
+
+from cloud import folder as folders
+from cloud.full import bus as buses
+from cloud.full import database as databases
+from cloud.full import endpoints
+from cloud import options
+from cloud import settings as cloud_settings
+
+#: Of every user; all that it opens listens on loopback and ends soon.
+PASSWORD = 'loopback-only'
+
+REGION = 'RegionOne'
+
+#: Users with a role of their own, beside the administrator.
+USERS = ('glance', 'neutron', 'nova', 'placement')
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the files must name."""
+
+    folder: folders.Folder
+    urls: endpoints.Urls
+    database: databases.Database
+    bus: buses.Bus
+
+
+def write(parts: Parts, settings: cloud_settings.Settings) -> None:
+    """Write the files.
+
+    :raises IncompleteInstallation: nova or glance is not installed with its
+        ``etc`` files
+    """
+    etc = parts.folder.etc
+    files = {
+        etc / 'keystone.conf': options.render(_keystone(parts)),
+        etc / 'placement.conf': options.render(_placement(parts)),
+        etc / 'glance-api.conf': options.render(_glance(parts)),
+        etc / 'nova.conf': options.render(
+            options.merge(
+                options.nova(parts.folder), _nova(parts), settings.nova
+            )
+        ),
+        etc / 'api-paste.ini': options.read_paste('nova', 'api-paste.ini'),
+        etc / 'glance-api-paste.ini': options.read_paste(
+            'glance', 'glance-api-paste.ini'
+        ),
+        parts.folder.clouds_yaml: yaml.safe_dump(_clouds(parts)),
+    }
+    for path, text in files.items():
+        path.write_text(text)
+    for host in settings.hosts:
+        write_service(
+            parts.folder,
+            host,
+            options.merge(_host(parts, host), settings.per_host.get(host, {})),
+        )
+
+
+def write_service(
+    folder: folders.Folder, name: str, own: cloud_settings.Options
+) -> pathlib.Path:
+    """Write what one service of Nova reads after ``nova.conf``.
+
+    :param name: of the service, or of the host of a nova-compute
+    """
+    path = folder.hosts / f'{name}.conf'
+    log = {'DEFAULT': {'log_file': str(folder.log / f'{name}.log')}}
+    path.write_text(options.render(options.merge(log, own)))
+    return path
+
+
+def _auth(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
+    return {
+        'auth_url': f'{parts.urls.identity}/v3',
+        'auth_type': 'password',
+        'username': user,
+        'password': PASSWORD,
+        'user_domain_id': 'default',
+        'project_name': 'service',
+        'project_domain_id': 'default',
+        'region_name': REGION,
+    }
+
+
+def _middleware(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
+    return {
+        **_auth(parts, user),
+        'www_authenticate_uri': f'{parts.urls.identity}/v3',
+        'service_token_roles_required': 'true',
+    }
+
+
+def _keystone(parts: Parts) -> cloud_settings.Options:
+    lib = parts.folder.lib
+    return {
+        'DEFAULT': {'log_file': str(parts.folder.log / 'keystone.log')},
+        'database': {'connection': parts.database.url('keystone')},
+        'token': {'provider': 'fernet', 'expiration': '86400'},
+        'fernet_tokens': {'key_repository': str(lib / 'fernet')},
+        'credential': {'key_repository': str(lib / 'credential')},
+        # The fewest: every token costs them.
+        'identity': {'password_hash_rounds': '4'},
+    }
+
+
+def _placement(parts: Parts) -> cloud_settings.Options:
+    return {
+        'DEFAULT': {'log_file': str(parts.folder.log / 'placement.log')},
+        'api': {'auth_strategy': 'keystone'},
+        'placement_database': {
+            'connection': parts.database.url('placement'),
+            'sync_on_startup': 'true',
+        },
+        'keystone_authtoken': _middleware(parts, 'placement'),
+    }
+
+
+def _glance(parts: Parts) -> cloud_settings.Options:
+    return options.merge(
+        options.glance(parts.folder),
+        {
+            'database': {'connection': parts.database.url('glance')},
+            'keystone_authtoken': _middleware(parts, 'glance'),
+        },
+    )
+
+
+def _nova(parts: Parts) -> cloud_settings.Options:
+    auth = _auth(parts, 'nova')
+    return {
+        'DEFAULT': {
+            'transport_url': parts.bus.url,
+            # Seconds. A host is down soon after its last report, and yet not
+            # because this machine is busy.
+            'report_interval': '5',
+            'service_down_time': '120',
+            'rpc_response_timeout': '300',
+            'graceful_shutdown_timeout': '10',
+        },
+        'api_database': {'connection': parts.database.url('nova_api')},
+        'database': {'connection': parts.database.url('nova')},
+        'keystone_authtoken': _middleware(parts, 'nova'),
+        'service_user': {**auth, 'send_service_user_token': 'true'},
+        'placement': auth,
+        'neutron': auth,
+        'glance': {'endpoint_override': parts.urls.image},
+        'conductor': {'workers': '1'},
+        'scheduler': {'workers': '1'},
+    }
+
+
+def _host(parts: Parts, host: str) -> cloud_settings.Options:
+    home = parts.folder.lib / f'nova-{host}'
+    home.mkdir(exist_ok=True)
+    return {'DEFAULT': {'host': host, 'state_path': str(home)}}
+
+
+def _clouds(parts: Parts) -> dict[str, object]:
+    return {
+        'clouds': {
+            folders.CLOUD: {
+                'auth': {
+                    'auth_url': f'{parts.urls.identity}/v3',
+                    'username': 'admin',
+                    'password': PASSWORD,
+                    'project_name': 'admin',
+                    'user_domain_id': 'default',
+                    'project_domain_id': 'default',
+                },
+                'region_name': REGION,
+                'identity_api_version': '3',
+            }
+        }
+    }

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""MariaDB, on a socket in the folder of the cloud and on no port."""
+
+from collections.abc import Iterable
+import getpass
+
+import pymysql
+
+from cloud import child
+from cloud import folder as folders
+from cloud.full import programs
+
+_READY_SECONDS = 300.0
+
+#: What is lost when it is killed ends with it anyway.
+_OPTIONS = (
+    '--skip-networking',
+    '--max-connections=500',
+    '--innodb-flush-log-at-trx-commit=0',
+    '--innodb-flush-method=nosync',
+    '--innodb-buffer-pool-size=256M',
+    '--performance-schema=OFF',
+    '--skip-log-bin',
+    '--skip-name-resolve',
+    '--character-set-server=utf8mb3',
+)
+
+
+class Database:
+    """One server with all databases.
+
+    :ivar child: its process
+    """
+
+    def __init__(self, folder: folders.Folder) -> None:
+        self._data = folder.lib / 'mariadb'
+        self._socket = folder.root / 'mariadb.sock'
+        self.child = child.Child(
+            'mariadb',
+            programs.get_packaged('mariadbd'),
+            [
+                '--no-defaults',
+                f'--user={getpass.getuser()}',
+                f'--datadir={self._data}',
+                f'--socket={self._socket}',
+                f'--pid-file={folder.lib / "mariadb.pid"}',
+                *_OPTIONS,
+            ],
+            folder=folder,
+        )
+
+    def start(self) -> None:
+        """Make the files and start; does not wait.
+
+        :raises CloudError: it is not installed, or cannot make them
+        """
+        programs.run(
+            programs.get_packaged('mariadb-install-db'),
+            '--no-defaults',
+            f'--user={getpass.getuser()}',
+            f'--datadir={self._data}',
+            '--auth-root-authentication-method=normal',
+            '--skip-test-db',
+        )
+        self.child.start()
+
+    def wait(self) -> None:
+        """Wait until it answers.
+
+        :raises ChildFailed: it ended, or does not answer
+        """
+        self.child.wait_until(self._is_ready, seconds=_READY_SECONDS)
+
+    def create(self, names: Iterable[str]) -> None:
+        """Make databases without tables."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            for name in names:
+                cursor.execute(f'CREATE DATABASE {name}')
+
+    def url(self, name: str) -> str:
+        """Return the URL of a database, for SQLAlchemy."""
+        return (
+            f'mysql+pymysql://root@localhost/{name}'
+            f'?unix_socket={self._socket}&charset=utf8'
+        )
+
+    def _connect(self) -> pymysql.Connection:
+        return pymysql.connect(unix_socket=str(self._socket), user='root')
+
+    def _is_ready(self) -> bool:
+        try:
+            self._connect().close()
+        except pymysql.Error:
+            return False
+        return True

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The programs that are installed, in Python's environment and elsewhere."""
+
+from collections.abc import Mapping
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from cloud import errors
+
+#: Where Debian has daemons: first RabbitMQ itself, whose namesake on the path
+#: changes the user, then what is not on the path of every user.
+_FIRST = '/usr/lib/rabbitmq/bin:/usr/sbin'
+
+#: No program of a cloud that starts needs longer, even under load.
+_SECONDS = 900.0
+
+
+def get(name: str) -> str:
+    """Return the path of a program of Python's environment.
+
+    :raises CloudError: it is not there
+    """
+    path = pathlib.Path(sys.executable).with_name(name)
+    if not path.is_file():
+        raise errors.CloudError(
+            f'{path} does not exist. The environment that has it is made by: '
+            f'sh tools/tox -e gate --notest'
+        )
+    return str(path)
+
+
+def get_packaged(name: str) -> str:
+    """Return the path of a program of the distribution.
+
+    :raises CloudError: it is not there
+    """
+    found = shutil.which(name, path=f'{_FIRST}:{os.environ.get("PATH", "")}')
+    if not found:
+        raise errors.CloudError(
+            f'{name} is not installed. Install the packages that bindep.txt '
+            f'lists for the profile gate.'
+        )
+    return found
+
+
+def run(*command: str, environ: Mapping[str, str] | None = None) -> str:
+    """Run a program to its end; return what it printed.
+
+    :raises CloudError: it fails
+    """
+    done = subprocess.run(
+        command,
+        env={**os.environ, **(environ or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise errors.CloudError(
+            f'{" ".join(command)} ended with {done.returncode}:\n'
+            f'{done.stdout[-2000:]}'
+        )
+    return done.stdout

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One process for each service."""
+
+import pathlib
+import socket
+import sys
+
+from cloud import child
+from cloud import folder as folders
+from cloud.full import config
+from cloud.full import programs
+
+#: Name -> the module of its WSGI application.
+_APPLICATIONS = {
+    'keystone': 'keystone.wsgi.api',
+    'placement': 'placement.wsgi.api',
+    'glance': 'glance.wsgi.api',
+    'nova-api': 'nova.wsgi.osapi_compute',
+}
+
+_SERVING = pathlib.Path(__file__).parents[1] / 'serving.py'
+
+
+def make_api(
+    name: str, bound: socket.socket, folder: folders.Folder
+) -> child.Child:
+    """Return a service that answers HTTP on a bound socket.
+
+    :param name: one of keystone, placement, glance and nova-api
+    """
+    fd = bound.fileno()
+    return child.Child(
+        name,
+        sys.executable,
+        # -P: what is installed, and not what lies beside that file.
+        ['-P', str(_SERVING), _APPLICATIONS[name], str(fd)],
+        folder=folder,
+        fds=[fd],
+        environ={
+            **{
+                f'OS_{project}_CONFIG_DIR': str(folder.etc)
+                for project in ('KEYSTONE', 'PLACEMENT', 'GLANCE', 'NOVA')
+            },
+            'OS_NOVA_CONFIG_FILES': 'api-paste.ini;nova.conf;'
+            'hosts/nova-api.conf',
+        },
+        log=folder.log / f'{name}.log',
+    )
+
+
+def make_network(bound: socket.socket, folder: folders.Folder) -> child.Child:
+    """Return the empty network service."""
+    fd = bound.fileno()
+    return child.Child(
+        'network',
+        'cloud.serving',
+        ['cloud.network', str(fd)],
+        folder=folder,
+        fds=[fd],
+    )
+
+
+def make_daemon(program: str, folder: folders.Folder) -> child.Child:
+    """Return nova-conductor or nova-scheduler."""
+    own = config.write_service(folder, program, {})
+    return _make_nova(program, program, own, folder)
+
+
+def make_compute(host: str, folder: folders.Folder) -> child.Child:
+    """Return the nova-compute of a host."""
+    own = folder.hosts / f'{host}.conf'
+    return _make_nova(host, 'nova-compute', own, folder)
+
+
+def _make_nova(
+    name: str, program: str, own: pathlib.Path, folder: folders.Folder
+) -> child.Child:
+    return child.Child(
+        name,
+        programs.get(program),
+        [f'--config-file={folder.etc / "nova.conf"}', f'--config-file={own}'],
+        folder=folder,
+        log=folder.log / f'{name}.log',
+    )
