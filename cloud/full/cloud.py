@@ -23,6 +23,8 @@ _READY_SECONDS = 900.0
 #: Each look costs several services a request.
 _POLL_SECONDS = 0.5
 
+_BEFORE_NOVA = ('placement', 'glance', 'network')
+
 #: The services of Nova beside its computes.
 CONTROL = ('nova-api', 'nova-conductor', 'nova-scheduler')
 
@@ -147,11 +149,12 @@ class Cloud(base.Cloud):
         del self.sdk
 
     def _start_rest(self, parts: config.Parts) -> None:
-        rest = [name for name in self._services if name != 'keystone']
-        for name in rest:
-            self._services[name].start()
-        for name in rest:
-            self._wait(name, {})
+        # Nova's conductor ends where placement does not answer yet.
+        for names in (_BEFORE_NOVA, (*CONTROL, *self.settings.hosts)):
+            for name in names:
+                self._services[name].start()
+            for name in names:
+                self._wait(name, {})
         schemas.map_hosts(parts)
 
     def _wait(self, name: str, reports: Mapping[str, str]) -> None:
