@@ -47,6 +47,15 @@ def get_packaged(name: str) -> str:
     return found
 
 
+def check_packaged() -> None:
+    """Expect what only the distribution has.
+
+    :raises CloudError: a program is not there
+    """
+    for name in ('mariadbd', 'mariadb-install-db', 'epmd', 'rabbitmq-server'):
+        get_packaged(name)
+
+
 def run(*command: str, environ: Mapping[str, str] | None = None) -> str:
     """Run a program to its end; return what it printed.
 

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The life of servers on a cloud of separate services: ``tox -e gate``.
+
+Keystone, placement, glance, Nova, MariaDB and RabbitMQ are real, each in
+processes of its own; guests are not, and machines are simulated. Everything is
+done with the ``openstack`` command and openstacksdk. After each scenario
+Nova, ledgers, placement and machines must agree.
+
+* ``audit``: compares what Nova, ledgers, placement and machines say
+* ``client``: the ``openstack`` command line
+* ``differences``: what does not agree
+* ``gate``: the command: plays the scenarios, and reports
+* ``package``: builds, installs and removes wheels
+* ``plan``: which scenarios are played, and the short form
+* ``scenarios``: one module for each
+* ``site``: the cloud with its machines, image and flavors
+"""

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Compares what Nova, ledgers, placement and machines say.
+
+For each host: what the ledger holds is what placement has allocated of the
+host's providers, the machine applies it, and each server of Nova has what its
+flavor says. What is nobody's is an orphan.
+"""
+
+from cloud import ledger
+from cloud import told
+from cloud import tree
+from cloud import waiting
+from tools.gate import differences
+from tools.gate import site as sites
+
+#: Nova has no host for these, or has given up what they had.
+_WITHOUT = frozenset({'SHELVED_OFFLOADED', 'DELETED'})
+
+#: Servers with this status are in no other list.
+_HIDDEN = 'SOFT_DELETED'
+
+#: How long repairs and publications may take after the last operation.
+_SECONDS = 300.0
+
+
+def check(site: sites.Site) -> None:
+    """Wait until nothing differs.
+
+    :raises NotAsTold: with all differences, if they stay
+    """
+    last: list[str] = []
+
+    def is_clean() -> bool:
+        last[:] = differences.find(list_servers(site), list_hosts(site))
+        return not last
+
+    try:
+        waiting.until(is_clean, '', seconds=_SECONDS, poll_seconds=1.0)
+    except told.NotAsTold as err:
+        raise told.NotAsTold(
+            'Nova, ledgers, placement and machines agree', '\n  '.join(last)
+        ) from err
+
+
+def check_empty(site: sites.Site) -> None:
+    """Expect that nothing is left of servers that are gone.
+
+    :raises NotAsTold: something is
+    """
+    check(site)
+    left = [one.uuid for one in list_servers(site)]
+    told.expect(not left, 'no server is left', left)
+
+
+def list_servers(site: sites.Site) -> list[differences.Server]:
+    """Return all servers that must have their resources."""
+    compute = site.cloud.sdk.compute
+    ways = f'resources:{tree.WAYS}'
+    return [
+        differences.Server(
+            uuid=one.id,
+            host=one.compute_host or '',
+            ways=int((one.flavor.extra_specs or {}).get(ways, 0)),
+        )
+        for query in ({}, {'status': _HIDDEN})
+        for one in compute.servers(all_projects=True, **query)
+        if one.status not in _WITHOUT
+    ]
+
+
+def list_hosts(site: sites.Site) -> list[differences.Host]:
+    """Return what ledger, placement and machine say of each host."""
+    trees = _list_providers(site)
+    own = _list_providers(site, f'?required={tree.OWNER_TRAIT}')
+    return [
+        differences.Host(
+            name=host,
+            ledger=_read_ledger(site, host),
+            allocated={
+                (consumer, rp_uuid, resource_class): amount
+                for rp_uuid, root in trees.items()
+                if root == host
+                for consumer, resources in tree.list_consumers(
+                    site.cloud.placement, rp_uuid
+                ).items()
+                for resource_class, amount in resources.items()
+            },
+            own=frozenset(one for one, root in own.items() if root == host),
+            applied={
+                uuid: one.ways
+                for uuid, one in site.machines[host].list_in_force().items()
+            },
+        )
+        for host in site.hosts
+    ]
+
+
+def _read_ledger(site: sites.Site, host: str) -> differences.Held:
+    return {
+        (one.consumer_uuid, one.rp_uuid, one.resource_class): one.amount
+        for one in ledger.read(sites.get_ledger_path(site, host))
+        if one.is_allocated
+    }
+
+
+def _list_providers(site: sites.Site, query: str = '') -> dict[str, str]:
+    """Return rp_uuid -> the host that it belongs to."""
+    path = '/resource_providers'
+    every = tree.get(site.cloud.placement, path)['resource_providers']
+    names = {one['uuid']: one['name'] for one in every}
+    if query:
+        answer = tree.get(site.cloud.placement, path + query)
+        every = answer['resource_providers']
+    return {one['uuid']: names[one['root_provider_uuid']] for one in every}

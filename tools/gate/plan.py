@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which scenarios are played, in their order."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from tools.gate.scenarios import crowd
+from tools.gate.scenarios import deletes
+from tools.gate.scenarios import evacuation
+from tools.gate.scenarios import life
+from tools.gate.scenarios import moves
+from tools.gate.scenarios import releases
+from tools.gate.scenarios import removal
+from tools.gate.scenarios import request
+from tools.gate.scenarios import restarts
+from tools.gate import site as sites
+
+#: Its docstring is its title.
+Scenario: TypeAlias = Callable[[sites.Site], None]
+
+SCENARIOS: Mapping[str, Scenario] = {
+    'life': life.play,
+    'request': request.play,
+    'evacuation': evacuation.play,
+    'deletes': deletes.play,
+    'crowd': crowd.play,
+    'releases': releases.play,
+    'removal': removal.play,
+    'restarts': restarts.play,
+}
+
+#: For a look after each change: as much as fits into a few minutes.
+SHORT: Mapping[str, Scenario] = {
+    'life': life.play_shortly,
+    'crowd': crowd.play_shortly,
+    'restarts': restarts.play_shortly,
+}
+
+#: Played only where they are named: Nova's moves are refused.
+NAMED: Mapping[str, Scenario] = {'moves': moves.play}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The scenarios, a module each; the first line of ``play`` is the title.
+
+* ``crowd``: many servers at once, from several clients
+* ``deletes``: servers that are deleted early, and some that are restored
+* ``evacuation``: a host dies, and its server moves
+* ``life``: each operation on a server that stays where it is, and shelving
+* ``moves``: resize and cold migration
+* ``releases``: another release of the package while servers run
+* ``removal``: Nova goes on without the package
+* ``request``: several servers in one request
+* ``restarts``: nova-compute is killed at random moments
+"""

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A host dies, and its server moves."""
+
+from cloud import told
+from tools.gate import audit
+from tools.gate import client
+from tools.gate import site as sites
+
+
+def play(site: sites.Site) -> None:
+    """A host dies; its server is evacuated; the host comes back."""
+    failed, other = site.hosts[:2]
+    made = site.boot('evacuated', 'two', host=failed).id
+    site.cloud.kill(failed)
+    _set(site, failed, '--down')
+    client.run(site, 'server', 'evacuate', made)
+    client.wait_for(site, 'ACTIVE', made)
+    _set(site, failed, '--up')
+    site.cloud.resume(failed)
+    host = site.cloud.sdk.compute.get_server(made).compute_host
+    told.expect(host == other, f'the server is on {other}', host)
+    audit.check(site)
+    site.delete(made)
+
+
+def _set(site: sites.Site, host: str, state: str) -> None:
+    words = ('compute', 'service', 'set', state, host, 'nova-compute')
+    client.run(site, *words)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Nova goes on without the package."""
+
+import dataclasses
+import functools
+
+from cloud.full import cloud as clouds
+from cloud import options
+from cloud import tree
+from cloud import waiting
+from tools.gate import client
+from tools.gate import package
+from tools.gate import site as sites
+
+_NO_INVENTORY = {'ext_resources': {'inventory_providers': ''}}
+
+
+def play(site: sites.Site) -> None:
+    """The package is removed while a server runs, and installed again."""
+    settings = site.cloud.settings
+    kept = site.boot('kept', 'plain').id
+    _empty(site)
+    _remove(site)
+    other = site.boot('other', 'plain').id
+    for name, status in (('stop', 'SHUTOFF'), ('start', 'ACTIVE')):
+        client.run(site, 'server', name, other)
+        client.wait_for(site, status, other)
+    site.delete(other)
+    package.install(site.wheels['this'])
+    site.cloud.configure(settings)
+    _restart(site)
+    site.delete(kept)
+
+
+def _empty(site: sites.Site) -> None:
+    """Have the hosts offer nothing, and wait until they do not."""
+    settings = site.cloud.settings
+    site.cloud.configure(
+        dataclasses.replace(
+            settings,
+            per_host={
+                host: options.merge(own, _NO_INVENTORY)
+                for host, own in settings.per_host.items()
+            },
+        )
+    )
+    site.cloud.halt(*site.hosts)
+    site.cloud.resume(*site.hosts)
+    waiting.until(
+        functools.partial(_is_empty, site),
+        'a host that offers nothing removes its providers',
+        seconds=sites.PATIENCE,
+        poll_seconds=1.0,
+    )
+
+
+def _is_empty(site: sites.Site) -> bool:
+    return not tree.list_names(site.cloud.placement)
+
+
+def _remove(site: sites.Site) -> None:
+    """Uninstall it, and take its names out of the configuration."""
+    package.uninstall()
+    site.cloud.configure(
+        dataclasses.replace(site.cloud.settings, nova={}, per_host={})
+    )
+    _restart(site)
+
+
+def _restart(site: sites.Site) -> None:
+    names = (*site.hosts, *clouds.CONTROL)
+    site.cloud.halt(*names)
+    site.cloud.resume(*names)
