@@ -130,10 +130,15 @@ def run(arguments: argparse.Namespace, folder: folders.Folder) -> None:
                 )
             )
         for name, play in chosen.items():
-            with step(f'{name}: {play.__doc__}'):
+            with step(f'{name}: {get_title(play)}'):
                 play(site)
                 audit.check_empty(site)
         site.cloud.check()
+
+
+def get_title(play: plan.Scenario) -> str:
+    """Return the first line of what a scenario says of itself."""
+    return (play.__doc__ or '').partition('\n')[0]
 
 
 def build(
