@@ -129,7 +129,7 @@ def _start_machines(
     stack: contextlib.ExitStack,
 ) -> dict[str, machines_base.Machine]:
     make = machines_mod.BACKENDS[backend]
-    made = {host: make(host, folder) for host in hosts}
+    made = {host: make(host, folder, machines_base.HARDWARE) for host in hosts}
     for one in made.values():
         stack.callback(one.stop)
         one.start()

@@ -53,6 +53,9 @@ class Cloud(base.Cloud):
         """Stop what runs and remove the folder; twice is once."""
         if self._bound is not None:
             self._bound.close()
+        # While database and bus answer: else the last words in every log
+        # would be about those.
+        self.halt(*reversed(self._services))
         super().stop()
 
     def get_service(self, name: str) -> child.Child:

@@ -8,14 +8,18 @@
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from cloud import folder as folders
 from cloud.machines import base
 from cloud.machines import resctrl
 from cloud.machines import rmd
 
+#: Host, folder and hardware -> the machine.
+Make: TypeAlias = Callable[[str, folders.Folder, base.Hardware], base.Machine]
+
 #: Backend, as in ``nova.conf`` -> what makes the machine of a host.
-BACKENDS: Mapping[str, Callable[[str, folders.Folder], base.Machine]] = {
+BACKENDS: Mapping[str, Make] = {
     'resctrl': resctrl.Machine,
     'rmd': rmd.Machine,
 }

@@ -44,9 +44,15 @@ class Machine:
     manager = 'resctrl'
     loss = 'resctrl is unmounted'
 
-    def __init__(self, host: str, folder: folders.Folder) -> None:
+    def __init__(
+        self,
+        host: str,
+        folder: folders.Folder,
+        hardware: base.Hardware = base.HARDWARE,
+    ) -> None:
         self.host = host
         self._folder = folder
+        self._hardware = hardware
         self._home = folder.lib / f'resctrl-{host}'
         self.path = self._home / 'resctrl'
         self._child = self._make_child()
@@ -63,7 +69,7 @@ class Machine:
                 f'The backend resctrl needs FUSE on this machine: {err}'
             ) from err
         self.path.mkdir(parents=True, exist_ok=True)
-        shape = json.dumps(_make_shape().to_dict())
+        shape = json.dumps(_make_shape(self._hardware).to_dict())
         (self._home / 'shape.json').write_text(shape)
         self._child = self._make_child()
         self._child.start()
@@ -170,13 +176,13 @@ class Machine:
         )
 
 
-def _make_shape() -> shape_mod.Shape:
-    """Make a usual machine with few classes, which run out sooner."""
+def _make_shape(hardware: base.Hardware) -> shape_mod.Shape:
+    """Make a usual machine with as many classes as are wanted."""
     shape = shapes.SHAPES['skylake2']
     return dataclasses.replace(
         shape,
         bandwidths=tuple(
-            dataclasses.replace(one, num_closids=base.HARDWARE.closids)
+            dataclasses.replace(one, num_closids=hardware.closids)
             for one in shape.bandwidths
         ),
     )

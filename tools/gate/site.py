@@ -25,6 +25,9 @@ PATIENCE = 600.0
 #: Flavor -> the ways of its servers.
 WAYS = {'plain': 0, 'one': 1, 'two': 2, 'three': 3}
 
+#: A class for each server that has ways.
+HARDWARE = machines_base.Hardware(closids=16)
+
 IMAGES = ('first', 'second')
 
 
@@ -114,7 +117,7 @@ def _start_machines(
 ) -> dict[str, machines_base.Machine]:
     made = {
         f'node{number}': machines_mod.BACKENDS[backend](
-            f'node{number}', folder
+            f'node{number}', folder, HARDWARE
         )
         for number, backend in enumerate(backends, 1)
     }
