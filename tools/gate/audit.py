@@ -17,8 +17,8 @@ from tools.gate import site as sites
 #: Nova has no host for these, or has given up what they had.
 _WITHOUT = frozenset({'SHELVED_OFFLOADED', 'DELETED'})
 
-#: Servers with this status are in no other list.
-_HIDDEN = 'SOFT_DELETED'
+#: Servers that can be restored: Nova lists them with the deleted ones only.
+_RESTORABLE = {'status': 'SOFT_DELETED', 'deleted_only': True}
 
 #: How long repairs and publications may take after the last operation.
 _SECONDS = 300.0
@@ -63,7 +63,7 @@ def list_servers(site: sites.Site) -> list[differences.Server]:
             host=one.compute_host or '',
             ways=int((one.flavor.extra_specs or {}).get(ways, 0)),
         )
-        for query in ({}, {'status': _HIDDEN})
+        for query in ({}, _RESTORABLE)
         for one in compute.servers(all_projects=True, **query)
         if one.status not in _WITHOUT
     ]
