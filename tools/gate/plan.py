@@ -24,6 +24,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     'request': request.play,
     'evacuation': evacuation.play,
     'deletes': deletes.play,
+    'moves': moves.play,
     'crowd': crowd.play,
     'releases': releases.play,
     'removal': removal.play,
@@ -36,6 +37,3 @@ SHORT: Mapping[str, Scenario] = {
     'crowd': crowd.play_shortly,
     'restarts': restarts.play_shortly,
 }
-
-#: Played only where they are named: Nova's moves are refused.
-NAMED: Mapping[str, Scenario] = {'moves': moves.play}
