@@ -91,10 +91,10 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         'scenarios',
         nargs='*',
         metavar='scenario',
-        help=f'only these, of {", ".join(plan.SCENARIOS)}',
+        help=f'only these, of {", ".join([*plan.SCENARIOS, *plan.NAMED])}',
     )
     arguments = parser.parse_args(argv)
-    unknown = {*arguments.scenarios} - {*plan.SCENARIOS}
+    unknown = {*arguments.scenarios} - {*plan.SCENARIOS, *plan.NAMED}
     if unknown:
         parser.error(f'there is no scenario {", ".join(sorted(unknown))}')
     return arguments
@@ -103,7 +103,8 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def choose(arguments: argparse.Namespace) -> Mapping[str, plan.Scenario]:
     """Return name -> what is played, in its order."""
     if arguments.scenarios:
-        return {name: plan.SCENARIOS[name] for name in arguments.scenarios}
+        every = {**plan.SCENARIOS, **plan.NAMED}
+        return {name: every[name] for name in arguments.scenarios}
     return plan.SHORT if arguments.short else plan.SCENARIOS
 
 

