@@ -19,6 +19,9 @@ PASSWORD = 'loopback-only'
 
 REGION = 'RegionOne'
 
+#: What nova-compute does not read: as operators have it, it has no database.
+DATABASE = 'nova-database.conf'
+
 #: Users with a role of their own, beside the administrator.
 USERS = ('glance', 'neutron', 'nova', 'placement')
 
@@ -49,6 +52,7 @@ def write(parts: Parts, settings: cloud_settings.Settings) -> None:
                 options.nova(parts.folder), _nova(parts), settings.nova
             )
         ),
+        etc / DATABASE: options.render(_nova_database(parts)),
         etc / 'api-paste.ini': options.read_paste('nova', 'api-paste.ini'),
         etc / 'glance-api-paste.ini': options.read_paste(
             'glance', 'glance-api-paste.ini'
@@ -146,8 +150,6 @@ def _nova(parts: Parts) -> cloud_settings.Options:
             'rpc_response_timeout': '300',
             'graceful_shutdown_timeout': '10',
         },
-        'api_database': {'connection': parts.database.url('nova_api')},
-        'database': {'connection': parts.database.url('nova')},
         'keystone_authtoken': _middleware(parts, 'nova'),
         'service_user': {**auth, 'send_service_user_token': 'true'},
         'placement': auth,
@@ -155,6 +157,13 @@ def _nova(parts: Parts) -> cloud_settings.Options:
         'glance': {'endpoint_override': parts.urls.image},
         'conductor': {'workers': '1'},
         'scheduler': {'workers': '1'},
+    }
+
+
+def _nova_database(parts: Parts) -> cloud_settings.Options:
+    return {
+        'api_database': {'connection': parts.database.url('nova_api')},
+        'database': {'connection': parts.database.url('nova')},
     }
 
 

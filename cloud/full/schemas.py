@@ -91,5 +91,6 @@ def _manage_nova(parts: config.Parts, *words: str) -> None:
     programs.run(
         programs.get('nova-manage'),
         f'--config-file={parts.folder.etc / "nova.conf"}',
+        f'--config-file={parts.folder.etc / config.DATABASE}',
         *words,
     )

@@ -2,6 +2,7 @@
 
 """One process for each service."""
 
+from collections.abc import Sequence
 import pathlib
 import socket
 import sys
@@ -43,7 +44,7 @@ def make_api(
                 for project in ('KEYSTONE', 'PLACEMENT', 'GLANCE', 'NOVA')
             },
             'OS_NOVA_CONFIG_FILES': 'api-paste.ini;nova.conf;'
-            'hosts/nova-api.conf',
+            f'{config.DATABASE};hosts/nova-api.conf',
         },
         log=folder.log / f'{name}.log',
     )
@@ -64,22 +65,28 @@ def make_network(bound: socket.socket, folder: folders.Folder) -> child.Child:
 def make_daemon(program: str, folder: folders.Folder) -> child.Child:
     """Return nova-conductor or nova-scheduler."""
     own = config.write_service(folder, program, {})
-    return _make_nova(program, program, own, folder)
+    return _make_nova(
+        program, program, [folder.etc / config.DATABASE, own], folder
+    )
 
 
 def make_compute(host: str, folder: folders.Folder) -> child.Child:
     """Return the nova-compute of a host."""
     own = folder.hosts / f'{host}.conf'
-    return _make_nova(host, 'nova-compute', own, folder)
+    return _make_nova(host, 'nova-compute', [own], folder)
 
 
 def _make_nova(
-    name: str, program: str, own: pathlib.Path, folder: folders.Folder
+    name: str,
+    program: str,
+    own: Sequence[pathlib.Path],
+    folder: folders.Folder,
 ) -> child.Child:
+    files = [folder.etc / 'nova.conf', *own]
     return child.Child(
         name,
         programs.get(program),
-        [f'--config-file={folder.etc / "nova.conf"}', f'--config-file={own}'],
+        [f'--config-file={path}' for path in files],
         folder=folder,
         log=folder.log / f'{name}.log',
     )
