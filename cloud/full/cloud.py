@@ -2,7 +2,7 @@
 
 """Start, restart and stop the cloud."""
 
-from collections.abc import Mapping
+import datetime
 import functools
 
 from cloud import base
@@ -79,11 +79,13 @@ class Cloud(base.Cloud):
 
         :raises ChildFailed: one ended, or does not work in time
         """
-        reports = self._read_reports()
+        # What they reported before they were ended does not count.
+        now = datetime.datetime.now(datetime.UTC)
+        since = now.replace(tzinfo=None).isoformat()
         for name in names:
             self._services[name].start()
         for name in names:
-            self._wait(name, reports)
+            self._wait(name, since)
 
     def configure(self, settings: cloud_settings.Settings) -> None:
         """Write other files for the same hosts; services are not restarted.
@@ -146,7 +148,7 @@ class Cloud(base.Cloud):
 
     def _start_identity(self, parts: config.Parts) -> None:
         self._services['keystone'].start()
-        self._wait('keystone', {})
+        self._wait('keystone')
         catalog.make(self.sdk, parts.urls)
         # It knows the catalog as it was at the first request.
         del self.sdk
@@ -157,22 +159,21 @@ class Cloud(base.Cloud):
             for name in names:
                 self._services[name].start()
             for name in names:
-                self._wait(name, {})
+                self._wait(name)
         schemas.map_hosts(parts)
 
-    def _wait(self, name: str, reports: Mapping[str, str]) -> None:
+    def _wait(self, name: str, since: str = '') -> None:
         self._services[name].wait_until(
-            functools.partial(self._is_ready, name, reports),
+            functools.partial(self._is_ready, name, since),
             seconds=_READY_SECONDS,
             poll_seconds=_POLL_SECONDS,
         )
 
-    def _is_ready(self, name: str, reports: Mapping[str, str]) -> bool:
+    def _is_ready(self, name: str, since: str) -> bool:
         url = self._find_url(name)
         if url:
             return base.answers(url)
-        found = self._read_reports().get(name, '')
-        return bool(found) and found != reports.get(name)
+        return self._read_reports().get(name, '') > since
 
     def _find_url(self, name: str) -> str | None:
         urls = self.urls
@@ -186,7 +187,7 @@ class Cloud(base.Cloud):
         }.get(name)
 
     def _read_reports(self) -> dict[str, str]:
-        """Return service -> time of its last report to Nova."""
+        """Return service -> time of its last report to Nova, in UTC."""
         if not base.answers(self.urls.compute):
             return {}
         return {
