@@ -10,6 +10,7 @@ Nova, ledgers, placement and machines must agree.
 * ``audit``: compares what Nova, ledgers, placement and machines say
 * ``client``: the ``openstack`` command line
 * ``differences``: what does not agree
+* ``driver``: what hosts run without the package
 * ``gate``: the command: plays the scenarios, and reports
 * ``package``: builds, installs and removes wheels
 * ``plan``: which scenarios are played, and the short form

@@ -7,6 +7,7 @@ import functools
 
 from cloud.full import cloud as clouds
 from cloud import options
+from cloud import settings as cloud_settings
 from cloud import tree
 from cloud import waiting
 from tools.gate import client
@@ -27,9 +28,8 @@ def play(site: sites.Site) -> None:
         client.run(site, 'server', name, other)
         client.wait_for(site, status, other)
     site.delete(other)
-    package.install(site.wheels['this'])
-    site.cloud.configure(settings)
-    _restart(site)
+    _bring_back(site, settings)
+    site.delete(site.boot('again', 'two').id)
     site.delete(kept)
 
 
@@ -59,16 +59,34 @@ def _is_empty(site: sites.Site) -> bool:
     return not tree.list_names(site.cloud.placement)
 
 
+def _has_ways(site: sites.Site) -> bool:
+    ours = tree.list_ours(site.cloud.placement)
+    return any(tree.WAYS in one.amounts for one in ours)
+
+
 def _remove(site: sites.Site) -> None:
     """Uninstall it, and take its names out of the configuration."""
+    site.cloud.halt(*_names(site))
     package.uninstall()
+    plain = {'DEFAULT': {'compute_driver': package.install_driver()}}
     site.cloud.configure(
-        dataclasses.replace(site.cloud.settings, nova={}, per_host={})
+        dataclasses.replace(site.cloud.settings, nova=plain, per_host={})
     )
-    _restart(site)
+    site.cloud.resume(*_names(site))
 
 
-def _restart(site: sites.Site) -> None:
-    names = (*site.hosts, *clouds.CONTROL)
-    site.cloud.halt(*names)
-    site.cloud.resume(*names)
+def _bring_back(site: sites.Site, settings: cloud_settings.Settings) -> None:
+    site.cloud.halt(*_names(site))
+    package.install(site.wheels['this'])
+    site.cloud.configure(settings)
+    site.cloud.resume(*_names(site))
+    waiting.until(
+        functools.partial(_has_ways, site),
+        'a host that has the package again publishes its resources',
+        seconds=sites.PATIENCE,
+        poll_seconds=1.0,
+    )
+
+
+def _names(site: sites.Site) -> tuple[str, ...]:
+    return (*site.hosts, *clouds.CONTROL)
