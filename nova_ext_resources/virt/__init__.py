@@ -16,6 +16,7 @@
 * ``releases``: the releases of Nova that this package works with
 * ``request``: what one of Nova's instances requests
 * ``roles``: servers and moves of a host, as Nova knows them
+* ``servers``: servers of a host, as Nova's database has them
 * ``tracker``: claims for a move within Nova's own claim
 
 The drivers are imported on first use: each needs libraries that the other

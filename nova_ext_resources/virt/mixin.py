@@ -15,9 +15,7 @@ from typing import Any
 
 from nova.compute import resource_tracker
 import nova.conf
-from nova import context as nova_context
 from nova import exception as nova_exc
-from nova import objects
 from nova import utils
 from nova.virt import driver
 from oslo_config import cfg
@@ -30,7 +28,6 @@ from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import role
-from nova_ext_resources.objects import server
 from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
@@ -39,6 +36,7 @@ from nova_ext_resources.virt import node
 from nova_ext_resources.virt import operations
 from nova_ext_resources.virt import request
 from nova_ext_resources.virt import roles
+from nova_ext_resources.virt import servers
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -77,7 +75,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             super().init_host(host)
             if (compute := self._find_compute()) is not None:
                 node.check(compute, host)
-            self._ext.describe(_describe_servers(host))
+            self._ext.describe(servers.describe(host))
             self._ext.start()
             stack.pop_all()
 
@@ -111,9 +109,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._find_kept_role,
                 self._list_running(),
             ),
-            find_hosts=_find_hosts,
+            find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
-            list_servers=lambda: _describe_servers(host),
+            list_servers=lambda: servers.describe(host),
             list_guests=self._list_running,
         )
 
@@ -132,7 +130,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         known = frozenset(self.list_instance_uuids())
         topology = self._find_host_topology()
         found = {}
-        for one in _list_instances(host, 'numa_topology'):
+        for one in servers.list_instances(host, 'numa_topology'):
             if one.uuid in known and one.task_state is None:
                 # Built before there were extra specs of ours, if malformed.
                 with contextlib.suppress(exception.InvalidExtraSpec):
@@ -257,7 +255,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext.host.host,
             destroy_secrets=kwargs.get('destroy_secrets', True),
             is_evacuated=functools.partial(
-                _is_evacuated, context, self._ext.host.host
+                servers.is_evacuated, context, self._ext.host.host
             ),
         )
         super().destroy(context, instance, *args, **kwargs)
@@ -450,53 +448,3 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return bool(
             self._ext.host.view.resource_classes & asked.resources.keys()
         )
-
-
-def _is_evacuated(context: Any, host: str, uuid: str) -> bool:
-    """Return whether an evacuation of a server from a host is in progress."""
-    return bool(
-        objects.MigrationList.get_by_filters(
-            context.elevated(),
-            {
-                'source_compute': host,
-                'instance_uuid': uuid,
-                'migration_type': 'evacuation',
-                # Nova also asks for ``done`` when the host comes back
-                # (ComputeManager ``_destroy_evacuated_instances``). By then
-                # the server has its new host, which was compared before; and
-                # of one that is back here, that would be a former evacuation.
-                'status': ['accepted', 'pre-migrating'],
-            },
-        )
-    )
-
-
-def _list_instances(host: str, *attributes: str) -> Any:
-    return objects.InstanceList.get_by_host(
-        nova_context.get_admin_context(),
-        host,
-        expected_attrs=['flavor', *attributes],
-    )
-
-
-def _find_hosts(uuids: frozenset[str]) -> dict[str, str]:
-    """Return the hosts of servers in Nova, '' of those that have none."""
-    found = dict.fromkeys(uuids, '')
-    if uuids:
-        servers = objects.InstanceList.get_by_filters(
-            nova_context.get_admin_context(),
-            # One that can be restored still has its settings.
-            {'uuid': sorted(uuids), 'deleted': False, 'soft_deleted': True},
-        )
-        found.update((one.uuid, one.host or '') for one in servers)
-    return found
-
-
-def _describe_servers(host: str) -> dict[str, server.NovaServer]:
-    """Return what Nova knows of its servers on this host, by uuid."""
-    return {
-        one.uuid: server.NovaServer(
-            flavor=one.flavor.name, project_id=one.project_id or ''
-        )
-        for one in _list_instances(host)
-    }

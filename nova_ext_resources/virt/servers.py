@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova's database says of servers: on which host, and what they are."""
+
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+
+from nova_ext_resources.objects import server
+
+
+def is_evacuated(context: Any, host: str, uuid: str) -> bool:
+    """Return whether an evacuation of a server from a host is in progress."""
+    return bool(
+        objects.MigrationList.get_by_filters(
+            context.elevated(),
+            {
+                'source_compute': host,
+                'instance_uuid': uuid,
+                'migration_type': 'evacuation',
+                # Nova also asks for ``done`` when the host comes back
+                # (ComputeManager ``_destroy_evacuated_instances``). By then
+                # the server has its new host, which was compared before; and
+                # of one that is back here, that would be a former evacuation.
+                'status': ['accepted', 'pre-migrating'],
+            },
+        )
+    )
+
+
+def list_instances(host: str, *attributes: str) -> Any:
+    """Return Nova's servers on a host, with flavors and these attributes."""
+    return objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(),
+        host,
+        expected_attrs=['flavor', *attributes],
+    )
+
+
+def find_hosts(uuids: frozenset[str]) -> dict[str, str]:
+    """Return the hosts of servers in Nova, '' of those that have none."""
+    found = dict.fromkeys(uuids, '')
+    if uuids:
+        instances = objects.InstanceList.get_by_filters(
+            nova_context.get_admin_context(),
+            # One that can be restored still has its settings.
+            {'uuid': sorted(uuids), 'deleted': False, 'soft_deleted': True},
+        )
+        found.update((one.uuid, one.host or '') for one in instances)
+    return found
+
+
+def describe(host: str) -> dict[str, server.NovaServer]:
+    """Return what Nova knows of its servers on this host, by uuid."""
+    return {
+        one.uuid: server.NovaServer(
+            flavor=one.flavor.name, project_id=one.project_id or ''
+        )
+        for one in list_instances(host)
+    }
