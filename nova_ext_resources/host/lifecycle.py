@@ -215,7 +215,7 @@ class Lifecycle:
             self.state.put(applied)
         return applied
 
-    # -- what a move keeps, see "Moves" in the contributors' pages --------
+    # -- what a move keeps, see "The flow of a move" --------------------
 
     def hold(
         self, server_uuid: str, migration_uuid: str, *, is_retry: bool = False

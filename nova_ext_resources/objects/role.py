@@ -9,7 +9,9 @@ class Role(enum.StrEnum):
     """Why a consumer may hold anything of a host, or no longer may.
 
     ``SERVER``: a server that Nova or the hypervisor has on the host.
-    ``SOURCE``: a move in progress from the host, by the migration's uuid.
+    ``SOURCE``: a move in progress from the host. Its consumer is the
+        migration; or the server, if the host could not keep its entry for
+        the migration.
     ``DESTINATION``: a server that a move in progress brings to the host.
     ``RETURNED``: a move that has ended, and whose server is on the host
         again: it gets back what the move has kept.

@@ -64,14 +64,39 @@ def list_roles(
     :param find_kept_role: see :data:`FindKeptRole`
     :param running: uuids of the servers whose guests run
     """
-    context = nova_context.get_admin_context()
     # Before the migrations: a server may arrive in between.
-    servers = objects.InstanceList.get_by_host(context, host)
-    roles = dict.fromkeys([one.uuid for one in servers], Role.SERVER)
+    roles = _list_servers(host)
+    for uuid, found in _list_moving(host, nodename, entries).items():
+        roles.setdefault(uuid, found)
     has_guest = frozenset(guests)
-    moves = objects.MigrationList.get_in_progress_by_host_and_node(
-        context, host, nodename
+    for uuid, entry in entries.items():
+        if uuid in roles or uuid in running:
+            continue
+        migration = _find_migration(host, entry)
+        # What the hypervisor has may be a guest, but where a move has
+        # powered it off: the source keeps that until a confirmation.
+        if migration is not None and (
+            uuid not in has_guest or migration.dest_compute != host
+        ):
+            roles[uuid] = _find_role(host, entry, migration, find_kept_role)
+    return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
+
+
+def _list_servers(host: str) -> dict[str, Role]:
+    found = objects.InstanceList.get_by_host(
+        nova_context.get_admin_context(), host
     )
+    return dict.fromkeys([one.uuid for one in found], Role.SERVER)
+
+
+def _list_moving(
+    host: str, nodename: str, entries: Container[str]
+) -> dict[str, Role]:
+    """Return the roles of consumers whose move is in progress."""
+    moves = objects.MigrationList.get_in_progress_by_host_and_node(
+        nova_context.get_admin_context(), host, nodename
+    )
+    roles: dict[str, Role] = {}
     for one in moves:
         if _is_abandoned(one):
             continue
@@ -85,17 +110,7 @@ def list_roles(
                 roles.setdefault(one.instance_uuid, Role.SOURCE)
         if one.dest_compute == host:
             roles.setdefault(one.instance_uuid, Role.DESTINATION)
-    for uuid, entry in entries.items():
-        if uuid in roles or uuid in running:
-            continue
-        migration = _find_migration(host, entry)
-        # What the hypervisor has may be a guest, but where a move has
-        # powered it off: the source keeps that until a confirmation.
-        if migration is not None and (
-            uuid not in has_guest or migration.dest_compute != host
-        ):
-            roles[uuid] = _find_role(host, entry, migration, find_kept_role)
-    return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
+    return roles
 
 
 def _find_role(
