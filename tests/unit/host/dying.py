@@ -33,8 +33,12 @@ from tests.unit.host import with_host
 #: Runs all the time; nothing of it may change.
 NEIGHBOUR = '11111111-1111-4111-8111-111111111111'
 
-#: Comes and goes.
-SERVER = '22222222-2222-4222-8222-222222222222'
+#: Comes and goes. The processes that a test starts have the same, and tests
+#: that run beside it another one: a host looks for the guest of a server among
+#: all processes of the machine.
+SERVER = os.environ.setdefault(
+    'TESTS_DYING_SERVER', f'22222222-2222-4222-8222-{os.getpid():012}'
+)
 
 #: Moves it.
 MIGRATION = '33333333-3333-4333-8333-333333333333'
