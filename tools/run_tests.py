@@ -8,6 +8,9 @@ A machine that lacks something, such as FUSE or root, skips the tests that
 need it, and the run succeeds. So that it is not taken for a whole one, its
 last lines count those tests by reason. In an environment of tox they are also
 kept in its folder, where ``.ci/run`` finds them. The exit status is stestr's.
+
+stestr runs one test for each CPU at a time, or ``TESTS_PER_CPU``: tests of
+Nova's services wait for half of their time.
 """
 
 import collections
@@ -33,8 +36,9 @@ FILE = 'skipped.txt'
 def main(arguments: list[str]) -> int:
     """Run stestr; return its exit status."""
     stestr = [sys.executable, '-m', 'stestr']
-    status = subprocess.run([*stestr, *arguments], check=False).returncode
     options = arguments[: arguments.index('run')] if 'run' in arguments else []
+    command = [*stestr, *spread(arguments)]
+    status = subprocess.run(command, check=False).returncode
     last = subprocess.run(
         [*stestr, *options, 'last', '--subunit'],
         check=False,
@@ -45,6 +49,23 @@ def main(arguments: list[str]) -> int:
     for line in lines:
         print(line)
     return status
+
+
+def spread(arguments: list[str]) -> list[str]:
+    """Return the arguments with how many tests run at a time.
+
+    What the caller says of it comes later, and counts.
+    """
+    per_cpu = int(os.environ.get('TESTS_PER_CPU', '1'))
+    if per_cpu == 1 or 'run' not in arguments:
+        return arguments
+    behind = arguments.index('run') + 1
+    workers = per_cpu * len(os.sched_getaffinity(0))
+    return [
+        *arguments[:behind],
+        f'--concurrency={workers}',
+        *arguments[behind:],
+    ]
 
 
 def count_reasons(stream: bytes) -> dict[str, int]:

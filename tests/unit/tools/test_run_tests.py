@@ -29,14 +29,17 @@ class RunTestsTest(base.TestCase):
         with open(path, 'w', encoding='utf-8') as file:
             file.write(textwrap.dedent(text))
 
-    def run_tool(self, body: str) -> tuple[int, str]:
+    def run_tool(
+        self, body: str, *options: str, **variables: str
+    ) -> tuple[int, str]:
         """Run tests; return the exit status and the output."""
         self.write('checks/test_it.py', f'import unittest\n\n\n{body}')
-        environ = {**os.environ, 'TOX_ENV_DIR': self.folder}
+        options = options or ('--concurrency', '1')
+        environ = {**os.environ, 'TOX_ENV_DIR': self.folder, **variables}
         # The coverage of this run is not that of the one around it.
         environ.pop('PYTHON', None)
         done = subprocess.run(
-            [sys.executable, str(TOOL), 'run', '--concurrency', '1'],
+            [sys.executable, str(TOOL), 'run', *options],
             cwd=self.folder,
             env=environ,
             stdout=subprocess.PIPE,
@@ -105,3 +108,18 @@ class FirstTest(unittest.TestCase):
         self.assertEqual(0, status, output)
         self.assertNotIn('NOT ALL', output)
         self.assertEqual('', self.read_kept())
+
+    def test_as_many_run_at_a_time_as_the_environment_says(self) -> None:
+        cpus = len(os.sched_getaffinity(0))
+        tests = '\n'.join(
+            f'class Some{number}Test(unittest.TestCase):\n'
+            f'    def test_it(self):\n'
+            f'        pass\n\n'
+            for number in range(3 * cpus)
+        )
+
+        _, output = self.run_tool(tests, '--color', TESTS_PER_CPU='2')
+        _, serial = self.run_tool(tests, '--serial', TESTS_PER_CPU='2')
+
+        self.assertEqual(2 * cpus, output.count(' - Worker '), output)
+        self.assertEqual(1, serial.count(' - Worker '), serial)
