@@ -109,6 +109,16 @@ class FakeDriver(moves.MovesMixin, fake.FakeDriver):
     ) -> None:
         self.power_on(context, instance, network_info)
 
+    def resume_state_on_host_boot(
+        self,
+        context: Any,
+        instance: Any,
+        network_info: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self.power_on(context, instance, network_info)
+
     def power_off(self, instance: Any, *args: Any, **kwargs: Any) -> None:
         # Where a rebuild has failed, there is none. Nova would take the error
         # for a server that was deleted, and leave the next rebuild unfinished.
