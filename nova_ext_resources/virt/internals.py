@@ -115,6 +115,7 @@ NAMES = (
     'nova.virt.driver:ComputeDriver.power_on',
     'nova.virt.driver:ComputeDriver.reboot',
     'nova.virt.driver:ComputeDriver.resume',
+    'nova.virt.driver:ComputeDriver.resume_state_on_host_boot',
     'nova.virt.driver:ComputeDriver.spawn',
     'nova.virt.driver:ComputeDriver.unrescue',
     'nova.virt.driver:ComputeDriver.update_provider_tree',

@@ -393,6 +393,23 @@ class MovesSuite(MovesTestCase):
         self.revert(server)
         self.assert_agreement()
 
+    def test_evacuate(self) -> None:
+        server = self.boot_on(self.small)
+        former = self.services['host1']
+        self.stop_compute(former)
+        ref = former.service_ref.uuid
+        self.admin_api.put_service_force_down(ref, True)
+
+        self._evacuate_server(
+            server, expected_host='host2', expected_state='SHUTOFF'
+        )
+        self.act(server, 'os-start')
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.services['host1'] = self.start_again(former)
+        self.admin_api.put_service_force_down(ref, False)
+
+        self.assert_agreement(host2={server['id']: State.APPLIED})
+
     def test_deleted_before_it_is_confirmed(self) -> None:
         server = self.boot_on(self.small)
         self.assert_moved(self.resize(server, self.large))
