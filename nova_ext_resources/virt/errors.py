@@ -12,6 +12,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import operation as operation_obj
+from nova_ext_resources import plugins
 
 LOG = logging.getLogger(__name__)
 
@@ -50,13 +51,42 @@ class MoveAborted(
     """
 
 
-def explain_move(
-    err: nova_exc.NovaException,
-) -> nova_exc.InstanceFaultRollback:
-    """Return what to raise in Nova's claim for a move, which fails."""
-    if isinstance(err, nova_exc.BuildAbortException):
-        return MoveAborted(inner_exception=err)
-    return nova_exc.InstanceFaultRollback(inner_exception=err)
+@contextlib.contextmanager
+def refusing_move(instance: Any, host: str) -> Iterator[None]:
+    """Leave the server as it is when Nova's claim for its move fails.
+
+    Of all that ``prep_resize`` may raise, Nova sets only
+    ``InstanceFaultRollback`` back, and the server to ERROR for everything
+    else if it tries no other host. Nothing has touched its guest yet, so that
+    holds for errors that nobody expects, too: those of a plugin, of the
+    disk, or of the network. Nova tries another host, as after a failure of
+    this one.
+
+    :param instance: the ``nova.objects.Instance`` that is the subject
+    :param host: the name of this host
+    :raises InstanceFaultRollback: none other; ``MoveAborted`` where no host
+        can take the server
+    """
+    try:
+        yield
+    except nova_exc.BuildAbortException as err:
+        raise MoveAborted(inner_exception=err) from err
+    except nova_exc.NovaException as err:
+        raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
+    except Exception as err:
+        LOG.exception(
+            'Host %(host)s: the claim for a move of server %(uuid)s has '
+            'failed unexpectedly. The server stays as it is. Please report '
+            'this bug',
+            {'host': host, 'uuid': instance.uuid},
+        )
+        reason = _hide_places(
+            f'Host {host} has failed unexpectedly: {plugins.describe(err)}',
+            host,
+        )
+        raise nova_exc.InstanceFaultRollback(
+            inner_exception=nova_exc.ComputeResourcesUnavailable(reason=reason)
+        ) from err
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             tries another host; none after ``MoveAborted``
         """
         is_here = instance.host == self._ext.host.host
-        try:
+        with errors.refusing_move(instance, self._ext.host.host):
             self._check_cell(moved, instance, migration)
             self._claim(
                 context,
@@ -69,8 +69,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
                 migration_uuid=migration.uuid,
                 is_here=is_here,
             )
-        except nova_exc.NovaException as err:
-            raise errors.explain_move(err) from err
 
     def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
         if migration.cross_cell_move and any(

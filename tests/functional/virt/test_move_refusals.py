@@ -34,6 +34,10 @@ def make_shortfall(host: str) -> exception.CapacityExceeded:
     )
 
 
+def make_bug(_host: str) -> KeyError:
+    return KeyError('seat 7')
+
+
 def make_invalid(_host: str) -> exception.InvalidExtraSpec:
     return exception.InvalidExtraSpec(
         key='resources:CUSTOM_SEAT', value='-1', reason='it is below zero'
@@ -119,6 +123,34 @@ class DestinationTest(breaking.BreakingTestCase):
         for reason in told:
             self.assertIn('This host cannot now serve', reason)
             self.assertIn('somebody sits there', reason)
+
+    def test_a_plugin_with_a_bug_leaves_the_server_as_it_is(self) -> None:
+        """Also where Nova tries no other host."""
+        self.flags(max_attempts=1, group='scheduler')
+        refused = self.refuse(['host2', 'host3'], times=2, error=make_bug)
+
+        self.begin(self.large)
+        self._wait_for_migration_status(self.server, ['error'])
+        server = self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+
+        self.assertEqual('ACTIVE', server['status'])
+        self.assertEqual(1, len(refused), refused)
+        self.assert_nothing_is_open()
+        self.assert_only_on('host1')
+        (fault,) = objects.InstanceFaultList.get_by_instance_uuids(
+            nova_context.get_admin_context(), [self.uuid]
+        )
+        self.assertIn(
+            "This host has failed unexpectedly: KeyError: 'seat 7'",
+            fault.message,
+        )
+        self.assertRegex(
+            self.stdlog.logger.output,
+            rf'Host {refused[0]}: the claim .* failed unexpectedly.*\n'
+            'Traceback',
+        )
 
     def test_a_malformed_flavor_is_tried_on_one_host_only(self) -> None:
         """It would be refused on each, and the reason is the same."""
