@@ -3,12 +3,14 @@
 """The host's loop goes on, whatever the others do."""
 
 from collections.abc import Callable
+import logging
 import socket
 import threading
 import time
 from typing import Any
 from unittest import mock
 
+import fixtures
 from keystoneauth1 import adapter
 from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
@@ -311,6 +313,23 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
 
         self.assertEqual([[], [(alarm.MOVE_IN_DOUBT, SERVER)]], seen)
         self.assertEqual(['migration'], [*self.host.entries])
+
+    def test_it_is_logged_when_it_begins_and_when_it_comes_back(self) -> None:
+        doubt = {'migration': role.Role.IN_DOUBT}
+        gone_on: dict[str, role.Role] = {'migration': role.Role.SOURCE}
+        answers = [*[doubt] * 4, gone_on, *[doubt] * 3]
+        loop, _observed = self.make_asking([])
+        loop._list_roles = lambda _entries: answers.pop(0)
+        self.start()
+        self.host.hold(SERVER, 'migration')
+        log = self.useFixture(fixtures.FakeLogger(level=logging.ERROR))
+
+        seen = []
+        while answers:
+            self.run_answered(loop)
+            seen.append(log.output.count('does not go on with'))
+
+        self.assertEqual([0, 1, 1, 1, 1, 1, 2, 2], seen)
 
     def test_who_is_gone_is_released_though_requests_are_not_known(
         self,
