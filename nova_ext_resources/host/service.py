@@ -395,12 +395,17 @@ class HostService:
             self.periodic.wake()
 
     def find_role(
-        self, kept: assignment.Entry, request: assignment.ClaimRequest
+        self,
+        kept: assignment.Entry,
+        request: assignment.ClaimRequest,
+        consumer_uuid: str,
     ) -> role_obj.Role:
         """Return what a move's entry is to its server, see :mod:`.kept`.
 
         :param kept: of a move with which Nova does not go on
         :param request: of the server, which is on this host
+        :param consumer_uuid: under which placement has what is allocated to
+            the server here
         """
         server_uuid, own = kept.server_uuid, None
         if self.host.holds(server_uuid):
@@ -410,7 +415,7 @@ class HostService:
                 kept,
                 own,
                 request,
-                of_server=self._read_own(server_uuid, kept, own),
+                of_server=self._read_own(consumer_uuid, kept, own),
                 of_migration=self._read_own(kept.consumer_uuid, kept, own),
             )
         except exception.PlacementError as err:

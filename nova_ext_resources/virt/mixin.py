@@ -403,13 +403,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._requests_resources(instance, instance.flavor)
         ):
             return
-        with errors.translated(instance, host.host):
-            for uuid in host.list_consumers(instance.uuid):
-                entry = host.find_entry(uuid)
-                if entry and self._find_kept_role(instance, entry) is (
-                    role.Role.RETURNED
-                ):
-                    self._ext.take_back(instance.uuid, uuid)
+        self._end_moves(instance)
         if self._has_claim(instance):
             return
         allocations = self.virtapi.reportclient.get_allocations_for_consumer(
@@ -419,12 +413,34 @@ class ExtResourcesMixin(driver.ComputeDriver):
             context, instance, allocations, operations.Operation.RESTART
         )
 
+    def _end_moves(self, instance: Any, consumer_uuid: str = '') -> None:
+        """Give a server back what former moves have kept, if it is its own.
+
+        As the comparison with Nova does, for which there was no time yet.
+
+        :param instance: is on this host; with its flavor and its NUMA
+            topology
+        :param consumer_uuid: under which placement has what the server has:
+            the migration with which it leaves; by default its own
+        :raises NovaException: the server cannot have it
+        """
+        host = self._ext.host
+        if host.has_own(instance.uuid):
+            return
+        with errors.translated(instance, host.host):
+            for uuid in host.list_consumers(instance.uuid):
+                if (entry := host.find_entry(uuid)) is None:
+                    continue
+                found = self._find_kept_role(instance, entry, consumer_uuid)
+                if found is role.Role.RETURNED:
+                    self._ext.take_back(instance.uuid, uuid)
+
     def _find_kept_role(
-        self, instance: Any, entry: assignment.Entry
+        self, instance: Any, entry: assignment.Entry, consumer_uuid: str = ''
     ) -> role.Role:
         """Return what an entry of a move is to its server, which is here.
 
-        :param instance: with its flavor and its NUMA topology
+        For the parameters see :meth:`_end_moves`.
         """
         if entry.purpose is not assignment.Purpose.KEPT:
             return role.Role.LEFT
@@ -433,7 +449,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         except exception.InvalidExtraSpec:
             # What was valid when the server was built.
             asked = request.make_request(instance, None, None)
-        return self._ext.find_role(entry, asked)
+        return self._ext.find_role(
+            entry, asked, consumer_uuid or instance.uuid
+        )
 
     def _requests_resources(self, instance: Any, flavor: Any) -> bool:
         """Return whether a server holds or requests resources of ours."""

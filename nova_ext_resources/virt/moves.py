@@ -61,6 +61,9 @@ class MovesMixin(mixin.ExtResourcesMixin):
         is_here = instance.host == self._ext.host.host
         with errors.refusing_move(instance, self._ext.host.host):
             self._check_cell(moved, instance, migration)
+            if is_here:
+                # The claim would replace it.
+                self._end_moves(instance, migration.uuid)
             self._claim(
                 context,
                 moved,
@@ -146,6 +149,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             migration = objects.Migration.get_by_id(
                 context.elevated(), instance.migration_context.migration_id
             )
+            self._end_moves(instance, migration.uuid)
             self._ext.hold(instance.uuid, migration.uuid)
         # Nova's conductor or its message bus may be away as well.
         except Exception as err:

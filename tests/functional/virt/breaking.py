@@ -2,6 +2,7 @@
 
 """What stops a server on its way, or breaks its move."""
 
+import contextlib
 import functools
 import threading
 from typing import Any
@@ -64,6 +65,19 @@ class BreakingTestCase(backends.Static):
         self.useFixture(
             fixtures.MockPatchObject(self.services[host].manager, method, fail)
         )
+
+    @contextlib.contextmanager
+    def failing(self, part: str, method: str) -> Any:
+        """Let a method of host1's manager, or of a part of it, fail."""
+        subject = self.services['host1'].manager
+        for name in part.split():
+            subject = getattr(subject, name)
+
+        def fail(*_args: Any, **_kwargs: Any) -> None:
+            raise RuntimeError(f'{method} fails')
+
+        with fixtures.MockPatchObject(subject, method, fail):
+            yield
 
     def begin(self, flavor: str = '') -> None:
         if flavor:

@@ -51,6 +51,23 @@ class SourceTest(breaking.BreakingTestCase):
 
         self.assert_only_on('host1')
 
+    def test_a_move_before_the_comparison_keeps_it(self) -> None:
+        """The state of the server was set by hand."""
+        with self.failing('', '_terminate_volume_connections'):
+            self.begin(self.large)
+            self.wait_for_error()
+        self.act(self.server, 'os-resetState', state='active')
+
+        server = self.migrate(self.server)
+        self.compare('host1')
+
+        self.assert_agreement(
+            host1={self.find_migration(server).uuid: State.HELD},
+            host2={self.uuid: State.APPLIED},
+        )
+        self.revert(server)
+        self.assert_only_on('host1')
+
     def test_so_does_a_start_of_the_guest_before(self) -> None:
         self.break_manager(
             'host1', '_terminate_volume_connections', RuntimeError('?')

@@ -22,19 +22,6 @@ class EndsTestCase(breaking.BreakingTestCase):
         self.flags(allow_resize_to_same_host=True)
 
     @contextlib.contextmanager
-    def failing(self, part: str, method: str) -> Any:
-        """Let a method of Nova's compute manager, or of a part of it, fail."""
-        subject = self.services['host1'].manager
-        for name in part.split():
-            subject = getattr(subject, name)
-
-        def fail(*_args: Any, **_kwargs: Any) -> None:
-            raise RuntimeError(f'{method} fails')
-
-        with fixtures.MockPatchObject(subject, method, fail):
-            yield
-
-    @contextlib.contextmanager
     def full_ledger(self) -> Any:
         def fail(*_args: Any) -> None:
             raise breaking.LEDGER_IS_FULL
@@ -181,6 +168,19 @@ class RevertTest(EndsTestCase):
 
 
 class AgainTest(EndsTestCase):
+    def assert_keeps(self, amount: int) -> None:
+        """The last move keeps so many seats, and they come back."""
+        kept = self.find_migration(self.server).uuid
+        entries = self.get_host('host1').entries
+        self.assertEqual({self.uuid, kept}, {*entries})
+        self.assertEqual(
+            [amount], [one.amount for one in entries[kept].assignments]
+        )
+        self._assert_placement('host1', entries)
+        self.revert(self.server)
+        self.compare('host1')
+        self.assert_holds(amount)
+
     def test_a_resize_after_one_whose_guest_never_came(self) -> None:
         with self.failing('network_api', 'migrate_instance_finish'):
             self.begin(self.large)
@@ -192,9 +192,15 @@ class AgainTest(EndsTestCase):
 
         self.resize(self.server, flavor)
 
-        entries = self.get_host('host1').entries
-        kept = self.find_migration(self.server).uuid
-        self.assertEqual({self.uuid, kept}, set(entries))
-        self._assert_placement('host1', entries)
-        self.revert(self.server)
-        self.assert_holds(4)
+        self.assert_keeps(4)
+
+    def test_a_resize_before_the_comparison_has_given_it_back(self) -> None:
+        with self.failing('', '_terminate_volume_connections'):
+            self.begin(self.make_own_flavor(3))
+            self.wait_for_error()
+        self.act(self.server, 'os-resetState', state='active')
+        self.publish(self.services['host1'])
+
+        self.resize(self.server, self.make_own_flavor(1))
+
+        self.assert_keeps(2)
