@@ -54,8 +54,10 @@ class Allocated(worker.Worker):
 
     :param list_holders: returns resource class -> consumer uuid -> amount of
         one provider, by its uuid
-    :param follow: moves what placement has allocated to a server to where
-        the server holds it, as after a claim
+    :param follow: moves what placement has allocated to a consumer to where
+        that holds it, as after a claim
+    :param list_abandoned: returns migration -> server, of the moves from this
+        host with which Nova does not go on
     :param on_changed: called when other problems were found than before
     :param interval: seconds from one comparison to the next
     :param monotonic: returns seconds that no step of the clock changes
@@ -72,7 +74,8 @@ class Allocated(worker.Worker):
         host: host_mod.HostResources,
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
-        follow: Callable[[assignment.Entry, Iterable[audit.Move]], None],
+        follow: Callable[[str, Iterable[audit.Move]], None],
+        list_abandoned: Callable[[], Mapping[str, str]],
         on_changed: Callable[[], None],
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
@@ -81,11 +84,13 @@ class Allocated(worker.Worker):
         self._host = host
         self._list_holders = list_holders
         self._follow = follow
+        self._list_abandoned = list_abandoned
         self._on_changed = on_changed
         self._interval = interval
         self._monotonic = monotonic
         self._since: dict[str, tuple[audit.Difference, float]] = {}
         self._found: dict[str, _Found] = {}
+        self._abandoned: Mapping[str, str] = {}
         self._failure = ''
 
     @property
@@ -141,7 +146,7 @@ class Allocated(worker.Worker):
             view.keys,
             recorded=self._host.entries,
         )
-        lasting = self._list_lasting(differences)
+        lasting = self._list_lasting(self._settle(differences))
         self._found = {
             one.difference.entry.consumer_uuid: one
             for one in self._correct_all(lasting)
@@ -149,7 +154,28 @@ class Allocated(worker.Worker):
         self._host.state.withhold(
             (one.difference.entry, one.difference.missing)
             for one in self._found.values()
+            # Placement offers nobody what a migration has.
+            if not one.difference.migration_uuid
         )
+
+    def _settle(
+        self, differences: Mapping[str, audit.Difference]
+    ) -> dict[str, audit.Difference]:
+        """Find the migrations that the differences come from."""
+        if differences:
+            try:
+                self._abandoned = self._list_abandoned()
+            # Of Nova, which may be away for a while. What it has given up
+            # once, it does not take up again.
+            except Exception as err:
+                LOG.debug(
+                    'Nova does not say which moves it has given up: %(err)s',
+                    {'err': plugins.describe(err)},
+                )
+        return {
+            uuid: audit.blame(one, self._abandoned)
+            for uuid, one in differences.items()
+        }
 
     def _read(
         self, rp_uuids: Iterable[str]
@@ -236,7 +262,7 @@ class Allocated(worker.Worker):
                 continue
             if one.moves:
                 try:
-                    self._follow(one.entry, one.moves)
+                    self._follow(uuid, one.moves)
                 except exception.Retriable:
                     raise
                 except exception.ExtResourcesError as err:

@@ -6,7 +6,7 @@ Of a consumer with an entry only: one without is :mod:`.restore`'s, which asks
 Nova whether that server is here.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
@@ -22,6 +22,13 @@ Move: TypeAlias = tuple[str, str, str]
 
 _Amounts: TypeAlias = Mapping[view_obj.Place, int]
 
+_GIVEN_UP = (
+    'a service of Nova was killed in the move, and Nova does not go on with '
+    'it. The server keeps what it holds, and no other server gets that. Have '
+    'placement allocate to the server what the migration has, see "killed" '
+    'in the troubleshooting pages'
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -31,16 +38,27 @@ class Difference:
     :ivar missing: what the ledger has and placement has not, beyond
         ``moves``; each with the amount that is missing there, without units
     :ivar surplus: the same of what placement has and the ledger has not
-    :ivar is_in_doubt: whether a consumer without an entry has all that the
-        server lacks. It may be a migration of the server: Nova gives it the
-        allocations before any host knows, and back when all hosts refuse
+    :ivar others: uuids of consumers without an entry that have all that the
+        server lacks
+    :ivar migration_uuid: a migration of the server with which Nova does not
+        go on, and which has all that the server lacks; '' where none is known
     """
 
     entry: assignment.Entry
     moves: tuple[Move, ...] = ()
     missing: tuple[assignment.Assignment, ...] = ()
     surplus: tuple[assignment.Assignment, ...] = ()
-    is_in_doubt: bool = False
+    others: frozenset[str] = frozenset()
+    migration_uuid: str = ''
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether one of the others may be a migration of the server.
+
+        Nova gives it the allocations before any host knows, and back when all
+        hosts refuse.
+        """
+        return bool(self.others) and not self.migration_uuid
 
 
 def compare(
@@ -58,11 +76,11 @@ def compare(
     :param recorded: uuids of all consumers that have an entry
     """
     allocated = _by_consumer(holders)
-    others = [
-        count_given(given)
+    others = {
+        uuid: count_given(given)
         for uuid, given in allocated.items()
         if uuid not in recorded
-    ]
+    }
     found = {}
     for entry in entries:
         given = allocated.get(entry.consumer_uuid, {})
@@ -70,6 +88,23 @@ def compare(
         if difference is not None:
             found[entry.consumer_uuid] = difference
     return found
+
+
+def blame(difference: Difference, abandoned: Mapping[str, str]) -> Difference:
+    """Return it with the migration that it comes from, if any.
+
+    :param abandoned: migration -> server, of those with which Nova does not
+        go on
+    """
+    found = [
+        uuid
+        for uuid, server_uuid in abandoned.items()
+        if server_uuid == difference.entry.server_uuid
+        and (uuid in difference.others or not difference.missing)
+    ]
+    return dataclasses.replace(
+        difference, migration_uuid=min(found, default='')
+    )
 
 
 def list_providers(
@@ -155,6 +190,12 @@ def list_problems(
 def _explain_surplus(difference: Difference, host: str) -> str:
     if not difference.surplus:
         return ''
+    if difference.migration_uuid:
+        return (
+            f'does not have {_describe(difference.surplus)} of host {host}, '
+            'which placement has allocated to it for its migration '
+            f'{difference.migration_uuid}: {_GIVEN_UP}'
+        )
     return (
         f'does not have {_describe(difference.surplus)} of host {host}: '
         'placement has allocated that to it, and the ledger does not record '
@@ -165,6 +206,12 @@ def _explain_surplus(difference: Difference, host: str) -> str:
 def _explain_missing(difference: Difference, host: str) -> str:
     if not difference.missing:
         return ''
+    if difference.migration_uuid:
+        return (
+            f'holds {_describe(difference.missing)} of host {host}, which '
+            'placement has allocated to its migration '
+            f'{difference.migration_uuid}: {_GIVEN_UP}'
+        )
     return (
         f'holds {_describe(difference.missing)} of host {host}, which '
         'placement has not allocated to it, as after a rebuild that failed. '
@@ -211,12 +258,12 @@ def _compare_one(
     allocated: view_obj.Amounts,
     own: Container[str],
     keys: Mapping[str, str],
-    others: Iterable[_Amounts],
+    others: Mapping[str, _Amounts],
 ) -> Difference | None:
     held, given = count_held(entry, own), count_given(allocated)
     if held == given:
         return None
-    is_in_doubt = _is_with_another(held, given, others)
+    having = frozenset(_list_having(held, given, others))
     moves = tuple(
         (name, source, target)
         for name, source, target in list_moved(allocated, entry, own)
@@ -231,23 +278,22 @@ def _compare_one(
         moves=moves,
         missing=_subtract(held, given, keys, is_allocated=False),
         surplus=_subtract(given, held, keys, is_allocated=True),
-        is_in_doubt=is_in_doubt,
+        others=having,
     )
 
 
-def _is_with_another(
-    held: _Amounts, given: _Amounts, others: Iterable[_Amounts]
-) -> bool:
-    """Return whether one other has all that was not given."""
+def _list_having(
+    held: _Amounts, given: _Amounts, others: Mapping[str, _Amounts]
+) -> Iterator[str]:
+    """Yield each other that has all that was not given."""
     lacking = {
         place: amount - given.get(place, 0)
         for place, amount in held.items()
         if amount > given.get(place, 0)
     }
-    return bool(lacking) and any(
-        all(other.get(place, 0) >= n for place, n in lacking.items())
-        for other in others
-    )
+    for uuid, other in others.items():
+        if lacking and all(other.get(p, 0) >= n for p, n in lacking.items()):
+            yield uuid
 
 
 def count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:

@@ -78,6 +78,7 @@ class HostService:
     :param list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`accept_host`
+    :param list_abandoned: returns migration -> server, see ``virt/roles``
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
     :param list_requests: returns what each server requests, without its
@@ -102,6 +103,7 @@ class HostService:
         list_roles: Callable[
             [Mapping[str, assignment.Entry]], Mapping[str, role_obj.Role]
         ] = lambda _entries: {},
+        list_abandoned: Callable[[], Mapping[str, str]] = dict,
         find_hosts: Callable[
             [frozenset[str]], Mapping[str, str]
         ] = lambda uuids: dict.fromkeys(uuids, ''),
@@ -151,9 +153,8 @@ class HostService:
         self.allocated = allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
-            follow=lambda entry, moves: self._move_allocations(
-                entry.consumer_uuid, moves
-            ),
+            follow=self._move_allocations,
+            list_abandoned=list_abandoned,
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )
@@ -407,9 +408,8 @@ class HostService:
         :param consumer_uuid: under which placement has what is allocated to
             the server here
         """
-        server_uuid, own = kept.server_uuid, None
-        if self.host.holds(server_uuid):
-            own = self.host.find_entry(server_uuid)
+        uuid = kept.server_uuid
+        own = self.host.find_entry(uuid) if self.host.holds(uuid) else None
         try:
             return kept_mod.find_role(
                 kept,
@@ -422,7 +422,7 @@ class HostService:
             LOG.warning(
                 'Host %(host)s: what a move of server %(uuid)s has kept stays '
                 'as it is until placement answers: %(err)s',
-                {'host': self.host.host, 'uuid': server_uuid, 'err': err},
+                {'host': self.host.host, 'uuid': uuid, 'err': err},
             )
             return role_obj.Role.IN_DOUBT
 

@@ -109,11 +109,17 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._find_kept_role,
                 self._list_running(),
             ),
+            list_abandoned=lambda: self._list_abandoned(host),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),
             list_guests=self._list_running,
         )
+
+    def _list_abandoned(self, host: str) -> dict[str, str]:
+        """See :func:`.roles.list_abandoned`."""
+        node = self._ext.host.node
+        return roles.list_abandoned(host, node.hypervisor_hostname)
 
     @staticmethod
     def _read_conf(host: str) -> cfg.ConfigOpts:

@@ -113,6 +113,22 @@ def _list_moving(
     return roles
 
 
+def list_abandoned(host: str, nodename: str) -> dict[str, str]:
+    """Return migration -> server of moves from here that Nova has given up.
+
+    They are in progress for Nova. Each migration still has the allocations
+    that the server had here.
+    """
+    moves = objects.MigrationList.get_in_progress_by_host_and_node(
+        nova_context.get_admin_context(), host, nodename
+    )
+    return {
+        one.uuid: one.instance_uuid
+        for one in moves
+        if one.source_compute == host and _is_abandoned(one)
+    }
+
+
 def _find_role(
     host: str,
     entry: assignment.Entry,

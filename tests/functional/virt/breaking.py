@@ -67,14 +67,16 @@ class BreakingTestCase(backends.Static):
         )
 
     @contextlib.contextmanager
-    def failing(self, part: str, method: str) -> Any:
+    def failing(
+        self, part: str, method: str, error: BaseException | None = None
+    ) -> Any:
         """Let a method of host1's manager, or of a part of it, fail."""
         subject = self.services['host1'].manager
         for name in part.split():
             subject = getattr(subject, name)
 
         def fail(*_args: Any, **_kwargs: Any) -> None:
-            raise RuntimeError(f'{method} fails')
+            raise error or RuntimeError(f'{method} fails')
 
         with fixtures.MockPatchObject(subject, method, fail):
             yield

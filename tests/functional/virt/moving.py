@@ -18,6 +18,7 @@ from nova.virt import fake as nova_fake
 
 from nova_ext_resources.host import allocated
 from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import request
 from tests.functional.virt import base
@@ -168,14 +169,18 @@ class MovesTestCase(base.NovaTestCase):
     def assert_no_difference(self, *hosts: str) -> None:
         """The hosts find none to placement, however long they look."""
         for host in hosts:
-            made = self.get_ext(host).allocated
-            for now in (time.monotonic(), time.monotonic() + _LONG):
-                with fixtures.MockPatchObject(
-                    made, '_monotonic', return_value=now
-                ):
-                    made.run_round()
-            self.assertEqual((), made.problems)
+            self.assertEqual((), self.list_differences(host))
             self.assertEqual({}, self.get_host(host).state.unallocated)
+
+    def list_differences(self, host: str) -> tuple[alarm.Problem, ...]:
+        """Return what a host has found after it has looked for long."""
+        made: allocated.Allocated = self.get_ext(host).allocated
+        for now in (time.monotonic(), time.monotonic() + _LONG):
+            with fixtures.MockPatchObject(
+                made, '_monotonic', return_value=now
+            ):
+                made.run_round()
+        return made.problems
 
     def _assert_ledger(
         self, host: str, entries: Mapping[str, assignment.Entry]

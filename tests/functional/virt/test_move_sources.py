@@ -5,6 +5,7 @@
 import fixtures
 from nova import context as nova_context
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
@@ -107,19 +108,28 @@ class SourceTest(breaking.BreakingTestCase):
 
         self.assert_only_on('host1')
 
-    def test_a_source_that_is_killed_has_the_server_again(self) -> None:
-        self.break_manager(
-            'host1', '_terminate_volume_connections', SystemExit()
-        )
-        self.begin(self.large)
-        self.wait_until(
-            lambda: self.uuid not in self.get_host('host1').entries
-        )
 
-        self.restart('host1')
+class KilledTest(breaking.BreakingTestCase):
+    """Nova leaves the migration in progress, with the former allocations."""
 
-        # Nova leaves the migration in progress, with the allocations of both.
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(shelved_offload_time=0)
+        with self.failing('', '_terminate_volume_connections', SystemExit()):
+            self.begin(self.large)
+            self.wait_until(
+                lambda: self.uuid not in self.get_host('host1').entries
+            )
+        self.stop_compute(self.services['host1'])
+        self.migration = self.find_migration(self.server).uuid
+
+    def start_host1(self) -> None:
+        self.services['host1'] = self.start_again(self.services['host1'])
+        self.publish(self.services['host1'])
         self.compare('host2')
+
+    def assert_told(self) -> None:
+        """The server has what it had; placement does not say so."""
         self.assertEqual(
             [{self.uuid: State.APPLIED}, {}],
             [
@@ -127,4 +137,38 @@ class SourceTest(breaking.BreakingTestCase):
                 for one in self.HOSTS
             ],
         )
-        self.assert_no_difference(*self.HOSTS)
+        (told,) = self.list_differences('host1')
+        self.assertEqual(
+            (alarm.NOT_IN_PLACEMENT, self.uuid), (told.alarm, told.subject)
+        )
+        self.assertIn(f'its migration {self.migration}', told.text)
+        self.assertEqual({}, self.get_host('host1').state.unallocated)
+        self.assert_no_difference('host2')
+
+    def test_the_source_has_the_server_again_and_tells(self) -> None:
+        self.start_host1()
+
+        self.assert_told()
+
+    def test_the_remedy_of_the_alarm(self) -> None:
+        self.start_host1()
+
+        held = self._get_allocations_by_server_uuid(self.migration)
+        instance = moving.find_instance(self.uuid)
+        self._delete_server_allocations(self.migration)
+        self._delete_server_allocations(self.uuid)
+        self.placement.put(
+            f'/allocations/{self.uuid}',
+            {
+                'allocations': {
+                    rp_uuid: {'resources': one['resources']}
+                    for rp_uuid, one in held.items()
+                },
+                'project_id': instance.project_id,
+                'user_id': instance.user_id,
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+
+        self.assert_only_on('host1')

@@ -11,7 +11,6 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import allocated
 from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.objects import alarm
-from nova_ext_resources.objects import assignment
 from tests.unit.host import with_host
 
 WAYS = with_host.WAYS
@@ -41,13 +40,15 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.refusal: exception.PlacementError | None = None
         self.asked: list[str] = []
         self.followed: list[str] = []
-        self.on_follow: Callable[[assignment.Entry], object] = lambda _: None
+        self.on_follow: Callable[[str], object] = lambda _: None
+        self.abandoned: dict[str, str] | None = {}
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
             self.host,
             list_holders=self.list_holders,
             follow=self.follow,
+            list_abandoned=self.list_abandoned,
             on_changed=self.count_change,
             interval=60.0,
             monotonic=lambda: self.now,
@@ -63,15 +64,18 @@ class AllocatedTestCase(with_host.HostTestCase):
         return self.holders[rp_uuid]
 
     def follow(
-        self,
-        entry: assignment.Entry,
-        moves: Iterable[audit_allocations.Move],
+        self, consumer_uuid: str, moves: Iterable[audit_allocations.Move]
     ) -> None:
-        self.followed.append(entry.consumer_uuid)
-        self.on_follow(entry)
+        self.followed.append(consumer_uuid)
+        self.on_follow(consumer_uuid)
         if self.refusal is not None:
             raise self.refusal
         self.moved.extend(moves)
+
+    def list_abandoned(self) -> dict[str, str]:
+        if self.abandoned is None:
+            raise OSError('no message bus')
+        return self.abandoned
 
     def count_change(self) -> None:
         self.changes += 1
@@ -281,6 +285,46 @@ class MigrationTest(AllocatedTestCase):
             [(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds(1)
         )
 
+    def test_one_that_nova_has_given_up_is_named(self) -> None:
+        """A service was killed in the move, and the server is here again."""
+        self.allocate_to_other(4)
+        self.assertEqual([], self.run_rounds())
+        self.abandoned = {OTHER: SERVER}
+
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds(1)
+        )
+        (problem,) = self.made.problems
+        self.assertIn(f'its migration {OTHER}', problem.text)
+        # What the migration has is counted already.
+        self.assertEqual(0, self.count_reserved())
+        self.abandoned = None
+        self.run_rounds(1)
+        self.assertEqual((problem,), self.made.problems)
+
+    def test_so_is_one_whose_server_stays_on_its_host(self) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: 4, SERVER: 6}}
+        self.abandoned = {OTHER: SERVER}
+
+        self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.run_rounds())
+
+        (problem,) = self.made.problems
+        self.assertIn(f'2 {WAYS} of L3_0', problem.text)
+        self.assertIn(f'its migration {OTHER}', problem.text)
+
+    def test_one_of_another_server_is_not(self) -> None:
+        self.allocate_to_other(4)
+        self.abandoned = {OTHER: OTHER}
+
+        self.assertEqual([], self.run_rounds())
+
+    def test_nor_is_any_while_nova_is_away(self) -> None:
+        self.allocate_to_other(4)
+        self.abandoned = None
+
+        self.assertEqual([], self.run_rounds())
+
     def test_one_that_has_less_is_another_server(self) -> None:
         self.allocate_to_other(3)
 
@@ -373,8 +417,8 @@ class WrongProviderTest(AllocatedTestCase):
             with_host.make_claim(SERVER, 4),
             with_host.make_claim(OTHER, 2),
         ]
-        self.on_follow = lambda entry: self.host.claim(
-            *(o for o in claims if o.consumer_uuid != entry.consumer_uuid)
+        self.on_follow = lambda uuid: self.host.claim(
+            *(o for o in claims if o.consumer_uuid != uuid)
         )
 
         self.run_rounds()

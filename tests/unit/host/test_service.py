@@ -21,7 +21,6 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import service
-from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import role
 from nova_ext_resources.objects import server as server_obj
@@ -232,18 +231,15 @@ class HostServiceTestCase(ConfTestCase):
 
 
 class FollowTest(HostServiceTestCase):
-    def test_placement_knows_what_a_move_keeps_by_the_migration(self) -> None:
+    def test_placement_follows_by_the_uuid_of_the_consumer(self) -> None:
         made = self.make()
         move = self.useFixture(
             fixtures.MockPatch(
                 'nova_ext_resources.placement.allocations.move_allocation'
             )
         ).mock
-        kept = assignment.Entry(
-            consumer_uuid=OTHER, server_uuid=SERVER, assignments=()
-        )
 
-        made.allocated._follow(kept, [(WAYS, 'here', 'there')])
+        made.allocated._follow(OTHER, [(WAYS, 'here', 'there')])
 
         move.assert_called_once_with(
             mock.ANY,
