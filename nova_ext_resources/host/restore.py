@@ -70,7 +70,11 @@ class Restore:
         return None if self._waiting is None else frozenset(self._waiting)
 
     def expect(self, requests: Requests) -> None:
-        """Note what the servers request that are here, without allocations."""
+        """Note what the servers request that are here.
+
+        :param requests: without what is allocated to them, and with what a
+            migration has instead with which Nova does not go on
+        """
         self._waiting = dict(requests)
         self._drop_known()
 
@@ -154,11 +158,8 @@ class Restore:
 
         :raises ExtResourcesError: it has no entry
         """
-        uuid = request.consumer_uuid
-        whole = dataclasses.replace(
-            request, allocations=self._read_allocations(uuid)
-        )
-        host = self._host
+        uuid, host = request.consumer_uuid, self._host
+        whole = self._complete(request)
         if not (
             host.view.list_places(whole.allocations)
             or host.found.left_out & self._list_own(request)
@@ -170,6 +171,20 @@ class Restore:
         elif is_applied and uuid not in host.entries:
             return _IN_DOUBT, _CLAIM
         return '', ''
+
+    def _complete(
+        self, request: assignment.ClaimRequest
+    ) -> assignment.ClaimRequest:
+        """Return a request with what is allocated to its server.
+
+        What is left with a migration counts if the server has nothing here.
+        """
+        own = self._read_allocations(request.consumer_uuid)
+        list_places, left = self._host.view.list_places, request.allocations
+        is_left = list_places(left) and not list_places(own)
+        return dataclasses.replace(
+            request, allocations=left if is_left else own
+        )
 
     def _explain_unallocated(
         self, request: assignment.ClaimRequest

@@ -81,9 +81,9 @@ class HostService:
     :param list_abandoned: returns migration -> server, see ``virt/roles``
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
-    :param list_requests: returns what each server requests, without its
-        allocations, of those that Nova and the hypervisor have here, and
-        that nothing is done with now; called like ``list_roles``
+    :param list_requests: returns what each server requests, see
+        :meth:`.Restore.expect`, of those that Nova and the hypervisor have
+        here, and that nothing is done with now; called like ``list_roles``
     :param list_servers: describes Nova's servers here, by uuid; called in a
         thread of its own, and for metrics and monitoring only
     :param list_guests: returns server -> its guest, of all that have

@@ -15,6 +15,7 @@ from typing import Any
 
 from nova.compute import resource_tracker
 import nova.conf
+from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import utils
 from nova.virt import driver
@@ -130,9 +131,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
     def _list_requests(self, host: str) -> dict[str, assignment.ClaimRequest]:
         """Return what servers request that Nova and the hypervisor have here.
 
-        Without those that Nova does something with now, and without their
-        allocations.
+        Without those that Nova does something with now. Their own allocations
+        are not among it, only those that Nova has left with a migration.
         """
+        left = self._read_left(host)
         known = frozenset(self.list_instance_uuids())
         topology = self._find_host_topology()
         found = {}
@@ -141,9 +143,18 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 # Built before there were extra specs of ours, if malformed.
                 with contextlib.suppress(exception.InvalidExtraSpec):
                     found[one.uuid] = request.make_request(
-                        one, None, self._ext_grammar, topology
+                        one, left.get(one.uuid), self._ext_grammar, topology
                     )
         return found
+
+    def _read_left(self, host: str) -> dict[str, Any]:
+        """Return the allocations that moves given up still have, by server."""
+        read = self.virtapi.reportclient.get_allocations_for_consumer
+        context = nova_context.get_admin_context()
+        return {
+            server_uuid: read(context, uuid)
+            for uuid, server_uuid in self._list_abandoned(host).items()
+        }
 
     def _list_running(self) -> dict[str, guest.Guest]:
         """Return the guests that have processes here now, by server.

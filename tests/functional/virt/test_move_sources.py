@@ -2,6 +2,8 @@
 
 """Resizes and cold migrations that fail on the source."""
 
+import pathlib
+
 import fixtures
 from nova import context as nova_context
 
@@ -147,6 +149,16 @@ class KilledTest(breaking.BreakingTestCase):
 
     def test_the_source_has_the_server_again_and_tells(self) -> None:
         self.start_host1()
+
+        self.assert_told()
+
+    def test_so_it_does_when_its_ledger_is_lost(self) -> None:
+        path = pathlib.Path(self.get_ext('host1')._ledger_path)
+        for one in path.parent.glob(f'{path.name}*'):
+            one.unlink()
+
+        self.start_host1()
+        self.wait_until(lambda: self.uuid in self.get_host('host1').entries)
 
         self.assert_told()
 

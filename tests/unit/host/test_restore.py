@@ -311,6 +311,27 @@ class NotAppliedTest(RestoreTestCase):
         self.assertEqual((), self.host.problems)
         self.assert_agreement(self.host)
 
+    def test_it_claims_what_a_migration_given_up_has_of_it(self) -> None:
+        """Placement has what it was to get, on another host."""
+        self.come_back()
+        here = self.allocated[SERVER]
+        left = dataclasses.replace(make_request(SERVER), allocations=here)
+        for own, expected in (
+            ({uuidsentinel.elsewhere: {with_host.WAYS: 4}}, 3),
+            ({with_host.DOMAINS[0]: {with_host.WAYS: 2}}, 2),
+        ):
+            with self.subTest(own=own):
+                self.allocated[SERVER] = own
+                self.restore.expect({SERVER: left})
+
+                self.restore.run()
+
+                held = list_held(self.host.entries[SERVER])
+                place = with_host.DOMAINS[0], with_host.WAYS
+                self.assertEqual(expected, held[place].amount)
+                self.host.release(SERVER)
+                self.host.gone.discard(SERVER)
+
     def test_what_does_not_fit_is_an_alarm_until_it_does(self) -> None:
         held = self.allocated[SERVER][with_host.DOMAINS[0]]
         held[with_host.WAYS] = 8
