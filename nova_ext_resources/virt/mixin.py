@@ -109,6 +109,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 entries,
                 self._find_kept_role,
                 self._list_running(),
+                # For all that may take long in a resize.
+                CONF.long_rpc_timeout,
             ),
             list_abandoned=lambda: self._list_abandoned(host),
             find_hosts=servers.find_hosts,

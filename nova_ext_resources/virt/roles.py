@@ -14,6 +14,7 @@ from nova.compute import vm_states
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
+from oslo_utils import timeutils
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
@@ -56,6 +57,7 @@ def list_roles(
     entries: Mapping[str, assignment.Entry],
     find_kept_role: FindKeptRole,
     running: Container[str],
+    patience: float,
 ) -> dict[str, Role]:
     """Return the role of each consumer that is known, by its uuid.
 
@@ -63,10 +65,12 @@ def list_roles(
     :param entries: what consumers hold
     :param find_kept_role: see :data:`FindKeptRole`
     :param running: uuids of the servers whose guests run
+    :param patience: seconds for which a confirmation may take
     """
     # Before the migrations: a server may arrive in between.
     roles = _list_servers(host)
-    for uuid, found in _list_moving(host, nodename, entries).items():
+    moving = _list_moving(host, nodename, entries, patience)
+    for uuid, found in moving.items():
         roles.setdefault(uuid, found)
     has_guest = frozenset(guests)
     for uuid, entry in entries.items():
@@ -90,7 +94,7 @@ def _list_servers(host: str) -> dict[str, Role]:
 
 
 def _list_moving(
-    host: str, nodename: str, entries: Container[str]
+    host: str, nodename: str, entries: Container[str], patience: float
 ) -> dict[str, Role]:
     """Return the roles of consumers whose move is in progress."""
     moves = objects.MigrationList.get_in_progress_by_host_and_node(
@@ -101,7 +105,7 @@ def _list_moving(
         if _is_abandoned(one):
             continue
         if one.source_compute == host:
-            is_stuck = one.uuid in entries and _is_stuck(one)
+            is_stuck = one.uuid in entries and _is_stuck(one, patience)
             roles.setdefault(
                 one.uuid, Role.IN_DOUBT if is_stuck else Role.SOURCE
             )
@@ -193,14 +197,19 @@ def _is_open(migration: Any, instance: Any) -> bool:
     return not has_ended or instance.task_state is not None
 
 
-def _is_stuck(migration: Any) -> bool:
-    """Return whether Nova knows no way on, or does that now.
+def _is_stuck(migration: Any, patience: float) -> bool:
+    """Return whether Nova knows no way on.
 
     The state of the server was set by hand; or a process of Nova was killed
-    in a confirmation or a revert. A confirmation gives the server no task.
+    in a confirmation or a revert. A confirmation gives the server no task, so
+    that only its time tells whether it goes on.
     """
     if migration.migration_type not in _COLD or (
         migration.status not in _WAITING
+    ):
+        return False
+    if migration.status == 'confirming' and not timeutils.is_older_than(
+        migration.updated_at, patience
     ):
         return False
     instance = _find_instance(migration.instance_uuid)

@@ -20,6 +20,9 @@ from tests.functional.virt import moving
 
 Role = role.Role
 
+#: Seconds for which a confirmation may take.
+_PATIENCE = 1800
+
 
 class RolesTest(backends.Static):
     """A server that waits for its confirmation on host2."""
@@ -30,6 +33,7 @@ class RolesTest(backends.Static):
         self.uuid = self.server['id']
         self.resize(self.server, self.make_own_flavor(4))
         self.migration = self.find_migration(self.server)
+        self.patience = _PATIENCE
 
     def list_roles(self, host: str) -> dict[str, Role]:
         """Return what Nova says, whatever the hypervisor has."""
@@ -49,6 +53,7 @@ class RolesTest(backends.Static):
             entries,
             self.services[host].driver._find_kept_role,
             running,
+            self.patience,
         )
 
     def set_state(
@@ -171,8 +176,22 @@ class RolesTest(backends.Static):
 
         self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
 
+    def test_a_confirmation_may_take_long(self) -> None:
+        """Nova gives the server no task in it."""
+        self.set_state('confirming')
+
+        for patience, expected in (
+            (_PATIENCE, Role.SOURCE),
+            (-1, Role.IN_DOUBT),
+        ):
+            self.patience = patience
+            self.assertIs(
+                expected, self.list_roles('host1')[self.migration.uuid]
+            )
+
     def test_one_that_nova_knows_no_way_to_end(self) -> None:
         for status in ('finished', 'confirming', 'reverting'):
+            self.patience = -1 if status == 'confirming' else _PATIENCE
             self.set_state(status)
             instance = moving.find_instance(self.uuid)
             instance.vm_state = vm_states.ACTIVE
