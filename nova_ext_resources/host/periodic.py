@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import threading
 import time
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from oslo_log import log as logging
 
@@ -38,6 +38,9 @@ _PAUSE = 600.0
 _MOVE_PAUSE = 60.0
 
 _Said = TypeVar('_Said')
+
+#: Returns the role of each consumer that Nova or the hypervisor has.
+ListRoles: TypeAlias = Callable[[audit.Entries], Mapping[str, role_obj.Role]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class Periodic(worker.Worker):
     :param list_differences: returns where placement and ledger differ; no
         I/O
     :param expect: called with the uuids of servers after each round
+    :param on_changed: called after a round in which anything was released,
+        given back or restored
     :param interval: seconds from one round to the next
     """
 
@@ -90,10 +95,11 @@ class Periodic(worker.Worker):
         publisher: publisher_mod.Publisher,
         restore: restore_mod.Restore,
         *,
-        list_roles: Callable[[audit.Entries], Mapping[str, role_obj.Role]],
+        list_roles: ListRoles,
         find_hosts: Callable[[frozenset[str]], Mapping[str, str]],
         list_requests: Callable[[], restore_mod.Requests],
         expect: Callable[[Iterable[str]], object],
+        on_changed: Callable[[], None] = lambda: None,
         interval: float,
         list_differences: Callable[[], Iterable[alarm.Problem]] = tuple,
     ) -> None:
@@ -107,6 +113,7 @@ class Periodic(worker.Worker):
         self._list_requests = list_requests
         self._list_differences = list_differences
         self._expect = expect
+        self._on_changed = on_changed
         self._interval = interval
         self._failures: dict[str, str] = {}
         self._unsettled = 0
@@ -195,8 +202,11 @@ class Periodic(worker.Worker):
         """Discover, audit and repair, observe, have it published."""
         self._ask_again()
         self._survive('discovery', self._host.refresh)
+        before = self._host.entries
         self._survive('audit', self._repair)
         self._survive('restore', self._restore.run)
+        if self._host.entries != before:
+            self._survive('view for the scheduler', self._on_changed)
         self._survive('comparison', self._report_differences)
         self._expect(one.server_uuid for one in self._host.entries.values())
         try:

@@ -75,6 +75,7 @@ class HostService:
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
     :param on_deleted: called after providers were deleted from placement
+    :param on_changed: see :class:`.periodic.Periodic`
     :param list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`accept_host`
@@ -100,16 +101,13 @@ class HostService:
         node: provider.Node,
         state_path: str,
         on_deleted: Callable[[], None] = lambda: None,
-        list_roles: Callable[
-            [Mapping[str, assignment.Entry]], Mapping[str, role_obj.Role]
-        ] = lambda _entries: {},
+        on_changed: Callable[[], None] = lambda: None,
+        list_roles: periodic.ListRoles = lambda _entries: {},
         list_abandoned: Callable[[], Mapping[str, str]] = dict,
         find_hosts: Callable[
             [frozenset[str]], Mapping[str, str]
         ] = lambda uuids: dict.fromkeys(uuids, ''),
-        list_requests: Callable[
-            [], Mapping[str, assignment.ClaimRequest]
-        ] = dict,
+        list_requests: Callable[[], restore.Requests] = dict,
         list_servers: Callable[
             [], Mapping[str, server_obj.NovaServer]
         ] = lambda: {},
@@ -168,6 +166,7 @@ class HostService:
             find_hosts=find_hosts,
             list_requests=list_requests,
             expect=self._servers.expect,
+            on_changed=on_changed,
             interval=options.refresh_interval,
         )
 

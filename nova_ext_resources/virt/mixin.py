@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import functools
 import os
+import threading
 from typing import Any
 
 from nova.compute import resource_tracker
@@ -48,6 +49,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     _ext: service.HostService
     _ext_grammar: extra_specs.Grammar
+    _telling = threading.Lock()
 
     @classmethod
     def check_start(cls) -> None:
@@ -102,6 +104,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
             on_deleted=self._forget_providers,
+            on_changed=self._update_stats,
             list_roles=lambda entries: roles.list_roles(
                 host,
                 self._ext.host.node.hypervisor_hostname,
@@ -369,11 +372,15 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
         Nova calls ``get_available_resource`` in a periodic only. Without
         this, a boot right after a delete on a full host would be refused.
+        Nova writes it when anything changes on the host: only its tracker
+        may write the compute node, under a semaphore for which builds wait.
         """
         tracker = self._find_tracker()
         nodename = self._ext.host.node.hypervisor_hostname
         if tracker is not None and nodename in tracker.stats:
-            tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
+            # Or an older view could replace a newer one of another thread.
+            with self._telling:
+                tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
 
     def _reported(
         self, context: Any, name: str, subject: object, instance: Any

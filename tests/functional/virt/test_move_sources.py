@@ -9,6 +9,7 @@ from nova import context as nova_context
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import stats
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
 
@@ -39,6 +40,11 @@ class SourceTest(breaking.BreakingTestCase):
         self.compare('host2')
 
         self.assert_only_on('host1')
+        # Nova writes it with whatever changes next on the host.
+        tracker = self.services['host2'].manager.rt
+        self.assertEqual(
+            self.get_host('host2').stats(), tracker.stats['host2'][stats.KEY]
+        )
 
     def test_a_failure_after_that_gives_it_back(self) -> None:
         self.break_manager(
