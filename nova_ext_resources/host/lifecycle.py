@@ -191,13 +191,18 @@ class Lifecycle:
                         self._undo(consumer_uuid)
                     raise
             elif must_hold:
-                raise exception.EnforcementFailed(
-                    host=self.host,
-                    enforcer='(any)',
-                    consumer_uuid=consumer_uuid,
-                    reason='its resources were released in the meantime; '
-                    'start the server again',
-                )
+                raise self._make_released(consumer_uuid, 'start')
+
+    def _make_released(
+        self, consumer_uuid: str, action: str
+    ) -> exception.EnforcementFailed:
+        return exception.EnforcementFailed(
+            host=self.host,
+            enforcer='(any)',
+            consumer_uuid=consumer_uuid,
+            reason='its resources were released in the meantime; '
+            f'{action} the server again',
+        )
 
     def _apply(self, entry: assignment.Entry) -> assignment.Entry:
         # Of what fails now, nothing was applied before: it is taken back.
@@ -214,6 +219,17 @@ class Lifecycle:
             self._ledger.put(applied)
             self.state.put(applied)
         return applied
+
+    def prepare(self, server_uuid: str) -> None:
+        """Apply what a server has claimed here; its guest runs elsewhere yet.
+
+        :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
+        """
+        with self._servers.hold(server_uuid):
+            entry = self._find_held(server_uuid)
+            if entry is None:
+                raise self._make_released(server_uuid, 'migrate')
+            self._apply(entry)
 
     # -- what a move keeps, see "The flow of a move" --------------------
 

@@ -77,6 +77,9 @@ def _finish_one(
     elif role is Role.RETURNED:
         _log(host, entry, 'it gets its resources back')
         host.take_back(entry.server_uuid, entry.consumer_uuid)
+    elif role is Role.ARRIVED:
+        _log(host, entry, 'it has come, and keeps its resources')
+        host.apply(entry.server_uuid)
 
 
 def _log(

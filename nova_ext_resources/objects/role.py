@@ -13,6 +13,8 @@ class Role(enum.StrEnum):
         migration; or the server, if the host could not keep its entry for
         the migration.
     ``DESTINATION``: a server that a move in progress brings to the host.
+    ``ARRIVED``: a server that a live migration has brought to the host, which
+        was not told.
     ``RETURNED``: a move that has ended, and whose server is on the host
         again: it gets back what the move has kept.
     ``LEFT``: a move that has ended, and nothing of it is on the host.
@@ -23,6 +25,7 @@ class Role(enum.StrEnum):
     SERVER = 'server'
     SOURCE = 'source'
     DESTINATION = 'destination'
+    ARRIVED = 'arrived'
     RETURNED = 'returned'
     LEFT = 'left'
     IN_DOUBT = 'in_doubt'

@@ -2,22 +2,25 @@
 
 """Adapters for Nova's virt drivers.
 
+* ``attempts``: which live migration of a server has claimed here
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
 * ``internals``: what of Nova this package uses, and whether Nova has it
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
+* ``live``: the driver's methods for live migrations
 * ``mixin``: the driver's methods that claim, apply and release
-* ``moves``: those for resizes and migrations
+* ``moves``: those for resizes and cold migrations
 * ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server
 * ``power``: whether Nova may switch CPUs off
+* ``refusals``: live migrations that a host refuses, and what Nova hears of it
 * ``releases``: the releases of Nova that this package works with
 * ``request``: what one of Nova's instances requests
 * ``roles``: servers and moves of a host, as Nova knows them
 * ``servers``: servers of a host, as Nova's database has them
-* ``tracker``: claims for a move within Nova's own claim
+* ``tracker``: Nova's own claims for moves, and ours together with them
 
 The drivers are imported on first use: each needs libraries that the other
 does not.

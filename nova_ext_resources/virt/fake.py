@@ -17,6 +17,7 @@ from nova.virt import hardware
 from nova.virt import node
 
 from nova_ext_resources.conf import fake as fake_conf
+from nova_ext_resources.virt import live
 from nova_ext_resources.virt import moves
 
 #: Enough for many servers, little enough to run out of.
@@ -25,7 +26,55 @@ MEMORY_MB = 65536
 _NAMESPACE = uuid.UUID('3c2ba3bd-4be1-4b54-9a3f-3d8e2a3b9e2b')
 
 
-class FakeDriver(moves.MovesMixin, fake.FakeDriver):
+class _Guests(fake.FakeDriver):
+    """Does with guests what Nova's libvirt driver does, and its fake not."""
+
+    def _remember(self, context: Any, instance: Any) -> None:
+        """Make the guest of a former process anew; it keeps its claim."""
+        fake.FakeDriver.spawn(
+            self, context, instance, instance.image_meta, None, None, None
+        )
+
+    def check_can_live_migrate_destination(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        data = super().check_can_live_migrate_destination(
+            context, instance, *args, **kwargs
+        )
+        # Nova claims CPUs here only then.
+        if instance.numa_topology:
+            data.dst_supports_numa_live_migration = True
+        return data
+
+    def check_can_live_migrate_source(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        data = super().check_can_live_migrate_source(
+            context, instance, *args, **kwargs
+        )
+        if instance.numa_topology:
+            data.src_supports_numa_live_migration = True
+        return data
+
+    def post_claim_migrate_data(
+        self, context: Any, instance: Any, migrate_data: Any, claim: Any
+    ) -> Any:
+        return migrate_data
+
+    def post_live_migration(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # The original leaves it on both hosts.
+        self.instances.pop(instance.uuid, None)
+
+    def post_live_migration_at_destination(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # The original spawns the guest, which would claim anew.
+        self._remember(context, instance)
+
+
+class FakeDriver(live.LiveMigrationsMixin, moves.MovesMixin, _Guests):
     """Its host has the cache domains of ``[ext_resources_fake]``.
 
     Each domain is a NUMA cell. Unless ``[compute] cpu_dedicated_set`` and
@@ -91,12 +140,6 @@ class FakeDriver(moves.MovesMixin, fake.FakeDriver):
             if instance.uuid not in self.instances:
                 self._remember(context, instance)
             super().power_on(context, instance, *args, **kwargs)
-
-    def _remember(self, context: Any, instance: Any) -> None:
-        """Make the guest of a former process anew; it keeps its claim."""
-        fake.FakeDriver.spawn(
-            self, context, instance, instance.image_meta, None, None, None
-        )
 
     def reboot(
         self,

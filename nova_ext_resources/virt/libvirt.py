@@ -22,6 +22,7 @@ from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
 from nova_ext_resources.objects import guest as guest_obj
+from nova_ext_resources.virt import live
 from nova_ext_resources.virt import moves
 from nova_ext_resources.virt import power
 
@@ -29,7 +30,9 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 
-class LibvirtDriver(moves.MovesMixin, driver.LibvirtDriver):
+class LibvirtDriver(
+    live.LiveMigrationsMixin, moves.MovesMixin, driver.LibvirtDriver
+):
     """Starts guests paused, applies their resources, and resumes them.
 
     A guest without its resources is not left running. Before a guest is

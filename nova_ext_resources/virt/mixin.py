@@ -31,6 +31,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import role
 from nova_ext_resources.objects import stats
+from nova_ext_resources import plugins
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
@@ -402,7 +403,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """
         try:
             self._ext.release(consumer_uuid, operation)
-        except exception.ExtResourcesError as err:
+        # Whatever it was: a guest may run, or be gone, in spite of it.
+        except Exception as err:
             LOG.error(
                 'Host %(host)s: the resources of %(uuid)s could not be '
                 'released (%(operation)s) and this will be retried: %(err)s',
@@ -410,7 +412,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     'host': self._ext.host.host,
                     'uuid': consumer_uuid,
                     'operation': operation,
-                    'err': err,
+                    'err': plugins.describe(err),
                 },
             )
         self._update_stats()

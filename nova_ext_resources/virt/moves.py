@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a virt driver does for servers that are resized or migrated.
+"""What a virt driver does for servers that are resized or migrated cold.
 
-See "The flow of a move" in the contributors' pages. Live migration and a
-resize to another cell are refused.
+See "The flow of a move" in the contributors' pages. A resize to another cell
+is refused.
 """
 
 from collections.abc import Mapping
@@ -230,19 +230,6 @@ class MovesMixin(mixin.ExtResourcesMixin):
             return
         self._restore_claim(context, instance)
         self._apply(context, instance)
-
-    # -- refused --------------------------------------------------------
-
-    def check_can_live_migrate_destination(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        if self._requests_resources(instance, instance.flavor):
-            raise nova_exc.MigrationPreCheckError(
-                reason=_explain(instance, 'while it runs')
-            )
-        return super().check_can_live_migrate_destination(
-            context, instance, *args, **kwargs
-        )
 
 
 def _explain(instance: Any, how: str) -> str:

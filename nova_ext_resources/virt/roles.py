@@ -39,11 +39,28 @@ _ENDED = frozenset(
 #: former host keeps what it had.
 _COLD = ('migration', 'resize')
 
-#: Statuses in which they wait for the user, or carry out what was said.
+_LIVE = 'live-migration'
+
+#: Types of migrations whose source has what the server had until they end.
+_MOVES = (*_COLD, _LIVE)
+
+#: Statuses in which cold ones wait for the user, or carry out what was said.
 _WAITING = ('finished', 'confirming', 'reverting')
 
 #: Statuses in which Nova has given the server a task.
-_WITH_TASK = ('pre-migrating', 'migrating', 'post-migrating')
+_WITH_TASK = frozenset(
+    {
+        'pre-migrating',
+        'migrating',
+        'post-migrating',
+        # Of a live migration only.
+        'accepted',
+        'queued',
+        'preparing',
+        'running',
+        'running (post-copy)',
+    }
+)
 
 #: What an entry is to its server, which Nova has on this host, once the move
 #: that has kept it goes on no more. Gets the ``nova.objects.Instance``.
@@ -74,13 +91,15 @@ def list_roles(
         roles.setdefault(uuid, found)
     has_guest = frozenset(guests)
     for uuid, entry in entries.items():
+        if roles.get(uuid) is Role.SERVER and _has_arrived(host, entry):
+            roles[uuid] = Role.ARRIVED
         if uuid in roles or uuid in running:
             continue
         migration = _find_migration(host, entry)
         # What the hypervisor has may be a guest, but where a move has
         # powered it off: the source keeps that until a confirmation.
         if migration is not None and (
-            uuid not in has_guest or migration.dest_compute != host
+            uuid not in has_guest or _is_cold_from(host, migration)
         ):
             roles[uuid] = _find_role(host, entry, migration, find_kept_role)
     return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
@@ -109,8 +128,9 @@ def _list_moving(
             roles.setdefault(
                 one.uuid, Role.IN_DOUBT if is_stuck else Role.SOURCE
             )
-            # What could not be kept when the guest was powered off.
-            if one.migration_type in _COLD:
+            # Of a live migration, or what could not be kept when the guest
+            # was powered off.
+            if one.migration_type in _MOVES:
                 roles.setdefault(one.instance_uuid, Role.SOURCE)
         if one.dest_compute == host:
             roles.setdefault(one.instance_uuid, Role.DESTINATION)
@@ -133,6 +153,33 @@ def list_abandoned(host: str, nodename: str) -> dict[str, str]:
     }
 
 
+def _is_cold_from(host: str, migration: Any) -> bool:
+    return (
+        migration.migration_type in _COLD
+        and migration.source_compute == host != migration.dest_compute
+    )
+
+
+def _has_arrived(host: str, entry: assignment.Entry) -> bool:
+    """Return whether a live migration to here has ended, and went well.
+
+    :param entry: of a server that Nova has on this host
+    """
+    if entry.purpose is not assignment.Purpose.INCOMING:
+        return False
+    migration = _find_migration(host, entry)
+    if migration is None or (
+        (migration.migration_type, migration.dest_compute) != (_LIVE, host)
+    ):
+        return False
+    instance = _find_instance(entry.server_uuid)
+    return (
+        instance is not None
+        and instance.host == host
+        and not _is_open(migration, instance)
+    )
+
+
 def _find_role(
     host: str,
     entry: assignment.Entry,
@@ -141,7 +188,7 @@ def _find_role(
 ) -> Role:
     """Return what an entry is in its move, which may have ended."""
     is_own = entry.consumer_uuid == entry.server_uuid
-    is_source = not is_own or migration.dest_compute != host
+    is_source = not is_own or _is_cold_from(host, migration)
     instance = _find_instance(entry.server_uuid)
     if instance is None:
         return Role.LEFT
@@ -166,13 +213,24 @@ def _find_migration(host: str, entry: assignment.Entry) -> Any | None:
         except nova_exc.MigrationNotFound:
             return None
     found = objects.MigrationList.get_by_filters(
-        context, {'instance_uuid': entry.server_uuid, 'host': host}
+        context, {'instance_uuid': entry.server_uuid}
     )
-    last = max(found, key=lambda one: one.id, default=None)
+    # A live migration also leaves an entry on a host that was asked before
+    # the one that it goes to in the end, which Nova does not record.
+    last = max(
+        (
+            one
+            for one in found
+            if one.migration_type == _LIVE
+            or host in (one.source_compute, one.dest_compute)
+        ),
+        key=lambda one: one.id,
+        default=None,
+    )
     if last is None or last.dest_compute == host:
         return last
-    # Of an evacuation or a live migration, the guest may still run here.
-    return last if last.migration_type in _COLD else None
+    # Of an evacuation, the guest may still run here.
+    return last if last.migration_type in _MOVES else None
 
 
 def _find_instance(uuid: str) -> Any | None:
@@ -228,7 +286,7 @@ def _is_abandoned(migration: Any) -> bool:
     before it makes the migration, and takes it away when the migration has
     its last status.
     """
-    if migration.migration_type not in _COLD or (
+    if migration.migration_type not in _MOVES or (
         migration.status not in _WITH_TASK
     ):
         return False

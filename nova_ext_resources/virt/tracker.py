@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Claims for a move within Nova's own claim on the destination.
+"""Nova's own claims for moves, and ours together with them.
 
 Nova tries another host when its claim in ``prep_resize`` fails, and only
 then. It calls no method of a driver there with the server. So a function is
@@ -62,7 +62,11 @@ def watch(tracker: Any, claim: ClaimMove, release: ReleaseMove) -> None:
             claim(context, moved, instance, migration, allocations)
         except BaseException:
             with excutils.save_and_reraise_exception():
-                _take_back(made, instance)
+                # With the context, a later rebuild would take the CPUs of this
+                # host.
+                take_back(
+                    instance, made.abort, instance.drop_migration_context
+                )
         abort = made.abort
 
         def abort_both() -> None:
@@ -78,16 +82,58 @@ def watch(tracker: Any, claim: ClaimMove, release: ReleaseMove) -> None:
     tracker.resize_claim = resize_claim
 
 
-def _take_back(made: Any, instance: Any) -> None:
-    """Take Nova's claim back; raise nothing in place of its reason."""
-    # The context, or a later rebuild would take the CPUs of this host.
-    for step in (made.abort, instance.drop_migration_context):
+def has_live_claim(instance: Any, migration: Any) -> bool:
+    """Return whether Nova has claimed CPUs here for a live migration.
+
+    It does so for a server with a NUMA topology. What it has left of a former
+    migration does not count.
+    """
+    found = instance.migration_context
+    return found is not None and found.migration_id == migration.id
+
+
+def drop_live_claim(
+    tracker: Any, context: Any, instance: Any, migration: Any, nodename: str
+) -> None:
+    """Take back what Nova has claimed for a live migration to this host.
+
+    :param tracker: a ``nova.compute.resource_tracker.ResourceTracker``
+    """
+    take_back(
+        instance,
+        lambda: _drop_cpus(tracker, context, instance, migration, nodename),
+        lambda: tracker.free_pci_device_claims_for_instance(context, instance),
+    )
+
+
+def _drop_cpus(
+    tracker: Any, context: Any, instance: Any, migration: Any, nodename: str
+) -> None:
+    if not has_live_claim(instance, migration):
+        return
+    take_back(
+        instance,
+        lambda: tracker.drop_move_claim(
+            context, instance, nodename, flavor=instance.flavor
+        ),
+        # Or a later rebuild would take the CPUs of this host.
+        instance.drop_migration_context,
+    )
+
+
+def take_back(instance: Any, *steps: Callable[[], None]) -> None:
+    """Take a claim back, step by step; raise nothing in place of its reason.
+
+    A step that fails keeps no other one from being done.
+    """
+    for step in steps:
         try:
             step()
         except Exception:
             LOG.exception(
-                'A claim of Nova for a resize that was refused could not be '
-                'taken back whole; Nova corrects its own count within '
-                '[DEFAULT] update_resources_interval',
+                'A claim for a move that was refused could not be taken back '
+                'whole; Nova corrects its own count within [DEFAULT] '
+                'update_resources_interval, and the comparison with Nova '
+                'releases the resources of the host',
                 instance=instance,
             )

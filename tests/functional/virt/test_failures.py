@@ -228,6 +228,21 @@ class StartTest(base.NovaTestCase):
         self.assertIn(':ResourceTracker.resize_claim(context, ', str(err))
         self.assertIn(':MigrationList.get_in_progress_by_host', str(err))
 
+    def test_nor_does_one_that_checks_a_live_migration_differently(
+        self,
+    ) -> None:
+        name = 'check_source_migrate_data_at_dest'
+        target = f'nova.virt.driver.ComputeDriver.{name}'
+        for changed in (
+            fixtures.MonkeyPatch(target, fixtures.MonkeyPatch.delete),
+            fixtures.MockPatch(target, lambda _driver, _context, _server: 0),
+        ):
+            with changed:
+                err = self.assertRaises(
+                    exception.InvalidConfiguration, self.start_host, 'host1'
+                )
+            self.assertIn(f'ComputeDriver.{name}', str(err))
+
     def test_a_driver_that_finds_no_tracker_says_so(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(

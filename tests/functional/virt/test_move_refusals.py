@@ -200,15 +200,6 @@ class DestinationTest(breaking.BreakingTestCase):
 class RefusedTest(breaking.BreakingTestCase):
     """Moves that this version does not carry out."""
 
-    def test_a_live_migration(self) -> None:
-        self.act(
-            self.server, 'os-migrateLive', host=None, block_migration='auto'
-        )
-        self._wait_for_migration_status(self.server, ['error'])
-        self._wait_for_state_change(self.server, 'ACTIVE')
-
-        self.assert_only_on('host1')
-
     def test_a_resize_to_another_cell(self) -> None:
         instance = moving.find_instance(self.uuid)
         plain = instance.obj_clone()

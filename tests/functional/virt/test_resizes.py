@@ -97,6 +97,14 @@ class OtherHostsDomainTest(OtherDomainTestCase):
         self.revert(server)
         self.assert_agreement(host1={server['id']: applied})
 
+    def test_so_it_does_for_a_live_migration(self) -> None:
+        self.fill_a_domain()
+        server = self.boot(self.small, host='host1')
+
+        self.migrate_live(server)
+
+        self.assert_agreement(host2={server['id']: assignment.State.APPLIED})
+
 
 class OwnHostsDomainTest(OtherDomainTestCase):
     HOSTS = ('host1',)

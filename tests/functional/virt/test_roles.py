@@ -259,3 +259,118 @@ class RolesTest(backends.Static):
         instance.save()
 
         self.assertNotIn(other['id'], self.list_roles('host1'))
+
+
+class LiveRolesTest(backends.Static):
+    """A server that has been migrated live to host2."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot(self.make_own_flavor(2), host='host1')
+        self.uuid = self.server['id']
+        self.entry = self.get_host('host1').entries[self.uuid]
+        self.migrate_live(self.server)
+        self.migration = self.find_migration(self.server)
+
+    def find_role(
+        self,
+        host: str,
+        purpose: assignment.Purpose,
+        *,
+        guests: Sequence[str] = (),
+        running: Sequence[str] = (),
+    ) -> Role | None:
+        return self.list_all(host, purpose, guests, running).get(self.uuid)
+
+    def list_all(
+        self,
+        host: str,
+        purpose: assignment.Purpose = assignment.Purpose.OWN,
+        guests: Sequence[str] = (),
+        running: Sequence[str] = (),
+    ) -> dict[str, Role]:
+        entry = dataclasses.replace(self.entry, purpose=purpose)
+        return roles.list_roles(
+            host,
+            host,
+            guests,
+            {self.uuid: entry},
+            self.services['host1'].driver._find_kept_role,
+            running,
+            _PATIENCE,
+        )
+
+    def set_state(
+        self, status: str, host: str, task_state: str | None = None
+    ) -> None:
+        self.migration.status = status
+        self.migration.save()
+        instance = moving.find_instance(self.uuid)
+        instance.host = host
+        instance.task_state = task_state
+        instance.save()
+
+    def assert_roles(self, *expected: Role) -> None:
+        """Of the former host and the new one."""
+        self.assertEqual(
+            expected,
+            (
+                self.find_role('host1', assignment.Purpose.OWN),
+                self.find_role('host2', assignment.Purpose.INCOMING),
+            ),
+        )
+
+    def test_nothing_has_left_before_nova_has_ended_it(self) -> None:
+        for status in ('accepted', 'preparing', 'running (post-copy)'):
+            self.set_state(status, 'host1', task_states.MIGRATING)
+            self.assert_roles(Role.SERVER, Role.DESTINATION)
+            self.set_state(status, 'host2', task_states.MIGRATING)
+            self.assert_roles(Role.SOURCE, Role.SERVER)
+
+    def test_one_that_has_ended(self) -> None:
+        for status in ('completed', 'error', 'failed', 'cancelled'):
+            self.set_state(status, 'host1', task_states.MIGRATING)
+            self.assert_roles(Role.SERVER, Role.DESTINATION)
+            self.set_state(status, 'host1')
+            self.assert_roles(Role.SERVER, Role.LEFT)
+            self.set_state(status, 'host2')
+            self.assert_roles(Role.LEFT, Role.ARRIVED)
+
+    def test_one_that_nova_has_left_unfinished(self) -> None:
+        for status in ('queued', 'preparing', 'running'):
+            self.set_state(status, 'host1')
+            self.assert_roles(Role.SERVER, Role.LEFT)
+
+    def test_a_guest_that_is_still_there_keeps_what_it_has(self) -> None:
+        """Paused or not: Nova may have lost track of the migration."""
+        own, incoming = assignment.Purpose.OWN, assignment.Purpose.INCOMING
+        for running in ([], [self.uuid]):
+            for status in ('completed', 'error', 'running'):
+                for here, purpose, other in (
+                    ('host1', own, 'host2'),
+                    ('host2', incoming, 'host1'),
+                ):
+                    self.set_state(status, other)
+                    found = self.find_role(
+                        here, purpose, guests=[self.uuid], running=running
+                    )
+                    self.assertIs(Role.SERVER, found)
+
+    def test_one_that_copies_for_hours_is_not_in_doubt(self) -> None:
+        for status in ('running', 'running (post-copy)', 'post-migrating'):
+            self.set_state(status, 'host1', task_states.MIGRATING)
+            found = self.list_all('host1')
+            self.assertIs(Role.SOURCE, found[self.migration.uuid])
+            self.assertNotIn(Role.IN_DOUBT, found.values())
+
+    def test_a_host_that_was_asked_before(self) -> None:
+        incoming = assignment.Purpose.INCOMING
+        self.set_state('running', 'host1', task_states.MIGRATING)
+        self.assertIs(Role.DESTINATION, self.find_role('host3', incoming))
+        self.set_state('completed', 'host2')
+        self.assertIs(Role.LEFT, self.find_role('host3', incoming))
+
+    def test_a_deleted_server_has_left_both(self) -> None:
+        moving.find_instance(self.uuid).destroy()
+
+        self.assert_roles(Role.LEFT, Role.LEFT)

@@ -236,6 +236,39 @@ class MovesSuite(with_host.BackendTestCase):
                 self.assert_agreement(self.host)
                 self.host.release(SERVER)
 
+    def test_a_live_migration_is_applied_before_its_guest_comes(self) -> None:
+        self.claim_move(4)
+
+        self.host.prepare(SERVER)
+
+        self.assertEqual({SERVER: State.APPLIED}, self.list_states())
+        self.assertEqual({SERVER: Purpose.INCOMING}, self.list_purposes())
+        self.assertEqual([SERVER], [*self.list_in_force()])
+        self.restart().reconcile([SERVER])
+        self.assertEqual({SERVER: Purpose.INCOMING}, self.list_purposes())
+        self.host.apply(SERVER)
+        self.assertEqual({SERVER: State.APPLIED}, self.list_states())
+        self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
+        self.assert_agreement(self.host)
+
+    def test_one_that_arrives_unprepared_is_applied_then(self) -> None:
+        self.claim_move(4)
+
+        moves.finish(self.host, self.host.entries, {SERVER: Role.ARRIVED})
+
+        self.assertEqual({SERVER: State.APPLIED}, self.list_states())
+        self.assertEqual({SERVER: Purpose.OWN}, self.list_purposes())
+        self.assert_agreement(self.host)
+
+    def test_nothing_is_prepared_that_is_not_held(self) -> None:
+        err = self.assertRaises(
+            exception.EnforcementFailed, self.host.prepare, SERVER
+        )
+
+        self.assertIn('migrate the server again', str(err))
+        self.host.apply(SERVER)
+        self.assertEqual({}, self.host.entries)
+
     def test_on_one_host_the_guest_runs_on_until_it_is_off(self) -> None:
         before = self.start(self.host, SERVER, 2)
 

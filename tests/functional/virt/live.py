@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Live migrations: what all go through, and how they are stopped."""
+
+import threading
+from typing import Any
+
+import fixtures
+from nova.virt import fake as nova_fake
+
+from nova_ext_resources.objects import assignment
+from tests.functional.virt import base
+from tests.functional.virt import moving
+
+State = assignment.State
+Purpose = assignment.Purpose
+
+
+class LiveSuite(moving.MovesTestCase):
+    """What every backend and kind of server goes through."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot(self.make_own_flavor(2), host='host1')
+        self.uuid = self.server['id']
+
+    def watch_switch_over(self) -> list[Any]:
+        """Return what the hosts have when the guest is about to leave."""
+        seen: list[Any] = []
+        original = nova_fake.FakeDriver.live_migration
+
+        def look(*args: Any, **kwargs: Any) -> None:
+            for host in self.HOSTS:
+                entries = self.get_host(host).entries
+                self._assert_ledger(host, entries)
+                self._assert_applied(host, entries)
+                self._assert_view(host, entries)
+                self.assert_no_difference(host)
+                one = entries[self.uuid]
+                seen.append((host, one.state, one.purpose))
+            original(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.fake.FakeDriver.live_migration', look
+            )
+        )
+        return seen
+
+    def test_there_and_back(self) -> None:
+        seen = self.watch_switch_over()
+        for source, target in (('host1', 'host2'), ('host2', 'host1')):
+            seen.clear()
+
+            server = self.migrate_live(self.server)
+
+            self.assertEqual(
+                {
+                    (source, State.APPLIED, Purpose.OWN),
+                    (target, State.APPLIED, Purpose.INCOMING),
+                },
+                set(seen),
+            )
+            self.assertEqual(target, server['OS-EXT-SRV-ATTR:host'])
+            self.assert_agreement(**{target: {self.uuid: State.APPLIED}})
+            entry = self.get_host(target).entries[self.uuid]
+            self.assertIs(Purpose.OWN, entry.purpose)
+        self._delete_server(self.server)
+        self.assert_agreement()
+
+
+class Killed(BaseException):
+    """Ends a thread; with ``SystemExit``, eventlet would end the test."""
+
+
+class Transfer(fixtures.Fixture):
+    """Guests are not transferred before ``go``, nor where Nova aborts it.
+
+    :ivar began: set when one is about to be
+    :ivar is_killed: whether the source ends then
+    """
+
+    def _setUp(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.is_killed = self.is_aborted = False
+        self.addCleanup(self.go.set)
+        for name, method in (
+            ('live_migration', self._transfer),
+            ('live_migration_abort', self._abort),
+            ('live_migration_force_complete', self._complete),
+        ):
+            self.useFixture(
+                fixtures.MockPatchObject(nova_fake.FakeDriver, name, method)
+            )
+
+    def begin_again(self) -> None:
+        """Stop the next guest as well."""
+        self.is_killed = self.is_aborted = False
+        self.began.clear()
+        self.go.clear()
+
+    def _transfer(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        post: Any,
+        recover: Any,
+        block_migration: bool,
+        migrate_data: Any,
+    ) -> None:
+        self.began.set()
+        self.go.wait(base.SECONDS)
+        if self.is_killed:
+            raise Killed
+        if self.is_aborted:
+            recover(context, instance, dest, migrate_data, 'cancelled')
+        else:
+            post(context, instance, dest, block_migration, migrate_data)
+
+    def _abort(self, *_args: Any) -> None:
+        self.is_aborted = True
+        self.go.set()
+
+    def _complete(self, *_args: Any) -> None:
+        self.go.set()
+
+
+class LiveFailureTestCase(moving.MovesTestCase):
+    """A server on host1, with two units."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = self.boot(self.make_own_flavor(2), host='host1')
+        self.uuid = self.server['id']
+
+    def begin(self, host: str | None = None, block: Any = 'auto') -> None:
+        self.act(
+            self.server, 'os-migrateLive', host=host, block_migration=block
+        )
+
+    def begin_transfer(self, **options: Any) -> Transfer:
+        transfer: Transfer = self.useFixture(Transfer())
+        self.begin(**options)
+        self.assertTrue(transfer.began.wait(base.SECONDS))
+        return transfer
+
+    def wait_for_end(self, *statuses: str, state: str = 'ACTIVE') -> Any:
+        self._wait_for_migration_status(self.server, [*statuses])
+        return self._wait_for_server_parameter(
+            self.server, {'status': state, 'OS-EXT-STS:task_state': None}
+        )
+
+    def break_method(self, target: Any, name: str, error: Any) -> None:
+        """Let a method fail from now on."""
+        self.useFixture(
+            fixtures.MockPatchObject(target, name, side_effect=error)
+        )
+
+    def get_manager(self, host: str) -> Any:
+        return self.services[host].manager
+
+    def list_states(self, host: str) -> dict[str, Any]:
+        entries = self.get_host(host).entries
+        return {u: (e.state, e.purpose) for u, e in entries.items()}
+
+    def assert_only_on(self, host: str) -> None:
+        self.assert_agreement(**{host: {self.uuid: State.APPLIED}})
+        entry = self.get_host(host).entries[self.uuid]
+        self.assertIs(Purpose.OWN, entry.purpose)
+
+    def assert_still_on_host1(self) -> None:
+        server = self.wait_for_end('failed', 'error', 'cancelled')
+        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
+        self.assert_only_on('host1')

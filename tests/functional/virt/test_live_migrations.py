@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Live migration with each backend and kind of server."""
+
+import contextlib
+import types
+from typing import Any
+
+import fixtures
+from nova.virt.libvirt import driver as nova_libvirt
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.virt import libvirt
+from tests import base
+from tests.functional.virt import backends
+from tests.functional.virt import live
+
+State = assignment.State
+
+
+class StaticLiveTest(backends.Static, live.LiveSuite):
+    pass
+
+
+class RmdLiveTest(backends.Rmd, live.LiveSuite):
+    pass
+
+
+class ResctrlLiveTest(backends.Resctrl, live.LiveSuite):
+    pass
+
+
+class FloatingLiveTest(backends.Floating, live.LiveSuite):
+    pass
+
+
+class OtherCpusTest(backends.Rmd, live.LiveFailureTestCase):
+    """CPUs of the new host are others than those of the former one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.other = self.boot(self.make_own_flavor(2), host='host2')
+        self.former = self.get_host('host1').entries[self.uuid].cpus
+
+    def assert_others(self) -> None:
+        entry = self.get_host('host2').entries[self.uuid]
+        self.assertNotEqual(self.former, entry.cpus)
+        applied = State.APPLIED
+        self.assert_agreement(
+            host2={self.uuid: applied, self.other['id']: applied}
+        )
+
+    def test_they_have_what_was_claimed(self) -> None:
+        self.migrate_live(self.server)
+
+        self.assert_others()
+
+    def test_so_if_that_was_released_on_its_way(self) -> None:
+        transfer = self.begin_transfer()
+        self.get_host('host2').release(self.uuid)
+
+        transfer.go.set()
+
+        self.wait_for_end('completed')
+        self.assert_others()
+
+
+class OrderTest(base.TestCase):
+    def test_novas_own_part_comes_first_when_a_guest_arrives(self) -> None:
+        """It brings the network back; ours may wait for RMD."""
+        host = types.SimpleNamespace(
+            starting=lambda _uuid: contextlib.nullcontext()
+        )
+        driver: Any = object.__new__(libvirt.LibvirtDriver)
+        driver._ext = types.SimpleNamespace(host=host)
+        done: list[str] = []
+        driver._arrive = lambda _context, _instance: done.append('ours')
+
+        def attach(*_args: Any) -> None:
+            done.append('nova')
+            raise RuntimeError('no interface')
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                nova_libvirt.LibvirtDriver,
+                'post_live_migration_at_destination',
+                attach,
+            )
+        )
+
+        self.assertRaises(
+            RuntimeError,
+            driver.post_live_migration_at_destination,
+            None,
+            types.SimpleNamespace(uuid='x'),
+        )
+
+        self.assertEqual(['nova', 'ours'], done)
