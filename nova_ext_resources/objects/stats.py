@@ -50,6 +50,10 @@ KEY = 'ext_resources'
 
 VERSION = 1
 
+#: Another key, of hosts that take part in live migrations: those with an
+#: older release have ``KEY`` only, and those without this package neither.
+LIVE_KEY = 'ext_resources_live'
+
 #: What a document may take of the column; Nova has a few stats of its own.
 MAX_BYTES = 60 * 1024
 

@@ -70,6 +70,7 @@ NAMES = (
     'nova.exception:NoValidHost',
     'nova.exception:NovaException',
     'nova.exception:ValidationError',
+    'nova.objects:ComputeNode.get_first_node_by_host_for_old_compat',
     'nova.objects:Instance.drop_migration_context',
     'nova.objects:Instance.get_by_uuid',
     'nova.objects:Instance.mutated_migration_context',
@@ -119,6 +120,9 @@ NAMES = (
     'nova.virt.driver:ComputeDriver.get_nodenames_by_uuid',
     'nova.virt.driver:ComputeDriver.init_host',
     'nova.virt.driver:ComputeDriver.list_instance_uuids',
+    'nova.virt.driver:ComputeDriver.live_migration'
+    '(context, instance, dest, post_method, recover_method, '
+    'block_migration, migrate_data)',
     'nova.virt.driver:ComputeDriver.migrate_disk_and_power_off',
     'nova.virt.driver:ComputeDriver.post_claim_migrate_data',
     'nova.virt.driver:ComputeDriver.post_live_migration',

@@ -8,14 +8,16 @@ Nova calls on which host was read from and tried with Nova 34 (ComputeManager
 ``_post_live_migration`` and ``_rollback_live_migration``).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 from typing import Any
 
+from nova import objects
 from oslo_log import log as logging
 from oslo_utils import excutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins
 from nova_ext_resources.virt import attempts
 from nova_ext_resources.virt import errors
@@ -39,6 +41,27 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         super().init_host(host)
 
     # -- the destination ------------------------------------------------
+
+    def check_can_live_migrate_destination(
+        self,
+        context: Any,
+        instance: Any,
+        src_compute_info: Mapping[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Refuse a server before anything is claimed for it.
+
+        :raises MigrationPreCheckError: its host has an older release of this
+            package
+        """
+        if self._requests_resources(instance, instance.flavor):
+            with refusals.translated():
+                known = src_compute_info.get('stats') or {}
+                refusals.check_source(instance, known)
+        return super().check_can_live_migrate_destination(
+            context, instance, src_compute_info, *args, **kwargs
+        )
 
     def check_source_migrate_data_at_dest(
         self,
@@ -278,6 +301,55 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
             )
 
     # -- the source -----------------------------------------------------
+
+    def live_migration(
+        self,
+        context: Any,
+        instance: Any,
+        dest: str,
+        post_method: Callable[..., Any],
+        recover_method: Callable[..., Any],
+        block_migration: bool = False,
+        migrate_data: Any = None,
+    ) -> None:
+        """Transfer, unless the destination runs without this package.
+
+        Only here does Nova name it. After an error Nova would set the server
+        to ERROR; so the migration is reported as failed.
+        """
+        try:
+            self._check_destination(context, instance, dest)
+        # Whatever it was: nothing has happened to the guest.
+        except Exception as err:
+            LOG.error(
+                'Host %(host)s: %(err)s',
+                {'host': self._ext.host.host, 'err': err},
+                instance=instance,
+            )
+            recover_method(context, instance, dest, migrate_data)
+            return
+        super().live_migration(
+            context,
+            instance,
+            dest,
+            post_method,
+            recover_method,
+            block_migration,
+            migrate_data,
+        )
+
+    def _check_destination(
+        self, context: Any, instance: Any, dest: str
+    ) -> None:
+        if not self._requests_resources(instance, instance.flavor):
+            return
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            context.elevated(), dest
+        )
+        if stats.LIVE_KEY in (node.stats or {}):
+            return
+        with self._reported(context, events.CLAIM, dest, instance):
+            raise refusals.make_no_package(instance)
 
     def post_live_migration_at_source(
         self, context: Any, instance: Any, network_info: Any

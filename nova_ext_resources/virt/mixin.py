@@ -199,7 +199,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self._ext.accept_host()
         data: dict[str, Any] = super().get_available_resource(nodename)
         if data:
-            own = {stats.KEY: self._ext.host.stats()}
+            own = {stats.KEY: self._ext.host.stats(), stats.LIVE_KEY: '1'}
             data['stats'] = {**(data.get('stats') or {}), **own}
         return data
 

@@ -8,16 +8,32 @@ expect. After ``MigrationPreCheckError`` it tries another host, after
 ``LiveMigrationTask``, read in and tried with Nova 34).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 import contextlib
 from typing import Any
 
 from nova import exception as nova_exc
 from oslo_log import log as logging
 
+from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import errors
 
 LOG = logging.getLogger(__name__)
+
+
+def check_source(instance: Any, known: Mapping[str, str]) -> None:
+    """Refuse a server whose host would not release its units afterwards.
+
+    :param known: stats of that host's compute node
+    :raises MigrationPreCheckError: it has an older release of this package
+    """
+    if stats.KEY in known and stats.LIVE_KEY not in known:
+        raise nova_exc.MigrationPreCheckError(
+            reason=f'server {errors.find_name(instance)} has extended '
+            'resources, and its host has a release of nova-ext-resources '
+            'that keeps them after a live migration: upgrade it there, '
+            'and migrate the server again'
+        )
 
 
 def check_guests(instance: Any, uuids: Collection[str]) -> None:
@@ -62,6 +78,15 @@ def check_cpus(instance: Any) -> None:
             'it live with CPUs of another host: upgrade Nova on both '
             'hosts, or migrate the server cold'
         )
+
+
+def make_no_package(instance: Any) -> nova_exc.MigrationPreCheckError:
+    """Return why a server is not sent to a host without this package."""
+    return nova_exc.MigrationPreCheckError(
+        reason=f'server {errors.find_name(instance)} has extended '
+        'resources, and the host that was chosen for it runs without '
+        'nova-ext-resources: install it there, or choose another host'
+    )
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from nova import context as nova_context
 from nova import objects
 from nova.virt import fake as nova_fake
 
+from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import tracker
 from tests import base
 from tests.functional.virt import backends
@@ -63,6 +64,55 @@ class StrayGuestTest(backends.Static, live.LiveFailureTestCase):
         del driver.instances[self.uuid]
         host.state.drop([self.uuid])
         self.assert_still_on_host1()
+
+
+class OtherReleaseTest(backends.Static, live.LiveFailureTestCase):
+    """Of one of the hosts, Nova knows less."""
+
+    def forget(self, host: str, *keys: str) -> None:
+        """Let a host have no such keys in its stats, as with less software."""
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            nova_context.get_admin_context(), host
+        )
+        self.assertLessEqual({*keys}, node.stats.keys())
+        found = {k: v for k, v in node.stats.items() if k not in keys}
+        self.get_manager(host).rt.stats[host] = found
+        node.stats = found
+        node.save()
+
+    def test_an_older_source_would_not_release(self) -> None:
+        self.forget('host1', stats.LIVE_KEY)
+        # Before nova-compute was upgraded, the host had this alone.
+        self.begin()
+
+        self.assert_still_on_host1()
+        faults = objects.InstanceFaultList.get_by_instance_uuids(
+            nova_context.get_admin_context(), [self.uuid]
+        )
+        self.assertTrue(any('upgrade it' in one.message for one in faults))
+
+    def test_a_destination_without_this_package_gets_no_guest(self) -> None:
+        transfer = self.useFixture(live.Transfer())
+        self.forget('host2', stats.LIVE_KEY, stats.KEY)
+
+        self.begin()
+
+        self.wait_for_end('failed')
+        self.assertFalse(transfer.began.is_set())
+        (told, _own) = self.list_reasons(self.server, 'ext_resources_claim:')
+        self.assertIn('without nova-ext-resources', told)
+        self.compare('host2')
+        self.assert_still_on_host1()
+
+    def test_so_if_the_source_has_lost_its_entry(self) -> None:
+        transfer = self.useFixture(live.Transfer())
+        self.forget('host2', stats.LIVE_KEY, stats.KEY)
+        self.get_host('host1').state.drop([self.uuid])
+
+        self.begin()
+
+        self.wait_for_end('failed')
+        self.assertFalse(transfer.began.is_set())
 
 
 class FormerClaimTest(base.TestCase):
