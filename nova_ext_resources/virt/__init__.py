@@ -2,6 +2,7 @@
 
 """Adapters for Nova's virt drivers.
 
+* ``admission``: applies when a guest that is migrated live starts
 * ``attempts``: which live migration of a server has claimed here
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server

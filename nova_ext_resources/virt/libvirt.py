@@ -13,6 +13,7 @@ from typing import Any
 
 import nova.conf
 from nova import exception as nova_exc
+from nova.virt import event as virtevent
 from nova.virt.libvirt import driver
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -21,7 +22,9 @@ from oslo_utils import excutils
 from nova_ext_resources.drivers.resctrl.kernel import errors
 from nova_ext_resources.drivers.resctrl.kernel import topology
 from nova_ext_resources import exception
+from nova_ext_resources.host import service
 from nova_ext_resources.objects import guest as guest_obj
+from nova_ext_resources.virt import admission
 from nova_ext_resources.virt import live
 from nova_ext_resources.virt import moves
 from nova_ext_resources.virt import power
@@ -42,6 +45,8 @@ class LibvirtDriver(
 
     Servers that request nothing of ours are left to Nova's driver.
     """
+
+    _ext_admission: admission.Admission
 
     @classmethod
     def check_start(cls) -> None:
@@ -68,6 +73,24 @@ class LibvirtDriver(
     def _check_conf(self, conf: cfg.ConfigOpts) -> None:
         # Nova's start switches CPUs off, also those of servers that run.
         power.check(conf.ext_resources, CONF.libvirt)
+
+    def _make_service(
+        self, conf: cfg.ConfigOpts, host: str
+    ) -> service.HostService:
+        made = super()._make_service(conf, host)
+        # libvirt's events come in before Nova's own start has ended.
+        self._ext_admission = admission.Admission(made.host)
+        return made
+
+    def init_host(self, host: str) -> None:
+        super().init_host(host)
+        self._ext_admission.start()
+
+    def cleanup_host(self, host: str) -> None:
+        # Nova also cleans up a host that failed to start.
+        if hasattr(self, '_ext_admission'):
+            self._ext_admission.stop()
+        super().cleanup_host(host)
 
     def _init_host_topology(self) -> None:
         """Read the caches of all CPUs while they are online.
@@ -194,6 +217,20 @@ class LibvirtDriver(
             # Its memory is worth keeping.
             with excutils.save_and_reraise_exception():
                 self.pause(instance)
+
+    # -- the process of a guest that is migrated live to here ----------
+
+    def emit_event(self, event: Any) -> None:
+        """Have it applied when the process of a guest that comes has started.
+
+        It waits for the guest's memory then. Nova calls nothing here between
+        that and the guest's first instruction.
+        """
+        if isinstance(event, virtevent.LifecycleEvent) and (
+            event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
+        ):
+            self._ext_admission.notice(event.get_instance_uuid())
+        super().emit_event(event)
 
     # -- claims --------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import types
 from typing import Any, ClassVar
 
 import fixtures
@@ -15,9 +16,11 @@ import testtools
 
 from nova_ext_resources.drivers.resctrl.kernel import pid_files
 from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
 from tests.functional.libvirt import daemon
 from tests.functional.resctrl import mounting
+from tests.unit.host import with_host
 
 SERVER = uuidsentinel.server
 
@@ -100,13 +103,22 @@ class FloatingGuestTest(mounting.MountedTestCase):
 
     def list_running(self) -> dict[str, guest.Guest]:
         """Ask libvirt as our driver does."""
+        found: dict[str, guest.Guest] = self.make_driver()._list_running()
+        return found
+
+    def make_driver(self) -> Any:
+        """Return ours; Nova has not started it."""
         from nova.virt.libvirt import host
 
+        from nova_ext_resources.virt import admission
         from nova_ext_resources.virt import libvirt as libvirt_driver
 
-        made = object.__new__(libvirt_driver.LibvirtDriver)
+        made: Any = object.__new__(libvirt_driver.LibvirtDriver)
         made._host = host.Host(self.libvirtd.uri)
-        return made._list_running()
+        made._compute_event_callback = None
+        made._ext = types.SimpleNamespace(host=self.host)
+        made._ext_admission = admission.Admission(self.host)
+        return made
 
     def destroy(self) -> None:
         import libvirt
@@ -140,6 +152,38 @@ class FloatingGuestTest(mounting.MountedTestCase):
             self.assertIn(name, names)
         self.domain.resume()
         self.assert_inside()
+        self.assert_agreement(self.host)
+
+    def test_a_guest_that_is_migrated_live_is_in_when_its_process_starts(
+        self,
+    ) -> None:
+        """Here it starts paused, as the destination's process does."""
+        from nova.virt import event as virtevent
+
+        self.domain.destroy()
+        self.host.claim(with_host.make_claim(SERVER, cpus=None), is_move=True)
+        self.host.prepare(SERVER)
+        self.assertEqual(set(), self.list_inside())
+        driver = self.make_driver()
+
+        self.domain = self.create(_DOMAIN)
+        for transition in (
+            virtevent.EVENT_LIFECYCLE_PAUSED,
+            virtevent.EVENT_LIFECYCLE_STARTED,
+        ):
+            self.assertEqual(set(), self.list_inside())
+            driver.emit_event(virtevent.LifecycleEvent(SERVER, transition))
+        # In a thread of its own.
+        self.assertEqual(set(), self.list_inside())
+        driver._ext_admission.do_round()
+
+        self.assert_inside()
+        self.assertIs(
+            assignment.Purpose.INCOMING, self.host.entries[SERVER].purpose
+        )
+        self.domain.resume()
+        self.assert_inside()
+        self.host.apply(SERVER)
         self.assert_agreement(self.host)
 
     def test_the_driver_reports_what_runs(self) -> None:
