@@ -16,7 +16,9 @@ stand inside functions here.
 
 import argparse
 import importlib
+import itertools
 import os
+import signal
 import sys
 import threading
 import time
@@ -40,11 +42,12 @@ def main() -> None:
     _configure_nova(arguments.etc)
     _make_databases()
     # Bound to a name: the services run as long as something holds them.
-    services = _start_services(arguments.hosts)
+    others = _start_others()
+    computes = [_start_compute(host) for host in arguments.hosts]
     _map_hosts()
     _start_api(arguments.compute_fd)
-    _say(f'up, {len(services)} services')
-    threading.Event().wait()
+    _say(f'up, {len(others) + len(computes)} services')
+    _stay(computes)
 
 
 def _parse() -> argparse.Namespace:
@@ -119,8 +122,7 @@ def _make_databases() -> None:
     _say('databases')
 
 
-def _start_services(hosts: list[str]) -> list[Any]:
-    from nova.compute import rpcapi as compute_rpcapi
+def _start_others() -> list[Any]:
     from nova.conductor import rpcapi as conductor_rpcapi
     from nova.scheduler import rpcapi as scheduler_rpcapi
     from nova import service
@@ -135,17 +137,56 @@ def _start_services(hosts: list[str]) -> list[Any]:
     ]
     for one in services:
         one.start()
-    for host in hosts:
-        compute = service.Service.create(
-            host=host,
-            binary='nova-compute',
-            topic=compute_rpcapi.RPC_TOPIC,
-            topic_alt=compute_rpcapi.RPC_TOPIC_ALT,
-        )
-        compute.start()
-        services.append(compute)
-        _say(f'compute {host}')
     return services
+
+
+def _start_compute(host: str, guests: Any = None) -> Any:
+    """Start a host's nova-compute.
+
+    :param guests: the fake driver's, of its former process
+    """
+    from nova.compute import rpcapi as compute_rpcapi
+    from nova import service
+
+    compute = service.Service.create(
+        host=host,
+        binary='nova-compute',
+        topic=compute_rpcapi.RPC_TOPIC,
+        topic_alt=compute_rpcapi.RPC_TOPIC_ALT,
+    )
+    if guests is not None:
+        compute.manager.driver.instances = guests
+    compute.start()
+    _say(f'compute {host}')
+    return compute
+
+
+def _stay(computes: list[Any]) -> None:
+    """Start the computes again at each SIGHUP."""
+    _keep_threads()
+    asked = threading.Event()
+    signal.signal(signal.SIGHUP, lambda *_: asked.set())
+    for count in itertools.count(1):
+        asked.wait()
+        asked.clear()
+        computes[:] = [_restart(one) for one in computes]
+        _say(f'computes started again, {count}')
+
+
+def _keep_threads() -> None:
+    """Let no service that stops end the threads of the others."""
+    try:
+        from nova import thread_pool_factory
+    except ImportError:
+        # Before Nova 34, a service ends nothing that others share.
+        return
+    thread_pool_factory.shutdown_all_executors = lambda: None
+
+
+def _restart(compute: Any) -> Any:
+    guests = compute.manager.driver.instances
+    compute.stop()
+    return _start_compute(compute.host, guests)
 
 
 def _map_hosts() -> None:

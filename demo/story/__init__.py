@@ -11,6 +11,7 @@ from demo.story import enforced
 from demo.story import flavors
 from demo.story import floating
 from demo.story import given_back
+from demo.story import moves
 from demo.story import outage
 from demo.story import refused
 from demo.story import too_much
@@ -25,6 +26,7 @@ ACTS = (
     too_much.play,
     refused.play,
     given_back.play,
+    moves.play,
     burst.play,
     outage.play,
     balance.play,

@@ -349,7 +349,7 @@ class Site(contextlib.ExitStack):
         serving.serve(self.placement, bound.placement.detach(), threads=8)
         control._configure_nova(str(self.folder.etc))
         control._make_databases()
-        self._services = control._start_services([])
+        self._services = control._start_others()
         assert self._nursery.stdout
         if self._nursery.stdout.readline() != 'ready\n':
             raise Died('the nursery has ended')
