@@ -11,6 +11,7 @@
 * ``internals``: what of Nova this package uses, and whether Nova has it
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``live``: the driver's methods for live migrations
+* ``migrations``: those of a host, and whether Nova goes on with them
 * ``mixin``: the driver's methods that claim, apply and release
 * ``moves``: those for resizes and cold migrations
 * ``node``: the compute node of a driver that has not started yet

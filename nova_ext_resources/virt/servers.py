@@ -5,6 +5,7 @@
 from typing import Any
 
 from nova import context as nova_context
+from nova import exception as nova_exc
 from nova import objects
 
 from nova_ext_resources.objects import server
@@ -27,6 +28,18 @@ def is_evacuated(context: Any, host: str, uuid: str) -> bool:
             },
         )
     )
+
+
+def find(uuid: str) -> Any | None:
+    """Return a server; None: it is deleted."""
+    try:
+        return objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(),
+            uuid,
+            expected_attrs=['flavor', 'numa_topology'],
+        )
+    except nova_exc.InstanceNotFound:
+        return None
 
 
 def list_instances(host: str, *attributes: str) -> Any:

@@ -15,6 +15,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
 from nova_ext_resources.virt import roles
+from nova_ext_resources.virt import servers
 from tests.functional.virt import backends
 from tests.functional.virt import moving
 
@@ -141,16 +142,14 @@ class RolesTest(backends.Static):
     def test_one_that_has_just_come_to_its_end(self) -> None:
         """Nova was asked for the migration before, and then for the server."""
         self.set_state('post-migrating')
-        find = roles._find_instance
+        find = servers.find
 
         def come(uuid: str) -> Any:
             self.set_state('finished')
             return find(uuid)
 
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_ext_resources.virt.roles._find_instance', come
-            )
+            fixtures.MonkeyPatch('nova_ext_resources.virt.servers.find', come)
         )
 
         self.assertEqual({self.uuid: Role.SERVER}, self.list_roles('host2'))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Migrations of servers from and to a host, and whether Nova goes on."""
+
+from typing import Any
+
+from nova.compute import vm_states
+from nova import context as nova_context
+from nova import exception as nova_exc
+from nova import objects
+from oslo_utils import timeutils
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.virt import servers
+
+#: Of a migration that is no longer in progress (Nova's
+#: ``migration_get_in_progress_by_host_and_node``).
+_ENDED = frozenset(
+    {
+        'cancelled',
+        'completed',
+        'confirmed',
+        'done',
+        'error',
+        'failed',
+        'reverted',
+    }
+)
+
+#: Types of migrations of a server whose guest is off meanwhile, and whose
+#: former host keeps what it had.
+COLD = ('migration', 'resize')
+
+LIVE = 'live-migration'
+
+#: Types of migrations whose source has what the server had until they end.
+MOVES = (*COLD, LIVE)
+
+#: Statuses in which cold ones wait for the user, or carry out what was said.
+_WAITING = ('finished', 'confirming', 'reverting')
+
+#: Statuses in which Nova has given the server a task.
+_WITH_TASK = frozenset(
+    {
+        'pre-migrating',
+        'migrating',
+        'post-migrating',
+        # Of a live migration only.
+        'accepted',
+        'queued',
+        'preparing',
+        'running',
+        'running (post-copy)',
+    }
+)
+
+
+def list_in_progress(host: str, nodename: str) -> Any:
+    """Return Nova's ``MigrationList`` of what goes from or to a host."""
+    return objects.MigrationList.get_in_progress_by_host_and_node(
+        nova_context.get_admin_context(), host, nodename
+    )
+
+
+def find(host: str, entry: assignment.Entry) -> Any | None:
+    """Return the move for which an entry was made; None: there is none."""
+    # Nova deletes the migrations of a server with the server.
+    context = nova_context.get_admin_context(read_deleted='yes')
+    if entry.consumer_uuid != entry.server_uuid:
+        try:
+            return objects.Migration.get_by_uuid(context, entry.consumer_uuid)
+        except nova_exc.MigrationNotFound:
+            return None
+    found = objects.MigrationList.get_by_filters(
+        context, {'instance_uuid': entry.server_uuid}
+    )
+    # A live migration also leaves an entry on a host that was asked before
+    # the one that it goes to in the end, which Nova does not record.
+    last = max(
+        (
+            one
+            for one in found
+            if one.migration_type == LIVE
+            or host in (one.source_compute, one.dest_compute)
+        ),
+        key=lambda one: one.id,
+        default=None,
+    )
+    if last is None or last.dest_compute == host:
+        return last
+    # Of an evacuation, the guest may still run here.
+    return last if last.migration_type in MOVES else None
+
+
+def is_open(migration: Any, instance: Any) -> bool:
+    """Return whether Nova may still go on with a move.
+
+    A revert has the status ``reverted`` before the source has its server
+    back. Until then, the server has a task.
+    """
+    has_ended = migration.status in _ENDED or is_abandoned(migration)
+    return not has_ended or instance.task_state is not None
+
+
+def is_stuck(migration: Any, patience: float) -> bool:
+    """Return whether Nova knows no way on.
+
+    The state of the server was set by hand; or a process of Nova was killed
+    in a confirmation or a revert. A confirmation gives the server no task, so
+    that only its time tells whether it goes on.
+    """
+    if migration.migration_type not in COLD or (
+        migration.status not in _WAITING
+    ):
+        return False
+    if migration.status == 'confirming' and not timeutils.is_older_than(
+        migration.updated_at, patience
+    ):
+        return False
+    instance = servers.find(migration.instance_uuid)
+    return (
+        instance is not None
+        and instance.task_state is None
+        and (migration.status, instance.vm_state)
+        != ('finished', vm_states.RESIZED)
+    )
+
+
+def is_abandoned(migration: Any) -> bool:
+    """Return whether Nova does nothing more for a move, and has not ended it.
+
+    A process of Nova was killed on the way. Nova gives a server its task
+    before it makes the migration, and takes it away when the migration has
+    its last status.
+    """
+    if migration.migration_type not in MOVES or (
+        migration.status not in _WITH_TASK
+    ):
+        return False
+    instance = servers.find(migration.instance_uuid)
+    if instance is None or instance.task_state is not None:
+        return False
+    # It may have ended between the two questions.
+    again = objects.Migration.get_by_uuid(
+        nova_context.get_admin_context(read_deleted='yes'), migration.uuid
+    )
+    return again.status in _WITH_TASK
+
+
+def is_cold_from(host: str, migration: Any) -> bool:
+    return (
+        migration.migration_type in COLD
+        and migration.source_compute == host != migration.dest_compute
+    )
