@@ -126,9 +126,13 @@ class MovesTestCase(base.NovaTestCase):
         return moved
 
     def confirm(self, server: Any) -> Any:
+        uuid = self.find_migration(server).uuid
         self.act(server, 'confirmResize')
         self._wait_for_migration_status(server, ['confirmed'])
-        return self._wait_for_state_change(server, 'ACTIVE')
+        made = self._wait_for_state_change(server, 'ACTIVE')
+        # Nova deletes these last.
+        self.wait_until(lambda: not self._get_allocations_by_server_uuid(uuid))
+        return made
 
     def revert(self, server: Any, state: str = 'ACTIVE') -> Any:
         self.act(server, 'revertResize')
