@@ -10,6 +10,7 @@
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
+* ``following``: has placement follow what the host decides
 * ``guests``: which guests run, asked of the hypervisor with a limit of time
 * ``handover``: moves running servers from one backend to another
 * ``health``: when each part last worked, and what is wrong now

@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 import os
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,10 @@ from oslo_log import log as logging
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import allocated
-from nova_ext_resources.host import audit_allocations
+from nova_ext_resources.host import following
 from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
-from nova_ext_resources.host import kept as kept_mod
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import resources as host_mod
@@ -31,9 +30,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
-from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.objects import server as server_obj
-from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
@@ -148,10 +145,15 @@ class HostService:
                 self._placement.get_allocations(uuid).resources
             ),
         )
+        self.follower = following.Follower(
+            self.host,
+            self._placement,
+            on_claimed=lambda: self.periodic.wake(),
+        )
         self.allocated = allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
-            follow=self._move_allocations,
+            follow=self.follower.move,
             list_abandoned=list_abandoned,
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
@@ -327,7 +329,7 @@ class HostService:
                 raise
             self.host.clear(request.consumer_uuid)
             entry = self.host.claim(request, is_move=is_move)
-        self._follow(request, entry)
+        self.follower.follow(request, entry)
 
     def _may_clear(self, consumer_uuid: str) -> bool:
         if not self._is_reported(consumer_uuid):
@@ -340,27 +342,8 @@ class HostService:
     ) -> assignment.Entry | None:
         entry = self.host.restore(request, is_applied=is_applied)
         if entry is not None:
-            self._follow(request, entry)
+            self.follower.follow(request, entry)
         return entry
-
-    def _follow(
-        self, request: assignment.ClaimRequest, entry: assignment.Entry
-    ) -> None:
-        """Have placement follow a claim.
-
-        :raises ExtResourcesError: nothing is held
-        """
-        try:
-            moves = audit_allocations.list_moved(
-                request.allocations, entry, self.host.view.keys
-            )
-            # Placement has by the server's uuid what it allocates for a move.
-            self._move_allocations(request.server_uuid, moves)
-        except exception.ExtResourcesError:
-            self.host.undo(request.consumer_uuid)
-            raise
-        finally:
-            self.periodic.wake()
 
     def release(
         self,
@@ -394,52 +377,6 @@ class HostService:
         finally:
             self.periodic.wake()
 
-    def find_role(
-        self,
-        kept: assignment.Entry,
-        request: assignment.ClaimRequest,
-        consumer_uuid: str,
-    ) -> role_obj.Role:
-        """Return what a move's entry is to its server, see :mod:`.kept`.
-
-        :param kept: of a move with which Nova does not go on
-        :param request: of the server, which is on this host
-        :param consumer_uuid: under which placement has what is allocated to
-            the server here
-        """
-        uuid = kept.server_uuid
-        own = self.host.find_entry(uuid) if self.host.holds(uuid) else None
-        try:
-            return kept_mod.find_role(
-                kept,
-                own,
-                request,
-                of_server=self._read_own(consumer_uuid, kept, own),
-                of_migration=self._read_own(kept.consumer_uuid, kept, own),
-            )
-        except exception.PlacementError as err:
-            LOG.warning(
-                'Host %(host)s: what a move of server %(uuid)s has kept stays '
-                'as it is until placement answers: %(err)s',
-                {'host': self.host.host, 'uuid': uuid, 'err': err},
-            )
-            return role_obj.Role.IN_DOUBT
-
-    def _read_own(
-        self, consumer_uuid: str, *entries: assignment.Entry | None
-    ) -> Mapping[str, Mapping[str, int]]:
-        """Return what placement has allocated to a consumer on this host.
-
-        :param entries: whose providers are this host's, also where the last
-            discovery has not found them
-        :raises PlacementError: it does not answer
-        """
-        uuids = set(self.host.view.keys)
-        for entry in filter(None, entries):
-            uuids.update(one.rp_uuid for one in entry.assignments)
-        found = self._placement.get_allocations(consumer_uuid).resources
-        return {uuid: one for uuid, one in found.items() if uuid in uuids}
-
     def take_back(self, server_uuid: str, migration_uuid: str) -> None:
         """See :meth:`.lifecycle.Lifecycle.take_back`."""
         try:
@@ -469,31 +406,3 @@ class HostService:
             sweep=self._measuring.latest if self._measuring else None,
             tuning_changes=self._measuring.changes if self._measuring else {},
         )
-
-    def _move_allocations(
-        self,
-        consumer_uuid: str,
-        moves: Iterable[audit_allocations.Move],
-    ) -> None:
-        """Have placement allocate where the host has chosen.
-
-        :param consumer_uuid: as placement knows it
-        :raises ExtResourcesError: it does not, or not all of it
-        """
-        for resource_class, source, target in moves:
-            LOG.info(
-                'Host %(host)s: moving %(class)s of %(uuid)s to the domain of '
-                'its CPUs',
-                {
-                    'host': self.host.host,
-                    'class': resource_class,
-                    'uuid': consumer_uuid,
-                },
-            )
-            allocations.move_allocation(
-                self._placement,
-                consumer_uuid,
-                from_rp_uuid=source,
-                to_rp_uuid=target,
-                resource_class=resource_class,
-            )

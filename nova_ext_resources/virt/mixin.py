@@ -477,7 +477,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         except exception.InvalidExtraSpec:
             # What was valid when the server was built.
             asked = request.make_request(instance, None, None)
-        return self._ext.find_role(
+        return self._ext.follower.find_role(
             entry, asked, consumer_uuid or instance.uuid
         )
 
