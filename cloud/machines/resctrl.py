@@ -109,13 +109,13 @@ class Machine:
 
     def list_in_force(self) -> dict[str, base.InForce]:
         """Return server -> the control group that is named after it."""
-        rest = _read_ways((self.path / 'schemata').read_text())
+        rest = read_ways((self.path / 'schemata').read_text())
         found = {}
         for folder in sorted(self.path.glob(f'{PREFIX}*-*')):
             schemata = (folder / 'schemata').read_text()
             own = {
                 domain: mask
-                for domain, mask in _read_ways(schemata).items()
+                for domain, mask in read_ways(schemata).items()
                 if not mask & rest[domain]
             }
             found[folder.name.removeprefix(PREFIX)] = base.InForce(
@@ -145,7 +145,7 @@ class Machine:
     def take_free_ways(self, name: str) -> None:
         """Let other software make a group with what the default one has."""
         (self.path / name).mkdir()
-        rest = _read_ways(self.read('schemata'))
+        rest = read_ways(self.read('schemata'))
         free = {domain: mask & ~_SHAREABLE for domain, mask in rest.items()}
         self.write(f'{name}/schemata', _format_ways(free))
 
@@ -194,7 +194,7 @@ def list_lines(schemata: str, control: str) -> list[str]:
     return [line for line in lines if line.startswith(f'{control}:')]
 
 
-def _read_ways(schemata: str) -> dict[str, int]:
+def read_ways(schemata: str) -> dict[str, int]:
     """Return cache id -> mask."""
     [line] = list_lines(schemata, 'L3')
     pairs = (one.split('=') for one in line.partition(':')[2].split(';'))

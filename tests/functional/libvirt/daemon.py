@@ -55,6 +55,7 @@ security_driver = "none"
 namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
+migration_address = "{address}"
 """
 
 # The shell stays as the first process: it takes in the QEMUs, which leave
@@ -134,13 +135,20 @@ class Libvirtd:
     """A libvirtd on an empty host; a context manager.
 
     :param is_silent: whether no command line of QEMU names its guest
+    :param address: where guests come in that are migrated live to here
     :ivar uri: where it answers
     """
 
     def __init__(
-        self, folder: pathlib.Path, hostname: str, *, is_silent: bool = False
+        self,
+        folder: pathlib.Path,
+        hostname: str,
+        *,
+        is_silent: bool = False,
+        address: str = '0.0.0.0',
     ) -> None:
         self._is_silent = is_silent
+        self._address = address
         self._folder = folder
         self._hostname = hostname
         self._output = folder / 'libvirtd.out'
@@ -204,6 +212,13 @@ class Libvirtd:
 
         return libvirt.open(self.uri)
 
+    def find_init(self) -> int:
+        """Return the first process of its namespaces."""
+        assert self._process is not None
+        pid = self._process.pid
+        children = pathlib.Path(f'/proc/{pid}/task/{pid}/children')
+        return int(children.read_text().split()[0])
+
     def _answers(self) -> bool:
         import libvirt
 
@@ -227,7 +242,9 @@ class Libvirtd:
         (etc / 'libvirtd.conf').write_text(
             _LIBVIRTD_CONF.format(uuid=uuid.uuid4())
         )
-        (etc / 'qemu.conf').write_text(_QEMU_CONF)
+        (etc / 'qemu.conf').write_text(
+            _QEMU_CONF.format(address=self._address)
+        )
         # libvirtd insists on this user even when told to run QEMU as root.
         for name, line in (
             ('passwd', 'libvirt-qemu:x:64055:64055::/:/bin/false\n'),

@@ -274,7 +274,7 @@ class Site:
     def _watch(self) -> None:
         import libvirt
 
-        _start_event_loop()
+        start_event_loop()
         self._connection = self.libvirtd.connect()
         self._stack.callback(self._connection.close)
         self._connection.domainEventRegisterAny(
@@ -296,7 +296,8 @@ class Site:
 
 
 @functools.cache
-def _start_event_loop() -> None:
+def start_event_loop() -> None:
+    """Start libvirt's loop, once, before its first connection."""
     import libvirt
 
     libvirt.virEventRegisterDefaultImpl()

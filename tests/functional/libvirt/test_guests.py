@@ -42,7 +42,6 @@ class NovaTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.compute = self.site.cloud.sdk.compute
-        self.addCleanup(self.site.starts.clear)
         self.addOnException(self.attach_log)
 
     def attach_log(self, _error: Any) -> None:
@@ -189,6 +188,10 @@ class NovaTestCase(base.TestCase):
 
 @testtools.skipIf(bool(_OBSTACLE), _OBSTACLE)
 class GuestTest(NovaTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(self.site.starts.clear)
+
     # -- boot ----------------------------------------------------------
 
     def test_no_guest_is_defined_before_its_ways_are_granted(self) -> None:

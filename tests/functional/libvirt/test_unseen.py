@@ -79,6 +79,10 @@ class UnseenTest(test_guests.NovaTestCase):
         mounting.require()
         super().setUpClass()
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(self.site.starts.clear)
+
     def assert_inside(self, uuid: str) -> None:
         pid = self.site.find_pid(uuid)
         threads = set(map(int, os.listdir(f'/proc/{pid}/task')))

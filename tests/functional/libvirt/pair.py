@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Two compute hosts, between which servers migrate live, in a cloud."""
+
+import contextlib
+import os
+
+from cloud import folder as folders
+from cloud.lite import cloud as clouds
+from cloud import settings as cloud_settings
+from cloud import tree
+from tests.functional.libvirt import guest
+from tests.functional.libvirt import host as hosts
+from tests.functional.libvirt import site as sites
+
+#: Host -> its address.
+HOSTS = {'lv1': '127.0.0.11', 'lv2': '127.0.0.12'}
+
+WAYS = 2
+
+#: Has so many pages that a transfer takes 20 seconds at 1 MiB per second:
+#: QEMU sends 9 bytes for one in which nothing is.
+_RAM_MB = 8192
+
+_NOVA: cloud_settings.Options = {
+    'DEFAULT': {
+        'compute_driver': 'ext_resources.LibvirtDriver',
+        'update_resources_interval': '3600',
+    },
+    'libvirt': {
+        'virt_type': 'qemu',
+        'cpu_mode': 'none',
+        'images_type': 'raw',
+        'live_migration_permit_post_copy': 'true',
+    },
+    'scheduler': {'discover_hosts_in_cells_interval': '1'},
+    'ext_resources': {
+        'inventory_providers': 'resctrl',
+        'enforcers': 'resctrl',
+        # What is mended in between would hide what was not done.
+        'refresh_interval': '3600',
+    },
+    'ext_resources_placement': {'auth_section': 'placement'},
+    'filter_scheduler': {
+        'available_filters': (
+            'nova.scheduler.filters.all_filters',
+            'nova_ext_resources.scheduler.filters.all_filters',
+        ),
+        'enabled_filters': (
+            'ComputeFilter,NUMATopologyFilter,ExtendedResourcesFilter'
+        ),
+    },
+}
+
+
+class Pair:
+    """A context manager; everything is gone afterwards."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> 'Pair':
+        with contextlib.ExitStack() as stack:
+            self._stack = stack
+            self._start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop and remove everything."""
+        self._stack.close()
+
+    def _start(self) -> None:
+        sites.start_event_loop()
+        self.folder = folders.Folder.create()
+        self._stack.callback(self.folder.remove)
+        cpus = sorted(os.sched_getaffinity(0))
+        self.hosts = {
+            name: hosts.Host(name, address, cpu, self.folder)
+            for (name, address), cpu in zip(HOSTS.items(), cpus, strict=False)
+        }
+        (self.folder.lib / 'instances').mkdir()
+        for one in self.hosts.values():
+            one.start(self._stack)
+        self.cloud = self._stack.enter_context(
+            clouds.Cloud(
+                cloud_settings.Settings(
+                    hosts=tuple(HOSTS),
+                    prepare=('tests.functional.libvirt.compute:prepare',),
+                    nova=_NOVA,
+                ),
+                folder=self.folder,
+            )
+        )
+        for one in self.hosts.values():
+            one.start_compute()
+            self._stack.callback(one.kill_compute)
+        for one in self.hosts.values():
+            self.wait_for(one)
+        self.image_id = self._upload()
+        self.flavors = {
+            'pinned': self._create_flavor('pinned', True),
+            'floating': self._create_flavor('floating', False),
+        }
+
+    def wait_for(self, host: hosts.Host) -> None:
+        """Wait until Nova can use a host."""
+        hosts.wait(lambda: self._is_up(host), f'nova-compute of {host.name}')
+
+    def _is_up(self, host: hosts.Host) -> bool:
+        services = self.cloud.sdk.compute.services(
+            binary='nova-compute', host=host.name
+        )
+        return (
+            host.has_started
+            and any(one.state == 'up' for one in services)
+            and any(
+                tree.WAYS in one.amounts and one.host == host.name
+                for one in tree.list_providers(self.cloud.placement)
+            )
+        )
+
+    def _upload(self) -> str:
+        image = self.cloud.sdk.image.upload_image(
+            name='tiny',
+            disk_format='raw',
+            container_format='bare',
+            data=guest.make_image(),
+        )
+        return str(image.id)
+
+    def _create_flavor(self, name: str, is_pinned: bool) -> str:
+        api = self.cloud.sdk.compute
+        flavor = api.create_flavor(name=name, vcpus=1, ram=_RAM_MB, disk=0)
+        specs = {f'resources:{tree.WAYS}': str(WAYS)}
+        if is_pinned:
+            specs['hw:cpu_policy'] = 'dedicated'
+        api.create_flavor_extra_specs(flavor, specs)
+        return str(flavor.id)
+
+    # -- what is -------------------------------------------------------
+
+    def list_allocated(self, consumer: str) -> dict[str, int]:
+        """Return what placement says: host -> ways; also hosts without."""
+        names = {
+            one.uuid: one.host
+            for one in tree.list_providers(self.cloud.placement)
+        }
+        found: dict[str, int] = {}
+        allocated = tree.list_allocations(self.cloud.placement, consumer)
+        for rp_uuid, resources in allocated.items():
+            host = names[rp_uuid]
+            found[host] = found.get(host, 0) + resources.get(tree.WAYS, 0)
+        return found
+
+    def console(self, uuid: str) -> bytes:
+        """Return what the guest wrote since it was started last."""
+        path = self.folder.lib / 'instances' / uuid / 'console.log'
+        return path.read_bytes() if path.exists() else b''
