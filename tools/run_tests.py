@@ -10,16 +10,20 @@ last lines count those tests by reason. In an environment of tox they are also
 kept in its folder, where ``.ci/run`` finds them. The exit status is stestr's.
 
 stestr runs one test for each CPU at a time, or ``TESTS_PER_CPU``: tests of
-Nova's services wait for half of their time.
+Nova's services wait for half of their time. With ``TESTS_IN_MEMORY=1``, and
+without a ``TMPDIR``, temporary files are in memory where there is room: tests
+make thousands of small files, and some disks take milliseconds for each.
 """
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+import contextlib
 import io
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 import subunit
@@ -32,13 +36,18 @@ KNOWN = ('Nova is not installed here',)
 #: Below the folder of the environment.
 FILE = 'skipped.txt'
 
+#: A file system in memory, and the bytes that must be free there.
+MEMORY = '/dev/shm'
+ROOM = 2 << 30
+
 
 def main(arguments: list[str]) -> int:
     """Run stestr; return its exit status."""
     stestr = [sys.executable, '-m', 'stestr']
     options = arguments[: arguments.index('run')] if 'run' in arguments else []
     command = [*stestr, *spread(arguments)]
-    status = subprocess.run(command, check=False).returncode
+    with in_memory() as environ:
+        status = subprocess.run(command, check=False, env=environ).returncode
     last = subprocess.run(
         [*stestr, *options, 'last', '--subunit'],
         check=False,
@@ -49,6 +58,32 @@ def main(arguments: list[str]) -> int:
     for line in lines:
         print(line)
     return status
+
+
+@contextlib.contextmanager
+def in_memory() -> Iterator[dict[str, str]]:
+    """Give the environment of the tests, which names their folder."""
+    wanted = os.environ.get('TESTS_IN_MEMORY') == '1'
+    if not wanted or 'TMPDIR' in os.environ or not has_room(MEMORY):
+        yield {**os.environ}
+        return
+    with tempfile.TemporaryDirectory(
+        prefix='tests-', dir=MEMORY, ignore_cleanup_errors=True
+    ) as folder:
+        # As /tmp: some tests have processes of other users.
+        os.chmod(folder, 0o1777)
+        yield {**os.environ, 'TMPDIR': folder}
+
+
+def has_room(folder: str) -> bool:
+    """Return whether tests can have their files there, and run some."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    free = found.f_bavail * found.f_frsize
+    is_usable = os.access(folder, os.W_OK | os.X_OK)
+    return is_usable and free > ROOM and not found.f_flag & os.ST_NOEXEC
 
 
 def spread(arguments: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 from tests import base
+from tools import run_tests
 
 TOOL = pathlib.Path(__file__).parents[3] / 'tools' / 'run_tests.py'
 
@@ -35,7 +36,9 @@ class RunTestsTest(base.TestCase):
         """Run tests; return the exit status and the output."""
         self.write('checks/test_it.py', f'import unittest\n\n\n{body}')
         options = options or ('--concurrency', '1')
-        environ = {**os.environ, 'TOX_ENV_DIR': self.folder, **variables}
+        environ = {**os.environ, 'TOX_ENV_DIR': self.folder}
+        environ.pop('TMPDIR', None)
+        environ.update(variables)
         # The coverage of this run is not that of the one around it.
         environ.pop('PYTHON', None)
         done = subprocess.run(
@@ -123,3 +126,26 @@ class FirstTest(unittest.TestCase):
 
         self.assertEqual(2 * cpus, output.count(' - Worker '), output)
         self.assertEqual(1, serial.count(' - Worker '), serial)
+
+    def test_temporary_files_are_in_memory_and_go_with_the_run(self) -> None:
+        body = """
+import os
+import pathlib
+import tempfile
+
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        pathlib.Path('folder').write_text(tempfile.mkdtemp())
+"""
+        has_room = run_tests.has_room('/dev/shm')
+        for variables, is_there in (
+            ({'TESTS_IN_MEMORY': '1'}, has_room),
+            ({'TESTS_IN_MEMORY': '0'}, False),
+            ({'TESTS_IN_MEMORY': '1', 'TMPDIR': self.folder}, False),
+        ):
+            with self.subTest(variables=variables):
+                self.run_tool(body, **variables)
+                made = pathlib.Path(self.folder, 'folder').read_text()
+                self.assertEqual(is_there, made.startswith('/dev/shm/tests-'))
+                self.assertEqual(not is_there, os.path.isdir(made))
+        self.assertFalse(run_tests.has_room('/proc'))
