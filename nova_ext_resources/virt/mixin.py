@@ -402,7 +402,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         An entry that cannot be released stays, and is tried again.
         """
         try:
-            self._ext.release(consumer_uuid, operation)
+            try:
+                self._ext.release(consumer_uuid, operation)
+            finally:
+                self._update_stats()
         # Whatever it was: a guest may run, or be gone, in spite of it.
         except Exception as err:
             LOG.error(
@@ -415,7 +418,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     'err': plugins.describe(err),
                 },
             )
-        self._update_stats()
 
     def _restore_claim(self, context: Any, instance: Any) -> None:
         """Claim for a server whose entry is missing.

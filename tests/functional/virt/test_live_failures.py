@@ -326,8 +326,13 @@ class ArrivalTest(backends.Static, live.LiveFailureTestCase):
     def test_a_release_that_fails_does_not_stop_nova(self) -> None:
         """Nova would set the server to ERROR, and finish nothing."""
         host = self.get_host('host1')
-        with fixtures.MockPatchObject(
-            host, 'release', side_effect=KeyError('plugin')
+        with (
+            fixtures.MockPatchObject(
+                host, 'release', side_effect=KeyError('plugin')
+            ),
+            fixtures.MockPatchObject(
+                host, 'stats', side_effect=KeyError('tracker')
+            ),
         ):
             self.migrate_live(self.server)
         self.assertIn(self.uuid, host.entries)
