@@ -164,9 +164,11 @@ class Allocated(worker.Worker):
         """Find the migrations that the differences come from."""
         if differences:
             try:
-                self._abandoned = self._list_abandoned()
-            # Of Nova, which may be away for a while. What it has given up
-            # once, it does not take up again.
+                self._abandoned = {
+                    **self._list_named(),
+                    **self._list_abandoned(),
+                }
+            # Of Nova, which may be away for a while.
             except Exception as err:
                 LOG.debug(
                     'Nova does not say which moves it has given up: %(err)s',
@@ -175,6 +177,18 @@ class Allocated(worker.Worker):
         return {
             uuid: audit.blame(one, self._abandoned)
             for uuid, one in differences.items()
+        }
+
+    def _list_named(self) -> dict[str, str]:
+        """Return migration -> server of what was found before.
+
+        Nova does not take up again what it has given up once, though the
+        server may have a task of another kind.
+        """
+        return {
+            one.difference.migration_uuid: one.difference.entry.server_uuid
+            for one in self._found.values()
+            if one.difference.migration_uuid
         }
 
     def _read(
@@ -260,7 +274,10 @@ class Allocated(worker.Worker):
             uuid, reason = one.entry.consumer_uuid, ''
             if self._host.find_entry(uuid) != one.entry:
                 continue
-            if one.moves:
+            if one.moves and one.migration_uuid:
+                # The migration still has it where it was.
+                reason = one.migration_uuid
+            elif one.moves:
                 try:
                     self._follow(uuid, one.moves)
                 except exception.Retriable:

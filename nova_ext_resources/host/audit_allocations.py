@@ -228,6 +228,12 @@ def _explain_moves(difference: Difference, host: str, reason: str) -> str:
         for one in difference.entry.assignments
         if (one.rp_uuid, one.resource_class) in places
     )
+    if difference.migration_uuid:
+        return (
+            f'holds {_describe(held)} of host {host}, and placement has '
+            'allocated it on another provider of this host for its migration '
+            f'{difference.migration_uuid}: {_GIVEN_UP}'
+        )
     return (
         f'holds {_describe(held)} of host {host}, and placement has it '
         'allocated on another provider of this host. It could not be moved '

@@ -303,6 +303,29 @@ class MigrationTest(AllocatedTestCase):
         self.run_rounds(1)
         self.assertEqual((problem,), self.made.problems)
 
+    def test_it_stays_named_while_the_server_does_something_else(self) -> None:
+        self.allocate_to_other(4)
+        self.abandoned = {OTHER: SERVER}
+        self.run_rounds()
+        problems = self.made.problems
+
+        self.abandoned = {}
+        self.run_rounds()
+
+        self.assertEqual(problems, self.made.problems)
+        self.assertEqual(0, self.count_reserved())
+
+    def test_nothing_is_moved_beside_what_it_still_has(self) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.holders[SECOND] = {WAYS: {SERVER: 4}}
+        self.abandoned = {OTHER: SERVER}
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+        self.assertEqual([], self.followed)
+        (problem,) = self.made.problems
+        self.assertIn(f'its migration {OTHER}', problem.text)
+
     def test_so_is_one_whose_server_stays_on_its_host(self) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: 4, SERVER: 6}}
         self.abandoned = {OTHER: SERVER}
