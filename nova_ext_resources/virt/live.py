@@ -55,8 +55,8 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         :raises MigrationPreCheckError: its host has an older release of this
             package
         """
-        if self._requests_resources(instance, instance.flavor):
-            with refusals.translated():
+        with refusals.translated():
+            if self._requests_resources(instance, instance.flavor):
                 known = src_compute_info.get('stats') or {}
                 refusals.check_source(instance, known)
         return super().check_can_live_migrate_destination(

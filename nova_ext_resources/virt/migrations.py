@@ -62,6 +62,31 @@ def list_in_progress(host: str, nodename: str) -> Any:
     )
 
 
+def list_left(host: str, server_uuid: str) -> list[str]:
+    """Return moves of a server from its host with which Nova does not go on.
+
+    Each may still have the allocations that the server had there. A live one
+    that has failed has them when nova-compute was killed in it.
+    """
+    instance = servers.find(server_uuid)
+    if instance is None:
+        return []
+    found = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(),
+        {'instance_uuid': server_uuid, 'source_compute': host},
+    )
+    return [
+        one.uuid
+        for one in found
+        if is_abandoned(one)
+        or (
+            one.migration_type == LIVE
+            and one.status in ('cancelled', 'error', 'failed')
+            and not is_open(one, instance)
+        )
+    ]
+
+
 def find(host: str, entry: assignment.Entry) -> Any | None:
     """Return the move for which an entry was made; None: there is none."""
     # Nova deletes the migrations of a server with the server.

@@ -14,11 +14,9 @@ import os
 import threading
 from typing import Any
 
-from nova.compute import resource_tracker
 import nova.conf
 from nova import context as nova_context
 from nova import exception as nova_exc
-from nova import utils
 from nova.virt import driver
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -35,8 +33,10 @@ from nova_ext_resources import plugins
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
+from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import node
 from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import providers
 from nova_ext_resources.virt import request
 from nova_ext_resources.virt import roles
 from nova_ext_resources.virt import servers
@@ -104,7 +104,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             host=host,
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
-            on_deleted=self._forget_providers,
+            on_deleted=lambda: providers.forget(self._find_tracker()),
             on_changed=self._update_stats,
             list_roles=lambda entries: roles.list_roles(
                 host,
@@ -116,17 +116,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 # For all that may take long in a resize.
                 CONF.long_rpc_timeout,
             ),
-            list_abandoned=lambda: self._list_abandoned(host),
+            list_abandoned=lambda: roles.list_abandoned(
+                host, self._ext.host.node.hypervisor_hostname
+            ),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),
             list_guests=self._list_running,
         )
-
-    def _list_abandoned(self, host: str) -> dict[str, str]:
-        """See :func:`.roles.list_abandoned`."""
-        node = self._ext.host.node
-        return roles.list_abandoned(host, node.hypervisor_hostname)
 
     @staticmethod
     def _read_conf(host: str) -> cfg.ConfigOpts:
@@ -140,7 +137,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
         Without those that Nova does something with now. Their own allocations
         are not among it, only those that Nova has left with a migration.
         """
-        left = self._read_left(host)
         known = frozenset(self.list_instance_uuids())
         topology = self._find_host_topology()
         found = {}
@@ -149,18 +145,21 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 # Built before there were extra specs of ours, if malformed.
                 with contextlib.suppress(exception.InvalidExtraSpec):
                     found[one.uuid] = request.make_request(
-                        one, left.get(one.uuid), self._ext_grammar, topology
+                        one,
+                        self._read_left(host, one.uuid),
+                        self._ext_grammar,
+                        topology,
                     )
         return found
 
-    def _read_left(self, host: str) -> dict[str, Any]:
-        """Return the allocations that moves given up still have, by server."""
+    def _read_left(self, host: str, server_uuid: str) -> Any:
+        """Return what moves given up still have of a server without entry."""
+        if self._ext.host.list_consumers(server_uuid):
+            return None
         read = self.virtapi.reportclient.get_allocations_for_consumer
         context = nova_context.get_admin_context()
-        return {
-            server_uuid: read(context, uuid)
-            for uuid, server_uuid in self._list_abandoned(host).items()
-        }
+        moves = migrations.list_left(host, server_uuid)
+        return next(filter(None, (read(context, one) for one in moves)), None)
 
     def _list_running(self) -> dict[str, guest.Guest]:
         """Return the guests that have processes here now, by server.
@@ -169,20 +168,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
         guests are processes returns them; Nova's fake driver has none.
         """
         return {}
-
-    def _forget_providers(self) -> None:
-        """Clear Nova's cache of the provider tree.
-
-        Until it expires, up to five minutes later, every update of the node
-        and every build would fail because of a provider that is gone.
-        """
-        tracker = self._find_tracker()
-        if tracker is None:
-            return
-        lock = utils.synchronized(
-            resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True
-        )
-        lock(tracker.reportclient.clear_provider_cache)()
 
     def _find_tracker(self) -> Any:
         """Return Nova's resource tracker; None where there is none (yet)."""
@@ -378,10 +363,19 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """
         tracker = self._find_tracker()
         nodename = self._ext.host.node.hypervisor_hostname
-        if tracker is not None and nodename in tracker.stats:
+        if tracker is None or nodename not in tracker.stats:
+            return
+        try:
             # Or an older view could replace a newer one of another thread.
             with self._telling:
                 tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
+        # Of a plugin: it is no reason to stop what Nova does.
+        except Exception:
+            LOG.exception(
+                'Host %(host)s: the scheduler is not told what is free now. '
+                'Please report this bug',
+                {'host': self._ext.host.host},
+            )
 
     def _reported(
         self, context: Any, name: str, subject: object, instance: Any
@@ -402,10 +396,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         An entry that cannot be released stays, and is tried again.
         """
         try:
-            try:
-                self._ext.release(consumer_uuid, operation)
-            finally:
-                self._update_stats()
+            self._ext.release(consumer_uuid, operation)
         # Whatever it was: a guest may run, or be gone, in spite of it.
         except Exception as err:
             LOG.error(
@@ -418,6 +409,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     'err': plugins.describe(err),
                 },
             )
+        self._update_stats()
 
     def _restore_claim(self, context: Any, instance: Any) -> None:
         """Claim for a server whose entry is missing.

@@ -99,13 +99,16 @@ def list_abandoned(host: str, nodename: str) -> dict[str, str]:
     """Return migration -> server of moves from here that Nova has given up.
 
     They are in progress for Nova. Each migration still has the allocations
-    that the server had here.
+    that the server had here. Not live ones: where the state of the server was
+    set by hand, the guest may still be on its way.
     """
     moves = migrations.list_in_progress(host, nodename)
     return {
         one.uuid: one.instance_uuid
         for one in moves
-        if one.source_compute == host and migrations.is_abandoned(one)
+        if one.source_compute == host
+        and one.migration_type in migrations.COLD
+        and migrations.is_abandoned(one)
     }
 
 

@@ -3,6 +3,7 @@
 """Live migrations that do not end as they should."""
 
 import contextlib
+import pathlib
 import threading
 from typing import Any
 
@@ -164,6 +165,24 @@ class PinnedTransferTest(backends.Rmd, transfers.TransferSuite):
 
 
 class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
+    def test_a_lost_ledger_is_made_anew_from_the_migration(self) -> None:
+        transfer = self.begin_transfer()
+        transfer.is_killed = True
+        transfer.go.set()
+        self.stop_compute(self.services['host1'])
+        path = pathlib.Path(self.get_ext('host1')._ledger_path)
+        for one in path.parent.glob(f'{path.name}*'):
+            one.unlink()
+
+        self.services['host1'] = self.start_again(self.services['host1'])
+        self.publish(self.services['host1'])
+
+        self.wait_until(lambda: self.uuid in self.get_host('host1').entries)
+        self.assertEqual(
+            {self.uuid: (State.APPLIED, Purpose.OWN)},
+            self.list_states('host1'),
+        )
+
     def test_shelving_and_unshelving_mends_its_allocations(self) -> None:
         """As the page on operations says."""
         transfer = self.begin_transfer()
