@@ -10,9 +10,10 @@ last lines count those tests by reason. In an environment of tox they are also
 kept in its folder, where ``.ci/run`` finds them. The exit status is stestr's.
 
 stestr runs one test for each CPU at a time, or ``TESTS_PER_CPU``: tests of
-Nova's services wait for half of their time. With ``TESTS_IN_MEMORY=1``, and
-without a ``TMPDIR``, temporary files are in memory where there is room: tests
-make thousands of small files, and some disks take milliseconds for each.
+Nova's services wait for its threads and timers now and then. With
+``TESTS_IN_MEMORY=1``, and without a ``TMPDIR``, temporary files are in memory
+where there is room: tests make thousands of small files, and some disks take
+milliseconds for each.
 """
 
 import collections

@@ -23,10 +23,11 @@ Move: TypeAlias = tuple[str, str, str]
 _Amounts: TypeAlias = Mapping[view_obj.Place, int]
 
 _GIVEN_UP = (
-    'a service of Nova was killed in the move, and Nova does not go on with '
-    'it. The server keeps what it holds, and no other server gets that. Have '
-    'placement allocate to the server what the migration has, see "killed" '
-    'in the troubleshooting pages'
+    'Nova has no task for the server, and has not ended the migration, as '
+    'after a service of Nova was killed in the move. The server keeps what it '
+    'holds, and no other server gets that. Have placement allocate to the '
+    'server what the migration has, see "nova-compute was killed" on the page '
+    'of troubleshooting'
 )
 
 

@@ -294,9 +294,9 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         if self._ext.host.find_entry(uuid) is not None:
             LOG.warning(
                 'Host %(host)s: Nova undoes a live migration of server '
-                '%(uuid)s that is not the one for which the server has what '
-                'it has here; that stays, unless the comparison with Nova '
-                'finds that nothing needs it',
+                '%(uuid)s. What the server holds here may be for another '
+                'migration, and stays until the comparison with Nova finds '
+                'that nothing needs it',
                 {'host': self._ext.host.host, 'uuid': uuid},
             )
 
@@ -322,8 +322,13 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         # Whatever it was: nothing has happened to the guest.
         except Exception as err:
             LOG.error(
-                'Host %(host)s: %(err)s',
-                {'host': self._ext.host.host, 'err': err},
+                'Host %(host)s: the server is not migrated live to host '
+                '%(dest)s, and runs on here: %(err)s',
+                {
+                    'host': self._ext.host.host,
+                    'dest': dest,
+                    'err': plugins.describe(err),
+                },
                 instance=instance,
             )
             recover_method(context, instance, dest, migrate_data)

@@ -60,8 +60,8 @@ def check_order(instance: Any, migration_id: int, claimed: int | None) -> None:
     if claimed is not None and claimed > migration_id:
         raise nova_exc.MigrationPreCheckError(
             reason=f'a later live migration of server '
-            f'{errors.find_name(instance)} has claimed on this host; this '
-            'one was given up by Nova, and nothing is to be done'
+            f'{errors.find_name(instance)} has claimed on this host; Nova '
+            'has given this one up, and nothing needs to be done'
         )
 
 
