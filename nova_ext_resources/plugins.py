@@ -8,7 +8,9 @@ host would then report too little.
 
 import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
 import importlib.metadata
+import sys
 from typing import Any, TypeVar
 
 from oslo_config import cfg
@@ -66,8 +68,14 @@ def load_classes(
 
 def list_names(namespace: str) -> list[str]:
     """Return the names of all installed plugins, without loading them."""
+    return list(_read_names(namespace, tuple(sys.path)))
+
+
+@functools.lru_cache
+def _read_names(namespace: str, _path: tuple[str, ...]) -> tuple[str, ...]:
+    # Once for each path, as stevedore does: all packages are read for it.
     points = importlib.metadata.entry_points(group=namespace)
-    return [point.name for point in points]
+    return tuple(point.name for point in points)
 
 
 def load_trackers() -> dict[str, base.Tracker]:

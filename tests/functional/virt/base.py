@@ -20,6 +20,7 @@ from nova.tests.functional import integrated_helpers
 from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
+from tests.functional import statements
 
 CONF = nova.conf.CONF
 
@@ -79,7 +80,8 @@ class _SharedSqlite(fixtures.Fixture):
 
         def make_shared(name: str) -> tuple[str, str]:
             url, path = make(name)
-            return f'{url}?plugin={sqlite.NAME}', path
+            plugins = f'plugin={sqlite.NAME}&plugin={statements.NAME}'
+            return f'{url}?{plugins}', path
 
         for module in modules:
             self.useFixture(
@@ -90,6 +92,7 @@ class _SharedSqlite(fixtures.Fixture):
 @functools.cache
 def _install_sqlite() -> None:
     sqlite.install()
+    statements.install()
 
 
 def _wait_longer(wait: Callable[..., Any]) -> Callable[..., Any]:
