@@ -222,7 +222,7 @@ class Periodic(worker.Worker):
                 'this bug',
                 {'host': self._host.host},
             )
-        self._publisher.wake()
+        self._publisher.notice()
 
     def _repair(self) -> None:
         answer, requests = self._answer, self._requests

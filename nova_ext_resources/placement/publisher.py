@@ -10,6 +10,7 @@ import dataclasses
 import datetime
 import random
 import re
+import time
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -66,6 +67,10 @@ def find_delay(failures: int, interval: float) -> float:
     return min(back_off, interval) * _RANDOM.uniform(0.5, 1.0)
 
 
+#: Whether it is all that the host has, and what placement shall have of it.
+_Wanted = tuple[bool, tuple[provider_obj.Provider, ...]]
+
+
 class Publisher(worker.Worker):
     """Publishes the latest wanted tree, again and again, until stopped.
 
@@ -97,6 +102,9 @@ class Publisher(worker.Worker):
         self._interval = interval
         self._status = Status()
         self._logged = ''
+        self._is_due = False
+        self._due_at = 0.0
+        self._last: _Wanted | None = None
         self._writer = tree.TreeWriter(
             client, sleep=self._sleep, on_deleted=on_deleted
         )
@@ -121,14 +129,25 @@ class Publisher(worker.Worker):
         """
         return self._writer.publish(node, wanted, may_delete=may_delete)
 
+    def wake(self) -> None:
+        self._is_due = True
+        super().wake()
+
+    def notice(self) -> None:
+        """Begin the next round now, unless it would publish the same.
+
+        What others have changed in placement is seen each ``interval``.
+        """
+        super().wake()
+
     def run_round(self) -> None:
         """Publish, and note how it went; raises nothing."""
+        self._last = None
         try:
-            # First whether all is known: what is not known yet may become
-            # known in between, and would be missing from what is wanted.
-            may_delete = self._is_complete()
+            last = self._read_wanted()
+            may_delete, wanted = last
             published = self.publish_once(
-                self._node, self._wanted(), may_delete=may_delete
+                self._node, wanted, may_delete=may_delete
             )
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
@@ -143,10 +162,33 @@ class Publisher(worker.Worker):
             )
         else:
             self._note(published)
+            if not published.errors and not published.held:
+                self._last = last
 
     def do_round(self) -> float:
-        self.run_round()
-        return find_delay(self._status.failures, self._interval)
+        is_due = time.monotonic() >= self._due_at
+        if is_due or self._is_due or self._has_changed():
+            # Before the round: what wakes it from now on is not missed.
+            self._is_due = False
+            self.run_round()
+            delay = find_delay(self._status.failures, self._interval)
+            self._due_at = time.monotonic() + delay
+        return max(self._due_at - time.monotonic(), 0.0)
+
+    def _has_changed(self) -> bool:
+        """Return whether other things are wanted than were published."""
+        if self._last is None:
+            return True
+        try:
+            return self._last != self._read_wanted()
+        except Exception:
+            # The round meets it as well, and reports it.
+            return True
+
+    def _read_wanted(self) -> _Wanted:
+        # First whether all is known: what is not known yet may become known
+        # in between, and would be missing from what is wanted.
+        return self._is_complete(), tuple(self._wanted())
 
     def _sleep(self, seconds: float) -> None:
         self._is_stopping.wait(seconds)

@@ -139,7 +139,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
 
         loop.run_round()
 
-        publishing.wake.assert_called_once_with()
+        publishing.notice.assert_called_once_with()
         self.assertIn('comparison: ZeroDivisionError', read_alarms(observed))
 
     def test_metrics_hear_of_the_servers_after_a_round(self) -> None:

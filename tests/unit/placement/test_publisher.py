@@ -202,6 +202,70 @@ class PublisherTest(test_client.MockTestCase):
 
         self.wait_for_calls(2)
 
+    def test_nothing_is_asked_of_placement_for_the_same(self) -> None:
+        self.succeed()
+        self.publisher.do_round()
+
+        for _again in range(3):
+            self.publisher.notice()
+            self.publisher.do_round()
+
+        self.assertEqual(1, self.mock.call_count)
+
+    def test_unless_a_round_is_due(self) -> None:
+        self.succeed()
+        made = self.make_publisher(interval=0.0)
+        made.do_round()
+
+        made.do_round()
+
+        self.assertEqual(2, self.mock.call_count)
+
+    def test_or_asked_for(self) -> None:
+        self.succeed()
+        self.publisher.do_round()
+
+        self.publisher.wake()
+        self.publisher.do_round()
+        self.publisher.do_round()
+
+        self.assertEqual(2, self.mock.call_count)
+
+    def test_or_the_last_one_has_failed(self) -> None:
+        self.fault = ZeroDivisionError('oops')
+        self.publisher.do_round()
+        self.fault = None
+        self.succeed()
+
+        self.publisher.do_round()
+
+        self.assertEqual('', self.publisher.status.failure)
+
+    def test_what_has_changed_is_published(self) -> None:
+        is_complete = [False]
+        made = publisher.Publisher(
+            test_client.make_client(),
+            NODE,
+            wanted=self.find_wanted,
+            is_complete=lambda: is_complete[0],
+        )
+        self.succeed()
+        made.do_round()
+        is_complete[0] = True
+
+        made.do_round()
+
+        self.assertEqual(2, self.mock.call_count)
+
+    def test_a_bug_in_a_plugin_is_left_to_the_round(self) -> None:
+        self.succeed()
+        self.publisher.do_round()
+        self.fault = ZeroDivisionError('oops')
+
+        self.publisher.do_round()
+
+        self.assertIn('oops', self.publisher.status.failure)
+
     def test_the_thread_outlives_every_failure(self) -> None:
         self.answer(
             {'status_code': 503},
