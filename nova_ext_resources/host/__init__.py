@@ -31,5 +31,6 @@
 * ``service``: builds all of it from options; starts and stops it
 * ``state``: entries and view in memory, under one lock
 * ``telemetry``: runs monitoring and tuning
+* ``unheld``: finds what placement has allocated to consumers without an entry
 * ``view``: from discovered resources and entries to the view and the tree
 """

@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import os
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore
 from nova_ext_resources.host import servers
 from nova_ext_resources.host import telemetry
+from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
@@ -77,6 +78,7 @@ class HostService:
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`accept_host`
     :param list_abandoned: returns migration -> server, see ``virt/roles``
+    :param explain: see ``virt/holders``
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
     :param list_requests: returns what each server requests, see
@@ -101,6 +103,9 @@ class HostService:
         on_changed: Callable[[], None] = lambda: None,
         list_roles: periodic.ListRoles = lambda _entries: {},
         list_abandoned: Callable[[], Mapping[str, str]] = dict,
+        explain: Callable[
+            [Iterable[str]], Mapping[str, str]
+        ] = lambda _uuids: {},
         find_hosts: Callable[
             [frozenset[str]], Mapping[str, str]
         ] = lambda uuids: dict.fromkeys(uuids, ''),
@@ -158,12 +163,22 @@ class HostService:
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )
+        self.unheld = unheld.Unheld(
+            self.host,
+            list_holders=self._placement.list_holders,
+            explain=explain,
+            on_changed=lambda: self.periodic.wake(),
+            interval=options.refresh_interval,
+        )
         self.periodic = periodic.Periodic(
             self.host,
             self.health,
             self.publisher,
             self._restore,
-            list_differences=lambda: self.allocated.problems,
+            list_differences=lambda: (
+                *self.allocated.problems,
+                *self.unheld.problems,
+            ),
             list_roles=list_roles,
             find_hosts=find_hosts,
             list_requests=list_requests,
@@ -262,6 +277,8 @@ class HostService:
         self.publisher.run_round()
         self.publisher.start()
         self.allocated.start()
+        # Nothing is wrong so early, and a start asks placement enough.
+        self.unheld.start(options.refresh_interval)
         self._measuring.start()
         if self._metrics is not None:
             self._metrics.start()
@@ -294,6 +311,7 @@ class HostService:
         self.periodic.stop()
         self.publisher.stop()
         self.allocated.stop()
+        self.unheld.stop()
         self.host.close()
 
     def accept_host(self) -> None:

@@ -51,6 +51,7 @@ STRANGER_IN_FORCE = 'stranger_in_force'
 NOT_IN_NOVA = 'not_in_nova'
 MOVE_IN_DOUBT = 'move_in_doubt'
 NOT_IN_PLACEMENT = 'not_in_placement'
+NOT_HELD = 'not_held'
 OVERALLOCATED = 'overallocated'
 UNBOOKABLE_UNITS = 'unbookable_units'
 DISCOVERY_FAILED = 'discovery_failed'
@@ -131,6 +132,11 @@ _WARNING = (
         NOT_IN_PLACEMENT,
         'server',
         'A server holds resources that placement has not allocated to it.',
+    ),
+    (
+        NOT_HELD,
+        'consumer',
+        'Placement has allocated resources to a consumer that holds none.',
     ),
     (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
     (

@@ -8,6 +8,7 @@
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
+* ``holders``: what Nova says of consumers that hold nothing on a host
 * ``internals``: what of Nova this package uses, and whether Nova has it
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``live``: the driver's methods for live migrations

@@ -33,6 +33,7 @@ from nova_ext_resources import plugins
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
+from nova_ext_resources.virt import holders
 from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import node
 from nova_ext_resources.virt import operations
@@ -119,6 +120,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             list_abandoned=lambda: roles.list_abandoned(
                 host, self._ext.host.node.hypervisor_hostname
             ),
+            explain=lambda uuids: holders.explain(host, uuids),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),

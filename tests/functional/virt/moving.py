@@ -18,6 +18,7 @@ from nova.virt import fake as nova_fake
 
 from nova_ext_resources.host import allocated
 from nova_ext_resources.host import ledger
+from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import request
@@ -182,11 +183,20 @@ class MovesTestCase(base.NovaTestCase):
         """The hosts find none to placement, however long they look."""
         for host in hosts:
             self.assertEqual((), self.list_differences(host))
+            self.assertEqual((), self.list_unheld(host))
             self.assertEqual({}, self.get_host(host).state.unallocated)
 
     def list_differences(self, host: str) -> tuple[alarm.Problem, ...]:
         """Return what a host has found after it has looked for long."""
-        made: allocated.Allocated = self.get_ext(host).allocated
+        return self._look_for_long(self.get_ext(host).allocated)
+
+    def list_unheld(self, host: str) -> tuple[alarm.Problem, ...]:
+        """Return what is allocated there to consumers that hold nothing."""
+        return self._look_for_long(self.get_ext(host).unheld)
+
+    def _look_for_long(
+        self, made: allocated.Allocated | unheld.Unheld
+    ) -> tuple[alarm.Problem, ...]:
         for now in (time.monotonic(), time.monotonic() + _LONG):
             with fixtures.MockPatchObject(
                 made, '_monotonic', return_value=now

@@ -13,6 +13,7 @@ from nova.conductor.tasks import live_migrate
 from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.virt import fake
 from tests.functional.virt import backends
@@ -182,6 +183,27 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             {self.uuid: (State.APPLIED, Purpose.OWN)},
             self.list_states('host1'),
         )
+
+    def test_both_hosts_say_what_is_lost_to_placement(self) -> None:
+        transfer = self.begin_transfer()
+        self.assertEqual((), self.list_unheld('host1'))
+        transfer.is_killed = True
+        transfer.go.set()
+        self.restart('host1')
+        self.wait_for_end('error')
+        self.compare('host2')
+
+        (former,) = self.list_unheld('host1')
+        (latter,) = self.list_unheld('host2')
+
+        migration = self.find_migration(self.server)
+        self.assertEqual(
+            (migration.uuid, self.uuid), (former.subject, latter.subject)
+        )
+        for one in (former, latter):
+            self.assertEqual(alarm.NOT_HELD, one.alarm)
+            self.assertIn('that Nova has on host host1', one.text)
+        self.assertIn(f'status "error" of server {self.uuid}', former.text)
 
     def test_shelving_and_unshelving_mends_its_allocations(self) -> None:
         """As the page on operations says."""

@@ -171,6 +171,9 @@ class OneHostTest(breaking.BreakingTestCase):
         self.assertEqual(
             {self.uuid: before}, dict(self.get_host('host1').entries)
         )
+        (found,) = self.list_unheld('host1')
+        self.assertNotIn(found.subject, (self.uuid, ''))
+        self.assertIn('status "migrating" of server', found.text)
 
     def test_a_guest_that_does_not_start(self) -> None:
         with moving.failing('spawn'):

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova says of consumers to which placement has allocated something."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from nova.compute import vm_states
+from nova import context as nova_context
+from nova import exception as nova_exc
+from nova import objects
+
+from nova_ext_resources.virt import migrations
+from nova_ext_resources.virt import servers
+
+#: Live migrations whose guest may be on its way, whatever the server's task:
+#: an operator may have set its state meanwhile.
+_TRANSFERRING = ('running', 'running (post-copy)')
+
+
+def explain(host: str, uuids: Iterable[str]) -> dict[str, str]:
+    """Describe consumers without an entry on a host, for an operator.
+
+    :returns: uuid -> words, of those with which Nova does not go on; none of
+        servers that Nova has on this host, which get their entries again
+    """
+    found = {uuid: _explain(host, uuid) for uuid in uuids}
+    return {uuid: words for uuid, words in found.items() if words}
+
+
+def _explain(host: str, uuid: str) -> str:
+    migration = _find_migration(uuid)
+    if migration is not None:
+        return _explain_migration(migration)
+    instance = servers.find(uuid)
+    if instance is None:
+        return 'Nova has neither a server nor a migration of this uuid'
+    is_busy = instance.task_state is not None
+    if is_busy or instance.vm_state == vm_states.BUILDING:
+        return ''
+    if instance.host == host:
+        return ''
+    return f'this is a server {_locate(instance)}'
+
+
+def _explain_migration(migration: Any) -> str:
+    instance = servers.find(migration.instance_uuid)
+    kind = f'this is a {migration.migration_type} with status'
+    words = f'{kind} "{migration.status}" of server {migration.instance_uuid}'
+    if instance is None:
+        return f'{words}, which is deleted'
+    if migration.status in _TRANSFERRING or migrations.is_open(
+        migration, instance
+    ):
+        return ''
+    return f'{words} {_locate(instance)}'
+
+
+def _locate(instance: Any) -> str:
+    if instance.host:
+        return f'that Nova has on host {instance.host}'
+    return 'that Nova has on no host'
+
+
+def _find_migration(uuid: str) -> Any | None:
+    # Nova deletes the migrations of a server with the server.
+    context = nova_context.get_admin_context(read_deleted='yes')
+    try:
+        return objects.Migration.get_by_uuid(context, uuid)
+    except nova_exc.MigrationNotFound:
+        return None

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Placement has allocated resources here to a consumer that has none."""
+
+from collections.abc import Iterable, Mapping
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import allocated
+from nova_ext_resources.host import unheld
+from nova_ext_resources.objects import alarm
+from tests.unit.host import with_host
+
+WAYS = with_host.WAYS
+FIRST, SECOND = with_host.DOMAINS
+
+SERVER = uuidsentinel.server
+OTHER = uuidsentinel.other
+
+
+class UnheldTest(with_host.HostTestCase):
+    """One server with four ways, and another consumer with two."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.host = self.make_noop_host()
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        self.holders: dict[str, dict[str, dict[str, int]]] = {
+            FIRST: {WAYS: {SERVER: 4, OTHER: 2}}
+        }
+        self.failure: Exception | None = None
+        self.words = {OTHER: 'nobody knows it'}
+        self.asked: list[list[str]] = []
+        self.changes = 0
+        self.now = 1000.0
+        self.made = unheld.Unheld(
+            self.host,
+            list_holders=self.list_holders,
+            explain=self.explain,
+            on_changed=self.count_change,
+            interval=60.0,
+            monotonic=lambda: self.now,
+        )
+
+    def list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
+        if self.failure is not None:
+            raise self.failure
+        if rp_uuid not in self.holders:
+            raise exception.NotFound(action='ask', detail='none')
+        return self.holders[rp_uuid]
+
+    def explain(self, uuids: Iterable[str]) -> Mapping[str, str]:
+        self.asked.append([*uuids])
+        return self.words
+
+    def count_change(self) -> None:
+        self.changes += 1
+
+    def look(self, count: int = 2) -> list[tuple[str, str]]:
+        """Return the alarms after looks that are far enough apart."""
+        for _ in range(count):
+            self.made.run_round()
+            self.now += allocated.LASTING
+        return [(one.alarm, one.subject) for one in self.made.problems]
+
+    def test_what_lasts_is_reported_once(self) -> None:
+        self.assertEqual([(alarm.NOT_HELD, OTHER)], self.look(4))
+
+        (problem,) = self.made.problems
+        for words in (f'2 {WAYS} of ', self.host.host, 'nobody knows it'):
+            self.assertIn(words, problem.text)
+        self.assertEqual(1, self.log.output.count('nobody knows it'))
+        self.assertEqual(1, self.changes)
+
+    def test_nova_is_not_asked_of_what_was_seen_once(self) -> None:
+        self.assertEqual([], self.look(1))
+
+        self.assertEqual([], self.asked)
+
+    def test_nor_of_servers_with_an_entry(self) -> None:
+        self.look()
+
+        self.assertEqual([[OTHER]], self.asked)
+
+    def test_nothing_is_reported_with_which_nova_goes_on(self) -> None:
+        self.words = {}
+
+        self.assertEqual([], self.look())
+
+    def test_another_amount_begins_anew(self) -> None:
+        self.look(1)
+        self.holders[FIRST][WAYS][OTHER] = 3
+
+        self.assertEqual([], self.look(1))
+
+    def test_it_ends_with_the_allocation(self) -> None:
+        self.look()
+        del self.holders[FIRST][WAYS][OTHER]
+
+        self.assertEqual([], self.look(1))
+        self.assertEqual(2, self.changes)
+
+    def test_it_ends_with_an_entry(self) -> None:
+        self.look()
+
+        self.host.claim(with_host.make_claim(OTHER, 2))
+
+        self.assertEqual((), self.made.problems)
+
+    def test_other_classes_are_not_compared(self) -> None:
+        self.holders = {FIRST: {'VCPU': {OTHER: 2}}}
+
+        self.assertEqual([], self.look())
+
+    def test_what_cannot_be_read_is_in_doubt(self) -> None:
+        self.look()
+        self.failure = exception.PlacementUnavailable(
+            action='ask', detail='away'
+        )
+
+        self.assertEqual([(alarm.NOT_HELD, OTHER)], self.look(1))
+
+    def test_and_begins_anew_if_it_was_not_reported(self) -> None:
+        self.look(1)
+        self.failure = OSError('no message bus')
+        self.look(1)
+        self.failure = None
+
+        self.assertEqual([], self.look(1))
+
+    def test_a_second_look_comes_soon(self) -> None:
+        self.assertEqual(allocated.LASTING, self.made.do_round())
+        self.now += allocated.LASTING
+
+        self.assertGreater(self.made.do_round(), 8 * 60.0)
