@@ -184,12 +184,13 @@ class Periodic(worker.Worker):
         while not self._is_stopping.is_set():
             try:
                 return ask()
-            # Of Nova or the hypervisor, which may be away for a while.
+            # Of Nova, the hypervisor or placement; each may be away.
             except Exception as err:
                 failures += 1
                 LOG.warning(
-                    'Host %(host)s: Nova or the hypervisor does not report '
-                    'the servers of this host. This is tried again; until '
+                    'Host %(host)s: Nova, the hypervisor or placement does '
+                    'not say which servers this host has, and with what. '
+                    'This is tried again; until '
                     'then, the resources of servers that are gone are not '
                     'released, and lost entries are not made anew: %(err)s',
                     {'host': self._host.host, 'err': plugins.describe(err)},

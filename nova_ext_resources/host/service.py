@@ -32,6 +32,7 @@ from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
@@ -146,9 +147,7 @@ class HostService:
         self._restore = restore.Restore(
             self.host,
             restore=self._restore_entry,
-            read_allocations=lambda uuid: (
-                self._placement.get_allocations(uuid).resources
-            ),
+            read_allocations=self.read_allocations,
         )
         self.follower = following.Follower(
             self.host,
@@ -354,6 +353,13 @@ class HostService:
             return False
         running = self._guests.read()
         return running is not None and consumer_uuid not in running
+
+    def read_allocations(self, consumer_uuid: str) -> view_obj.Amounts:
+        """Return rp_uuid -> resource class -> amount, of all hosts.
+
+        :raises PlacementError: it does not answer
+        """
+        return self._placement.get_allocations(consumer_uuid).resources
 
     def _restore_entry(
         self, request: assignment.ClaimRequest, *, is_applied: bool

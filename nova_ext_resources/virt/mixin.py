@@ -15,7 +15,6 @@ import threading
 from typing import Any
 
 import nova.conf
-from nova import context as nova_context
 from nova import exception as nova_exc
 from nova.virt import driver
 from oslo_config import cfg
@@ -155,13 +154,18 @@ class ExtResourcesMixin(driver.ComputeDriver):
         return found
 
     def _read_left(self, host: str, server_uuid: str) -> Any:
-        """Return what moves given up still have of a server without entry."""
+        """Return what moves given up still have of a server without entry.
+
+        :raises PlacementError: it does not answer
+        """
         if self._ext.host.list_consumers(server_uuid):
             return None
-        read = self.virtapi.reportclient.get_allocations_for_consumer
-        context = nova_context.get_admin_context()
         moves = migrations.list_left(host, server_uuid)
-        return next(filter(None, (read(context, one) for one in moves)), None)
+        found = filter(None, map(self._ext.read_allocations, moves))
+        return {
+            rp_uuid: {'resources': amounts}
+            for rp_uuid, amounts in next(found, {}).items()
+        }
 
     def _list_running(self) -> dict[str, guest.Guest]:
         """Return the guests that have processes here now, by server.

@@ -15,6 +15,7 @@ from nova.virt import fake as nova_fake
 from nova_ext_resources import exception
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.placement import client
 from nova_ext_resources.virt import fake
 from tests.functional.virt import backends
 from tests.functional.virt import base
@@ -167,6 +168,37 @@ class PinnedTransferTest(backends.Rmd, transfers.TransferSuite):
 
 class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
     def test_a_lost_ledger_is_made_anew_from_the_migration(self) -> None:
+        self.lose_the_source()
+
+        self.assertEqual(
+            {self.uuid: (State.APPLIED, Purpose.OWN)},
+            self.list_states('host1'),
+        )
+
+    def test_so_it_is_when_placement_was_away(self) -> None:
+        read = client.Client.get_allocations
+        uuids: list[str] = []
+
+        def fail_once(made: client.Client, uuid: str) -> Any:
+            uuids.append(uuid)
+            if uuids.count(uuid) == 1:
+                raise exception.PlacementUnavailable(
+                    action='ask', detail='away'
+                )
+            return read(made, uuid)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                client.Client, 'get_allocations', fail_once
+            )
+        )
+
+        self.lose_the_source()
+
+        self.assertIn(self.find_migration(self.server).uuid, uuids)
+
+    def lose_the_source(self) -> None:
+        """Kill host1 in the transfer, and lose its ledger; start it again."""
         transfer = self.begin_transfer()
         transfer.is_killed = True
         transfer.go.set()
@@ -179,10 +211,6 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
         self.publish(self.services['host1'])
 
         self.wait_until(lambda: self.uuid in self.get_host('host1').entries)
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host1'),
-        )
 
     def test_both_hosts_say_what_is_lost_to_placement(self) -> None:
         transfer = self.begin_transfer()
