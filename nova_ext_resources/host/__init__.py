@@ -21,6 +21,7 @@
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
+* ``partners``: finds a server that can exchange its allocation with another
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here
 * ``recent``: remembers the last consumers that something has happened to

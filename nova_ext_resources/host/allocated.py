@@ -10,7 +10,13 @@ report to placement leaves the allocation on the former provider: it is
 reported again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 import contextlib
 import dataclasses
 import time
@@ -55,7 +61,7 @@ class Allocated(worker.Worker):
     :param list_holders: returns resource class -> consumer uuid -> amount of
         one provider, by its uuid
     :param follow: moves what placement has allocated to a consumer to where
-        that holds it, as after a claim
+        that holds it, as after a claim; see :meth:`.Follower.move`
     :param list_abandoned: returns migration -> server, of the moves from this
         host with which Nova does not go on
     :param on_changed: called when other problems were found than before
@@ -74,7 +80,7 @@ class Allocated(worker.Worker):
         host: host_mod.HostResources,
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
-        follow: Callable[[str, Iterable[audit.Move]], None],
+        follow: Callable[[str, Iterable[audit.Move], frozenset[str]], None],
         list_abandoned: Callable[[], Mapping[str, str]],
         on_changed: Callable[[], None],
         interval: float,
@@ -261,7 +267,7 @@ class Allocated(worker.Worker):
         }
 
     def _correct_all(
-        self, lasting: Iterable[audit.Difference]
+        self, lasting: Collection[audit.Difference]
     ) -> Iterator[_Found]:
         """Correct placement where possible; yield what is left.
 
@@ -270,20 +276,25 @@ class Allocated(worker.Worker):
 
         :raises PlacementError: it does not answer, or lost a race: in doubt
         """
+        settled = frozenset(
+            one.entry.consumer_uuid
+            for one in lasting
+            if one.moves and not one.migration_uuid
+        )
         for one in lasting:
             uuid, reason = one.entry.consumer_uuid, ''
             if self._host.find_entry(uuid) != one.entry:
                 continue
-            if one.moves and one.migration_uuid:
-                # The migration still has it where it was.
-                reason = one.migration_uuid
-            elif one.moves:
+            if uuid in settled:
                 try:
-                    self._follow(uuid, one.moves)
+                    self._follow(uuid, one.moves, settled)
                 except exception.Retriable:
                     raise
                 except exception.ExtResourcesError as err:
                     reason = str(err).rstrip('.')
+            elif one.moves:
+                # The migration still has it where it was.
+                reason = one.migration_uuid
             if reason or one.missing or one.surplus:
                 yield _Found(difference=one, reason=reason)
 

@@ -7,18 +7,23 @@ cache domain where the CPUs are. Placement also tells whether a server gets
 back what a move has kept.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+import contextlib
+import dataclasses
+import functools
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.host import kept as kept_mod
+from nova_ext_resources.host import partners
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import retry
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +33,7 @@ class Follower:
 
     :param client: of placement
     :param on_claimed: called after placement was asked to follow a claim
+    :param find_building: see :class:`.partners.Partners`
     """
 
     def __init__(
@@ -36,10 +42,32 @@ class Follower:
         client: placement_client.Client,
         *,
         on_claimed: Callable[[], None],
+        find_building: Callable[[frozenset[str]], Collection[str]],
     ) -> None:
         self._host = host
         self._client = client
         self._on_claimed = on_claimed
+        self._partners = partners.Partners(
+            host, client, find_building=find_building
+        )
+
+    def read_anew(
+        self, request: assignment.ClaimRequest
+    ) -> assignment.ClaimRequest:
+        """Return a request with what placement has allocated to it now.
+
+        Nova has read that before a build, and another server may have
+        exchanged it since.
+        """
+        uuid = request.server_uuid
+        if self._partners.is_noted(uuid):
+            # Where it does not answer, the claim fails when it is followed.
+            with contextlib.suppress(exception.PlacementError):
+                return dataclasses.replace(
+                    request,
+                    allocations=self._client.get_allocations(uuid).resources,
+                )
+        return request
 
     def follow(
         self, request: assignment.ClaimRequest, entry: assignment.Entry
@@ -49,43 +77,89 @@ class Follower:
         :raises ExtResourcesError: nothing is held
         """
         try:
-            moves = audit_allocations.list_moved(
-                request.allocations, entry, self._host.view.keys
-            )
-            # Placement has by the server's uuid what it allocates for a move.
-            self.move(request.server_uuid, moves)
+            self._move_all(request, entry)
         except exception.ExtResourcesError:
             self._host.undo(request.consumer_uuid)
             raise
         finally:
             self._on_claimed()
 
+    def forget(self, server_uuid: str) -> None:
+        """Forget that its allocations may have been exchanged."""
+        self._partners.take_note(server_uuid)
+
+    def _move_all(
+        self, request: assignment.ClaimRequest, entry: assignment.Entry
+    ) -> None:
+        # Placement has by the server's uuid what it allocates for a move.
+        uuid = request.server_uuid
+        allocated = self._confirm(uuid) or request.allocations
+        for left in reversed(range(retry.MAX_ATTEMPTS)):
+            moves = audit_allocations.list_moved(
+                allocated, entry, self._host.view.keys
+            )
+            try:
+                self.move(uuid, moves)
+            except exception.NotFound:
+                if not left:
+                    raise
+                # Another server may have exchanged it since.
+                allocated = self._client.get_allocations(uuid).resources
+            else:
+                return
+
+    def _confirm(self, server_uuid: str) -> Mapping[str, Mapping[str, int]]:
+        """Return what a server holds that may have been exchanged, or {}.
+
+        Nobody else can exchange it from now on.
+
+        :raises PlacementError: it may still be exchanged
+        """
+        if not self._partners.take_note(server_uuid):
+            return {}
+        try:
+            return allocations.confirm_allocations(
+                self._client, server_uuid
+            ).resources
+        except exception.PlacementError:
+            self._partners.note(server_uuid)
+            raise
+
     def move(
         self,
         consumer_uuid: str,
         moves: Iterable[audit_allocations.Move],
+        settled: Set[str] = frozenset(),
     ) -> None:
         """Have placement allocate where the host has chosen.
 
         :param consumer_uuid: as placement knows it
+        :param settled: servers that have started long ago, and that placement
+            has elsewhere than the ledger, without a move of theirs
         :raises ExtResourcesError: it does not, or not all of it
         """
+        places: dict[tuple[str, str], set[str]] = {}
         for resource_class, source, target in moves:
+            places.setdefault((source, target), set()).add(resource_class)
+        for (source, target), classes in places.items():
             LOG.info(
-                'Host %(host)s: moving %(class)s of %(uuid)s to the domain of '
-                'its CPUs',
+                'Host %(host)s: moving %(classes)s of %(uuid)s to the domain '
+                'of its CPUs',
                 {
                     'host': self._host.host,
-                    'class': resource_class,
+                    'classes': ' and '.join(sorted(classes)),
                     'uuid': consumer_uuid,
                 },
             )
-            allocations.move_allocation(
+            allocations.move_allocations(
                 self._client,
                 consumer_uuid,
                 from_rp_uuid=source,
                 to_rp_uuid=target,
-                resource_class=resource_class,
+                resource_classes=classes,
+                find_partner=functools.partial(
+                    self._partners.find, source, target, settled
+                ),
             )
 
     def find_role(

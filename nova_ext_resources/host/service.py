@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import os
 from typing import TYPE_CHECKING
 
@@ -89,6 +89,8 @@ class HostService:
         thread of its own, and for metrics and monitoring only
     :param list_guests: returns server -> its guest, of all that have
         processes on this host now; called in threads of its own, often
+    :param find_building: returns which of these consumers are servers that
+        Nova builds here, or may build here; called in threads of claims
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -115,6 +117,9 @@ class HostService:
             [], Mapping[str, server_obj.NovaServer]
         ] = lambda: {},
         list_guests: Callable[[], guests.Guests] = dict,
+        find_building: Callable[
+            [frozenset[str]], Collection[str]
+        ] = lambda _uuids: (),
     ) -> None:
         self.conf = conf
         self._guests = guests.GuestList(list_guests, host=host)
@@ -153,6 +158,7 @@ class HostService:
             self.host,
             self._placement,
             on_claimed=lambda: self.periodic.wake(),
+            find_building=find_building,
         )
         self.allocated = allocated.Allocated(
             self.host,
@@ -339,6 +345,7 @@ class HostService:
         :param is_move: see :meth:`.lifecycle.Lifecycle.claim`
         :raises ExtResourcesError: nothing is held
         """
+        request = self.follower.read_anew(request)
         try:
             entry = self.host.claim(request, is_move=is_move)
         except exception.ClaimError:
@@ -389,6 +396,7 @@ class HostService:
                 for uuid in self.host.list_consumers(consumer_uuid):
                     self.host.release(uuid)
         finally:
+            self.follower.forget(consumer_uuid)
             if is_ours:
                 self.periodic.wake()
 

@@ -2,7 +2,9 @@
 
 """Change the allocations of a server."""
 
+from collections.abc import Callable, Mapping, Set
 import dataclasses
+from typing import TypeAlias
 
 from oslo_log import log as logging
 
@@ -11,68 +13,135 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import responses
 from nova_ext_resources.placement import retry
 
+#: Gets resource class -> amount. Returns what one holds who has just that on
+#: the full provider, and does as well with the other; None: there is none.
+FindPartner: TypeAlias = Callable[
+    [Mapping[str, int]], responses.Allocations | None
+]
+
 LOG = logging.getLogger(__name__)
 
 
-def move_allocation(
+def move_allocations(
     client: placement_client.Client,
     consumer_uuid: str,
     *,
     from_rp_uuid: str,
     to_rp_uuid: str,
-    resource_class: str,
+    resource_classes: Set[str],
+    find_partner: FindPartner = lambda _amounts: None,
 ) -> None:
-    """Move all units of a class from one provider to another.
+    """Move all units of some classes from one provider to another.
 
     For a claim that goes to another cache domain of the same host. It is one
     write with the consumer's generation, so that the server never holds both
     or neither, and keeps everything else. To call it again changes nothing.
 
-    :raises NotFound: the server holds none of it on either provider
+    Where the other provider is full, they are exchanged with those of a
+    partner, also in one write.
+
+    :raises NotFound: the server holds none of a class on either provider
     :raises AllocationRejected: it does not fit on the other provider
-    :raises ConcurrentUpdate: its allocations kept changing meanwhile
+    :raises ConcurrentUpdate: allocations kept changing meanwhile
     :raises PlacementUnavailable: placement does not answer
     """
 
-    def move() -> None:
+    def move() -> str | None:
         held = client.get_allocations(consumer_uuid)
-        amount = held.resources.get(from_rp_uuid, {}).get(resource_class)
-        if amount is not None:
-            client.put_allocations(
-                _with_moved(held, from_rp_uuid, to_rp_uuid, resource_class)
-            )
-        elif resource_class not in held.resources.get(to_rp_uuid, {}):
-            raise exception.NotFound(
-                action=f'move {resource_class} of server {consumer_uuid} '
-                f'from provider {from_rp_uuid} to {to_rp_uuid}',
-                detail='the server holds none of it there',
-            )
+        amounts = _find_amounts(
+            held, from_rp_uuid, to_rp_uuid, resource_classes
+        )
+        if not amounts:
+            return None
+        moved = _with_moved(held, from_rp_uuid, to_rp_uuid, amounts)
+        try:
+            client.put_allocations(moved)
+        except exception.AllocationRejected:
+            partner = find_partner(amounts)
+            if partner is None:
+                # Others may have made room meanwhile, or exchanged it.
+                client.put_allocations(moved)
+                return ''
+            other = _with_moved(partner, to_rp_uuid, from_rp_uuid, amounts)
+            client.post_allocations([moved, other])
+            return partner.consumer_uuid
+        return ''
 
-    retry.call(move)
+    partner_uuid = retry.call(move)
+    if partner_uuid is None:
+        return
     LOG.info(
-        'Moved %(class)s of server %(server)s from resource provider '
-        '%(from)s to %(to)s',
+        'Moved %(classes)s of server %(server)s from resource provider '
+        '%(from)s to %(to)s%(exchanged)s',
         {
-            'class': resource_class,
+            'classes': ' and '.join(sorted(resource_classes)),
             'server': consumer_uuid,
             'from': from_rp_uuid,
             'to': to_rp_uuid,
+            'exchanged': partner_uuid
+            and f', in exchange with server {partner_uuid}',
         },
     )
+
+
+def confirm_allocations(
+    client: placement_client.Client, consumer_uuid: str
+) -> responses.Allocations:
+    """Write what a consumer holds as it is, and return it.
+
+    Nothing changes but the consumer's generation: whoever has read before
+    can no longer write.
+
+    :raises ConcurrentUpdate: its allocations kept changing meanwhile
+    :raises AllocationRejected: a provider no longer has room for them
+    :raises PlacementUnavailable: placement does not answer
+    """
+
+    def confirm() -> responses.Allocations:
+        held = client.get_allocations(consumer_uuid)
+        if held.resources:
+            client.put_allocations(held)
+        return held
+
+    return retry.call(confirm)
+
+
+def _find_amounts(
+    held: responses.Allocations,
+    from_rp_uuid: str,
+    to_rp_uuid: str,
+    resource_classes: Set[str],
+) -> dict[str, int]:
+    """Return the amount of each class that is still to be moved.
+
+    :raises NotFound: one is on neither provider
+    """
+    here = held.resources.get(from_rp_uuid, {})
+    there = held.resources.get(to_rp_uuid, {})
+    missing = resource_classes - here.keys() - there.keys()
+    if missing:
+        raise exception.NotFound(
+            action=f'move {" and ".join(sorted(missing))} of server '
+            f'{held.consumer_uuid} from provider {from_rp_uuid} to '
+            f'{to_rp_uuid}',
+            detail='the server holds none of it there',
+        )
+    return {name: here[name] for name in resource_classes & here.keys()}
 
 
 def _with_moved(
     held: responses.Allocations,
     from_rp_uuid: str,
     to_rp_uuid: str,
-    resource_class: str,
+    amounts: Mapping[str, int],
 ) -> responses.Allocations:
     resources = {
-        rp_uuid: dict(amounts) for rp_uuid, amounts in held.resources.items()
+        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
     }
-    amount = resources[from_rp_uuid].pop(resource_class)
     there = resources.setdefault(to_rp_uuid, {})
-    there[resource_class] = there.get(resource_class, 0) + amount
+    for name, amount in amounts.items():
+        del resources[from_rp_uuid][name]
+        there[name] = there.get(name, 0) + amount
     return dataclasses.replace(
         held, resources={k: v for k, v in resources.items() if v}
     )

@@ -6,7 +6,7 @@ Nothing here repeats a call, remembers an answer or decides anything; see
 ``retry``, ``tree`` and ``sync``. Nothing else in the package builds a URL.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
 from typing import Any
@@ -305,27 +305,61 @@ class Client:
         :raises AllocationRejected: more than a capacity, or against the
             unit rules of an inventory
         """
-        body: dict[str, Any] = {
-            'allocations': {
-                rp_uuid: {'resources': dict(resources)}
-                for rp_uuid, resources in allocations.resources.items()
-            },
-            'project_id': allocations.project_id,
-            'user_id': allocations.user_id,
-            'consumer_generation': allocations.generation,
+        uuid = allocations.consumer_uuid
+        self._set_allocations(
+            'PUT', endpoint.path('allocations', uuid), [allocations]
+        )
+
+    def post_allocations(
+        self, allocations: Sequence[responses.Allocations]
+    ) -> None:
+        """Replace all that several consumers hold, in one transaction.
+
+        :raises ConcurrentUpdate: as :meth:`put_allocations`; nothing changes
+        :raises AllocationRejected: so does this
+        """
+        self._set_allocations('POST', '/allocations', allocations)
+
+    def _set_allocations(
+        self,
+        method: str,
+        path: str,
+        allocations: Sequence[responses.Allocations],
+    ) -> None:
+        types = {one.consumer_type for one in allocations}
+        is_typed = responses.UNKNOWN_CONSUMER_TYPE not in types
+        bodies = {
+            one.consumer_uuid: _make_body(one, is_typed=is_typed)
+            for one in allocations
         }
-        version = _WITHOUT_CONSUMER_TYPE
-        if allocations.consumer_type != responses.UNKNOWN_CONSUMER_TYPE:
-            body['consumer_type'] = allocations.consumer_type
-            version = endpoint.MICROVERSION
+        uuids = ' and '.join(bodies)
         self._endpoint.request(
-            'PUT',
-            endpoint.path('allocations', allocations.consumer_uuid),
-            f'set allocations of consumer {allocations.consumer_uuid}',
-            json=body,
-            version=version,
+            method,
+            path,
+            f'set allocations of consumer {uuids}',
+            json=bodies if method == 'POST' else bodies[uuids],
+            version=endpoint.MICROVERSION
+            if is_typed
+            else _WITHOUT_CONSUMER_TYPE,
             rejected=exception.AllocationRejected,
         )
+
+
+def _make_body(
+    allocations: responses.Allocations, *, is_typed: bool
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        'allocations': {
+            rp_uuid: {'resources': dict(resources)}
+            for rp_uuid, resources in allocations.resources.items()
+        },
+        'project_id': allocations.project_id,
+        'user_id': allocations.user_id,
+        'consumer_generation': allocations.generation,
+    }
+    if is_typed:
+        body['consumer_type'] = allocations.consumer_type
+    return body
 
 
 def from_conf(conf: cfg.ConfigOpts) -> Client:

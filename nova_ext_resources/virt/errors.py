@@ -29,6 +29,16 @@ _PLACES = (
 )
 
 
+#: Of placement: there is no room where the server's CPUs are, or others have
+#: changed allocations there faster than this host could.
+_REFUSALS = (
+    exception.ClaimError,
+    exception.AllocationRejected,
+    exception.ConcurrentUpdate,
+    exception.NotFound,
+)
+
+
 class HostRefused(nova_exc.GroupAffinityViolation):
     """The host cannot take the server, but nothing is broken.
 
@@ -148,7 +158,7 @@ def _name_no_host(found: re.Match[str]) -> str:
 def _translate(
     err: exception.ExtResourcesError, reason: str, instance: Any
 ) -> nova_exc.NovaException:
-    if isinstance(err, exception.ClaimError | exception.AllocationRejected):
+    if isinstance(err, _REFUSALS):
         return HostRefused(reason=reason)
     if isinstance(err, exception.InvalidExtraSpec):
         return nova_exc.BuildAbortException(

@@ -55,6 +55,7 @@ NAMES = (
     'nova.compute.utils:EventReporter.context',
     'nova.compute.utils:EventReporter.event_name',
     'nova.compute.utils:EventReporter.instance_uuids',
+    'nova.compute.vm_states:BUILDING',
     'nova.compute.vm_states:RESIZED',
     'nova.compute.vm_states:SHELVED_OFFLOADED',
     'nova.conf:CONF',

@@ -124,6 +124,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),
             list_guests=self._list_running,
+            find_building=lambda uuids: servers.find_building(host, uuids),
         )
 
     @staticmethod

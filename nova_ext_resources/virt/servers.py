@@ -4,6 +4,8 @@
 
 from typing import Any
 
+from nova.compute import task_states
+from nova.compute import vm_states
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
@@ -62,6 +64,42 @@ def find_hosts(uuids: frozenset[str]) -> dict[str, str]:
         )
         found.update((one.uuid, one.host or '') for one in instances)
     return found
+
+
+def find_building(host: str, uuids: frozenset[str]) -> set[str]:
+    """Return those of these servers that Nova builds on a host, or may."""
+    instances = objects.InstanceList.get_by_filters(
+        nova_context.get_admin_context(),
+        {
+            'uuid': sorted(uuids),
+            'vm_state': vm_states.BUILDING,
+            'deleted': False,
+        },
+    )
+    return {
+        one.uuid
+        for one in instances
+        # Nova deletes allocations in two steps, and leaves them where they
+        # change in between.
+        if one.task_state != task_states.DELETING and _is_built(one, host)
+    }
+
+
+def _is_built(instance: Any, host: str) -> bool:
+    """Return whether a build goes on here, or is yet to begin.
+
+    Nova's conductor notes an availability zone before any build, and the claim
+    of a host notes the host, twice. A build that fails gives the claim up,
+    and with it the first note of the host (ResourceTracker
+    ``abort_instance_claim``); the other note and the zone go before the
+    allocations are deleted (ComputeManager
+    ``_nil_out_instance_obj_host_and_node``).
+    """
+    if instance.host is not None:
+        return bool(instance.host == host)
+    return (
+        instance.launched_on is None and instance.availability_zone is not None
+    )
 
 
 def describe(host: str) -> dict[str, server.NovaServer]:

@@ -3,7 +3,10 @@
 
 """Moving an allocation in real placement."""
 
+import dataclasses
+
 from oslo_utils.fixture import uuidsentinel as uuids
+from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.placement import allocations
@@ -20,13 +23,16 @@ class MoveAllocationTest(hosts.HostTestCase):
             {hosts.NODE.uuid: {'VCPU': 2}, hosts.L3_0: {hosts.WAYS: 4}}
         )
 
-    def move(self) -> None:
-        allocations.move_allocation(
+    def move(self, partner: str = '') -> None:
+        allocations.move_allocations(
             self.client,
             uuids.server,
             from_rp_uuid=hosts.L3_0,
             to_rp_uuid=hosts.L3_1,
-            resource_class=hosts.WAYS,
+            resource_classes={hosts.WAYS},
+            find_partner=lambda _amounts: (
+                self.client.get_allocations(partner) if partner else None
+            ),
         )
 
     def read_resources(self) -> object:
@@ -104,3 +110,102 @@ class MoveAllocationTest(hosts.HostTestCase):
         error = self.assertRaises(exception.NotFound, self.move)
 
         self.assertIn(uuids.server, str(error))
+
+    def fill_other(self, *amounts: int) -> list[str]:
+        """Fill the other provider with one server for each amount."""
+        servers = [uuidutils.generate_uuid() for _ in amounts]
+        for server, amount in zip(servers, amounts, strict=True):
+            self.allocate(
+                {
+                    hosts.NODE.uuid: {'VCPU': 1},
+                    hosts.L3_1: {hosts.WAYS: amount},
+                },
+                server,
+            )
+        return servers
+
+    def list_where(self, *servers: str) -> list[list[str]]:
+        return [
+            sorted(
+                {hosts.L3_0, hosts.L3_1}
+                & self.client.get_allocations(one).resources.keys()
+            )
+            for one in servers
+        ]
+
+    def test_it_is_exchanged_with_a_partner(self) -> None:
+        first, second = self.fill_other(4, 4)
+
+        self.move(second)
+
+        self.assertEqual(
+            [[hosts.L3_1], [hosts.L3_1], [hosts.L3_0]],
+            self.list_where(uuids.server, first, second),
+        )
+        after = self.client.get_allocations(second)
+        self.assertEqual({'VCPU': 1}, after.resources[hosts.NODE.uuid])
+        self.assertEqual('unknown', after.consumer_type)
+
+    def test_an_exchange_that_something_comes_between_is_repeated(
+        self,
+    ) -> None:
+        first, second = self.fill_other(4, 4)
+        self.app.before_next(
+            'POST',
+            '/allocations',
+            lambda: self.allocate(
+                {
+                    hosts.NODE.uuid: {'VCPU': 2},
+                    hosts.L3_1: {hosts.WAYS: 4},
+                },
+                second,
+            ),
+        )
+
+        self.move(second)
+
+        self.assertEqual(
+            [[hosts.L3_1], [hosts.L3_1], [hosts.L3_0]],
+            self.list_where(uuids.server, first, second),
+        )
+        after = self.client.get_allocations(second)
+        self.assertEqual({'VCPU': 2}, after.resources[hosts.NODE.uuid])
+
+    def test_a_partner_that_confirms_what_it_holds_keeps_it(self) -> None:
+        """Nothing of it changes, and who has read it before cannot write."""
+        _first, second = self.fill_other(4, 4)
+        before = self.client.get_allocations(second)
+        generation = before.generation
+        assert generation is not None
+        confirmed = []
+
+        def confirm() -> None:
+            confirmed.append(
+                allocations.confirm_allocations(self.client, second)
+            )
+
+        self.app.before_next('POST', '/allocations', confirm)
+        # It has claimed before it is looked at again.
+        partners = iter([before, None])
+
+        self.assertRaises(
+            exception.AllocationRejected,
+            allocations.move_allocations,
+            self.client,
+            uuids.server,
+            from_rp_uuid=hosts.L3_0,
+            to_rp_uuid=hosts.L3_1,
+            resource_classes={hosts.WAYS},
+            find_partner=lambda _amounts: next(partners),
+        )
+
+        self.assertEqual([before], confirmed)
+        self.assertEqual(
+            dataclasses.replace(before, generation=generation + 1),
+            self.client.get_allocations(second),
+        )
+
+    def test_confirming_nothing_writes_nothing(self) -> None:
+        held = allocations.confirm_allocations(self.client, uuids.nobody)
+
+        self.assertEqual({}, held.resources)

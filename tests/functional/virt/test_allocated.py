@@ -133,12 +133,12 @@ class WrongProviderTest(AllocatedTestCase):
             for rp_uuid, name in self.host.view.tracked
             if name == _WAYS and rp_uuid != self.rp_uuid
         )
-        allocations.move_allocation(
+        allocations.move_allocations(
             self.ext._placement,
             self.server['id'],
             from_rp_uuid=self.rp_uuid,
             to_rp_uuid=other,
-            resource_class=_WAYS,
+            resource_classes={_WAYS},
         )
         self.assertIn(other, self.list_allocated())
 

@@ -102,6 +102,9 @@ class TranslatedTest(base.TestCase):
                 host=HOST, consumer_uuid=SERVER, shortfalls=()
             ),
             make_placement_error(exception.AllocationRejected),
+            make_placement_error(exception.ConcurrentUpdate),
+            # Another server has exchanged its allocation meanwhile.
+            make_placement_error(exception.NotFound),
         ):
             with self.subTest(type(err).__name__):
                 translated = self.translate(err)

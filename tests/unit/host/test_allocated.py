@@ -64,8 +64,12 @@ class AllocatedTestCase(with_host.HostTestCase):
         return self.holders[rp_uuid]
 
     def follow(
-        self, consumer_uuid: str, moves: Iterable[audit_allocations.Move]
+        self,
+        consumer_uuid: str,
+        moves: Iterable[audit_allocations.Move],
+        settled: frozenset[str],
     ) -> None:
+        self.assertIn(consumer_uuid, settled)
         self.followed.append(consumer_uuid)
         self.on_follow(consumer_uuid)
         if self.refusal is not None:

@@ -235,18 +235,19 @@ class FollowTest(HostServiceTestCase):
         made = self.make()
         move = self.useFixture(
             fixtures.MockPatch(
-                'nova_ext_resources.placement.allocations.move_allocation'
+                'nova_ext_resources.placement.allocations.move_allocations'
             )
         ).mock
 
-        made.allocated._follow(OTHER, [(WAYS, 'here', 'there')])
+        made.allocated._follow(OTHER, [(WAYS, 'here', 'there')], frozenset())
 
         move.assert_called_once_with(
             mock.ANY,
             OTHER,
             from_rp_uuid='here',
             to_rp_uuid='there',
-            resource_class=WAYS,
+            resource_classes={WAYS},
+            find_partner=mock.ANY,
         )
 
 
