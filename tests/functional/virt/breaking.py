@@ -2,12 +2,13 @@
 
 """What stops a server on its way, or breaks its move."""
 
+from collections.abc import Callable
 import contextlib
-import functools
 import threading
 from typing import Any
 
 import fixtures
+from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -41,6 +42,27 @@ class WaitingMove(fixtures.Fixture):
             fixtures.MonkeyPatch(
                 'nova.virt.fake.FakeDriver.migrate_disk_and_power_off', wait
             )
+        )
+
+
+class WaitingGuest(fixtures.Fixture):
+    """Guests are not started before ``go``.
+
+    :ivar began: set when one is about to be started
+    """
+
+    def _setUp(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.addCleanup(self.go.set)
+        spawn: Callable[..., Any] = nova_fake.FakeDriver.spawn
+
+        def wait(*args: Any, **kwargs: Any) -> None:
+            self.began.set()
+            self.go.wait(base.SECONDS)
+            spawn(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova.virt.fake.FakeDriver.spawn', wait)
         )
 
 
@@ -105,35 +127,6 @@ class BreakingTestCase(backends.Static):
             hold(*args, **options)
 
         self.useFixture(fixtures.MockPatchObject(host, 'hold', fail))
-
-    def assert_gone(self) -> None:
-        """Make sure that a server deleted on its way leaves nothing behind.
-
-        But for what Nova leaves in placement, under the migration's uuid: it
-        gives that back to a server that it has deleted. Then
-        ``nova-manage placement audit`` finds the allocation.
-        """
-        uuids = {self.uuid, self.find_migration(self.server).uuid}
-        self.wait_until(self.has_source_failed)
-        for host in self.HOSTS:
-            self.compare(host)
-            self.assertEqual({}, self.get_host(host).entries)
-            self._assert_view(host, {})
-            self._assert_no_alarm(host)
-            # Nova gives the allocations back after it has ended the move.
-            self.wait_until(functools.partial(self._has_left, host, uuids))
-
-    def _has_left(self, host: str, uuids: set[str]) -> bool:
-        """Return whether placement has ours only of what Nova leaves."""
-        node = self._get_provider_uuid_by_host(host)
-        own = self._get_allocations_by_provider_uuid(node).keys() & uuids
-        return all(
-            self._get_allocations_by_provider_uuid(one).keys() <= own
-            for one in self.get_host(host).view.keys
-        )
-
-    def has_source_failed(self) -> bool:
-        return str(self.find_migration(self.server).status) == 'error'
 
     def assert_only_on(self, host: str, state: State = State.APPLIED) -> None:
         self.assert_agreement(**{host: {self.uuid: state}})

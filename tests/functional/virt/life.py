@@ -2,12 +2,19 @@
 
 """Each action of Nova on a server, but for those that change its host."""
 
+from typing import Any
+
 from nova.tests import fixtures as nova_fixtures
 
 from nova_ext_resources.objects import assignment
+from tests.functional.virt import base
+from tests.functional.virt import breaking
 from tests.functional.virt import moving
 
 State = assignment.State
+
+#: Another one than servers boot from.
+IMAGE = nova_fixtures.GlanceFixture.auto_disk_config_enabled_image['id']
 
 
 class LifeSuite(moving.MovesTestCase):
@@ -15,13 +22,23 @@ class LifeSuite(moving.MovesTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.server = self.boot(self.make_own_flavor(2), host='host1')
+        self.flavor = self.make_own_flavor(2)
+        self.server = self.boot(self.flavor, host='host1')
         self.uuid = self.server['id']
         self.assert_held()
 
     def assert_held(self) -> None:
         """All agree; the server has its units, whether its guest is on."""
         self.assert_agreement(host1={self.uuid: State.APPLIED})
+
+    def assert_agreement_of(self, *servers: Any) -> None:
+        """All agree; each server has its units on the host that it is on."""
+        expected: dict[str, dict[str, State]] = {}
+        for one in servers:
+            shown = self.admin_api.get_server(one['id'])
+            host = shown['OS-EXT-SRV-ATTR:host']
+            expected.setdefault(host, {})[one['id']] = State.APPLIED
+        self.assert_agreement(**expected)
 
     def do(self, action: str, status: str, **body: str) -> None:
         """Have the server do something; all agree afterwards."""
@@ -55,8 +72,28 @@ class LifeSuite(moving.MovesTestCase):
         self.do('createImage', 'ACTIVE', name='image')
 
     def test_rebuild(self) -> None:
-        image = nova_fixtures.GlanceFixture.auto_disk_config_enabled_image
-        self.do('rebuild', 'ACTIVE', imageRef=image['id'])
+        self.do('rebuild', 'ACTIVE', imageRef=IMAGE)
+
+    def test_rebuild_that_fails(self) -> None:
+        """Nova deletes its allocations, and makes them when it unshelves."""
+        with moving.failing('spawn'):
+            self.act(self.server, 'rebuild', imageRef=IMAGE)
+            self._wait_for_server_parameter(
+                self.server, {'status': 'ERROR', 'OS-EXT-STS:task_state': None}
+            )
+        held = self.get_host('host1').entries
+        self.assertEqual([self.uuid], [*held])
+        self._assert_ledger('host1', held)
+        self._assert_applied('host1', held)
+
+        self.act(self.server, 'rebuild', imageRef=IMAGE)
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertEqual([self.uuid], [*self.get_host('host1').entries])
+        self.flags(shelved_offload_time=0)
+        self._shelve_server(self.server)
+        self.assert_agreement()
+        self._unshelve_server(self.server)
+        self.assert_agreement_of(self.server)
 
     def test_shelve_offload_and_unshelve(self) -> None:
         self.flags(shelved_offload_time=-1)
@@ -65,9 +102,8 @@ class LifeSuite(moving.MovesTestCase):
         self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
         self.assert_agreement()
         self.act(self.server, 'unshelve')
-        server = self._wait_for_state_change(self.server, 'ACTIVE')
-        host = server['OS-EXT-SRV-ATTR:host']
-        self.assert_agreement(**{host: {self.uuid: State.APPLIED}})
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_agreement_of(self.server)
 
     def test_unshelve_to_a_host(self) -> None:
         self.flags(shelved_offload_time=0)
@@ -92,6 +128,44 @@ class LifeSuite(moving.MovesTestCase):
 
     def test_delete(self) -> None:
         self._delete_server(self.server)
+        self.assert_agreement()
+
+    def test_multi_create(self) -> None:
+        """More than one host has room for; each domain has some left."""
+        body = self._build_server(flavor_id=self.flavor, networks='none')
+        body.update(min_count=4, max_count=4)
+        self.admin_api.post_server({'server': body})
+
+        servers = self.admin_api.get_servers()
+        for one in servers:
+            self._wait_for_state_change(one, 'ACTIVE')
+        self.assertEqual(5, len(servers))
+        self.assert_agreement_of(*servers)
+
+    def test_deleted_while_it_is_built(self) -> None:
+        guest = self.useFixture(breaking.WaitingGuest())
+        server = self.boot(self.flavor, state='BUILD', host='host1')
+        self.assertTrue(guest.began.wait(base.SECONDS))
+        self.assertIn(server['id'], self.get_host('host1').entries)
+
+        self.admin_api.delete_server(server['id'])
+        guest.go.set()
+        self._wait_until_deleted(server)
+
+        self.wait_until(lambda: len(self.get_host('host1').entries) == 1)
+        self.assert_held()
+
+    def test_deleted_while_its_host_is_dead(self) -> None:
+        ref = self.services['host1'].service_ref.uuid
+        self.stop_compute(self.services['host1'])
+        self.admin_api.put_service_force_down(ref, True)
+
+        self._delete_server(self.server)
+        self.services['host1'].driver.instances.clear()
+        self.services['host1'] = self.start_again(self.services['host1'])
+        self.admin_api.put_service_force_down(ref, False)
+
+        self.wait_until(lambda: not self.get_host('host1').entries)
         self.assert_agreement()
 
     def test_restart_of_nova_compute(self) -> None:

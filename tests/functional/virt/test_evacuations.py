@@ -2,42 +2,19 @@
 
 """Servers that are evacuated, and the host that they were on."""
 
-from collections.abc import Callable
 import threading
 from typing import Any
 
-import fixtures
 from nova.compute import task_states
 from nova import context as nova_context
 from nova import objects
-from nova.virt import fake as nova_fake
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from tests.functional.virt import base
+from tests.functional.virt import breaking
 from tests.functional.virt import moving
 from tests.functional.virt import test_failures
-
-
-class _WaitingGuest(fixtures.Fixture):
-    """Guests are not started before ``go``.
-
-    :ivar began: set when one is about to be started
-    """
-
-    def _setUp(self) -> None:
-        self.began, self.go = threading.Event(), threading.Event()
-        self.addCleanup(self.go.set)
-        spawn: Callable[..., Any] = nova_fake.FakeDriver.spawn
-
-        def wait(*args: Any, **kwargs: Any) -> None:
-            self.began.set()
-            self.go.wait(base.SECONDS)
-            spawn(*args, **kwargs)
-
-        self.useFixture(
-            fixtures.MonkeyPatch('nova.virt.fake.FakeDriver.spawn', wait)
-        )
 
 
 class EvacuationTestCase(base.NovaTestCase):
@@ -139,7 +116,7 @@ class OtherDomainTest(EvacuationTestCase):
         self,
     ) -> None:
         self.fail_host()
-        waiting = self.useFixture(_WaitingGuest())
+        waiting = self.useFixture(breaking.WaitingGuest())
         self.start_evacuation()
         self.assertTrue(waiting.began.wait(base.SECONDS))
 
@@ -210,7 +187,7 @@ class SourceComesBackTest(EvacuationTestCase):
         self.wait_until(is_reported)
 
     def test_while_the_new_host_starts_the_guest(self) -> None:
-        waiting = self.useFixture(_WaitingGuest())
+        waiting = self.useFixture(breaking.WaitingGuest())
         self.start_evacuation()
         self.assertTrue(waiting.began.wait(base.SECONDS))
 

@@ -20,7 +20,6 @@ from nova_ext_resources.virt import fake
 from tests.functional.virt import backends
 from tests.functional.virt import base
 from tests.functional.virt import live
-from tests.functional.virt import moving
 from tests.functional.virt import transfers
 
 State = assignment.State
@@ -31,11 +30,6 @@ _FAKE = nova_fake.FakeDriver
 
 class PreparationTest(backends.Resctrl, live.LiveFailureTestCase):
     """The destination fails before the guest is transferred."""
-
-    def test_nova_fails(self) -> None:
-        with moving.failing('pre_live_migration'):
-            self.begin()
-            self.assert_still_on_host1()
 
     def test_a_destination_that_is_killed_before_it_answers(self) -> None:
         rpc = self.get_manager('host1').compute_rpcapi

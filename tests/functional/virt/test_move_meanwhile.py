@@ -100,15 +100,6 @@ class MeanwhileTest(breaking.BreakingTestCase):
         self.assertEqual({}, self.get_host('host2').entries)
         self.assertEqual([self.uuid], [*self.get_host('host1').entries])
 
-    def test_a_server_that_is_deleted_leaves_nothing_behind(self) -> None:
-        move = self.useFixture(breaking.WaitingMove())
-        self.begin(self.large)
-        self.assertTrue(move.began.wait(base.SECONDS))
-
-        self._delete_server(self.server)
-        move.go.set()
-        self.assert_gone()
-
     def test_nova_refuses_to_reboot_it_before_it_is_confirmed(self) -> None:
         self.resize(self.server, self.large)
 

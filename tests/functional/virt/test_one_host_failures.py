@@ -195,4 +195,4 @@ class OneHostTest(breaking.BreakingTestCase):
 
         self._delete_server(self.server)
         move.go.set()
-        self.assert_gone()
+        self.assert_gone(self.server)

@@ -5,38 +5,39 @@
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
 from tests.functional.virt import backends
+from tests.functional.virt import moves
 from tests.functional.virt import moving
 
 
-class StaticMovesTest(backends.Static, moving.MovesSuite):
+class StaticMovesTest(backends.Static, moves.MovesSuite):
     pass
 
 
-class StaticOneHostTest(backends.Static, moving.OneHostSuite):
+class StaticOneHostTest(backends.Static, moves.OneHostSuite):
     pass
 
 
-class RmdMovesTest(backends.Rmd, moving.MovesSuite):
+class RmdMovesTest(backends.Rmd, moves.MovesSuite):
     pass
 
 
-class RmdOneHostTest(backends.Rmd, moving.OneHostSuite):
+class RmdOneHostTest(backends.Rmd, moves.OneHostSuite):
     pass
 
 
-class ResctrlMovesTest(backends.Resctrl, moving.MovesSuite):
+class ResctrlMovesTest(backends.Resctrl, moves.MovesSuite):
     pass
 
 
-class ResctrlOneHostTest(backends.Resctrl, moving.OneHostSuite):
+class ResctrlOneHostTest(backends.Resctrl, moves.OneHostSuite):
     pass
 
 
-class FloatingMovesTest(backends.Floating, moving.MovesSuite):
+class FloatingMovesTest(backends.Floating, moves.MovesSuite):
     pass
 
 
-class FloatingOneHostTest(backends.Floating, moving.OneHostSuite):
+class FloatingOneHostTest(backends.Floating, moves.OneHostSuite):
     pass
 
 
