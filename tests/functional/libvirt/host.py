@@ -26,6 +26,13 @@ from cloud import settings as cloud_settings
 from tests.functional.libvirt import compute
 from tests.functional.libvirt import daemon
 
+#: Nova finds out with it whether hosts share a folder, which they do.
+_SSH = """#!/bin/sh
+# ssh -o BatchMode=yes HOST COMMAND
+shift 3
+exec "$@"
+"""
+
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
 _SECONDS = 120.0
 
@@ -87,6 +94,7 @@ class Host:
         self.address = address
         self._folder = folder
         self.state = folder.lib / name
+        self._programs = self.state / 'bin'
         self.log = folder.log / f'{name}.log'
         self.libvirtd = daemon.Libvirtd(
             folder.root / self.address, name, address=self.address
@@ -103,6 +111,13 @@ class Host:
         self.machine.start()
         self.machine.wait()
         self.state.mkdir()
+        self._make_ssh()
+
+    def _make_ssh(self) -> None:
+        self._programs.mkdir()
+        path = self._programs / 'ssh'
+        path.write_text(_SSH)
+        path.chmod(0o755)
 
     def make_child(
         self, name: str, module: str, arguments: list[str]
@@ -118,7 +133,10 @@ class Host:
             nsenter,
             [*enter, *command],
             folder=self._folder,
-            environ={'PYTHONPATH': path},
+            environ={
+                'PYTHONPATH': path,
+                'PATH': f'{self._programs}{os.pathsep}{os.environ["PATH"]}',
+            },
             log=self.log,
         )
 

@@ -16,7 +16,7 @@ from tests.functional.libvirt import site as sites
 #: Host -> its address.
 HOSTS = {'lv1': '127.0.0.11', 'lv2': '127.0.0.12'}
 
-WAYS = 2
+WAYS, MORE_WAYS = 2, 3
 
 #: Has so many pages that a transfer takes 20 seconds at 1 MiB per second:
 #: QEMU sends 9 bytes for one in which nothing is.
@@ -26,6 +26,7 @@ _NOVA: cloud_settings.Options = {
     'DEFAULT': {
         'compute_driver': 'ext_resources.LibvirtDriver',
         'update_resources_interval': '3600',
+        'resume_guests_state_on_host_boot': 'true',
     },
     'libvirt': {
         'virt_type': 'qemu',
@@ -100,10 +101,12 @@ class Pair:
             self._stack.callback(one.kill_compute)
         for one in self.hosts.values():
             self.wait_for(one)
-        self.image_id = self._upload()
+        self.image_id = self.upload('tiny')
         self.flavors = {
-            'pinned': self._create_flavor('pinned', True),
-            'floating': self._create_flavor('floating', False),
+            'pinned': self._create_flavor('pinned', WAYS, True),
+            'floating': self._create_flavor('floating', WAYS, False),
+            'more pinned': self._create_flavor('more-p', MORE_WAYS, True),
+            'more floating': self._create_flavor('more-f', MORE_WAYS, False),
         }
 
     def wait_for(self, host: hosts.Host) -> None:
@@ -123,19 +126,20 @@ class Pair:
             )
         )
 
-    def _upload(self) -> str:
+    def upload(self, name: str) -> str:
+        """Make an image of the guest; return its id."""
         image = self.cloud.sdk.image.upload_image(
-            name='tiny',
+            name=name,
             disk_format='raw',
             container_format='bare',
             data=guest.make_image(),
         )
         return str(image.id)
 
-    def _create_flavor(self, name: str, is_pinned: bool) -> str:
+    def _create_flavor(self, name: str, ways: int, is_pinned: bool) -> str:
         api = self.cloud.sdk.compute
         flavor = api.create_flavor(name=name, vcpus=1, ram=_RAM_MB, disk=0)
-        specs = {f'resources:{tree.WAYS}': str(WAYS)}
+        specs = {f'resources:{tree.WAYS}': str(ways)}
         if is_pinned:
             specs['hw:cpu_policy'] = 'dedicated'
         api.create_flavor_extra_specs(flavor, specs)
