@@ -17,7 +17,7 @@ milliseconds for each.
 """
 
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import io
 import os
@@ -116,11 +116,16 @@ def count_reasons(stream: bytes) -> dict[str, int]:
             reason = test['details'].get('reason')
             found[reason.as_text().strip() if reason else 'no reason'] += 1
 
+    read(stream, see)
+    return found
+
+
+def read(stream: bytes, see: Callable[[Mapping[str, Any]], None]) -> None:
+    """Call with each test: what testtools makes of it, as id and status."""
     result = testtools.StreamToDict(see)
     result.startTestRun()
     subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(result)
     result.stopTestRun()
-    return found
 
 
 def report(reasons: Mapping[str, int]) -> list[str]:
