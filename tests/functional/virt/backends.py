@@ -22,7 +22,7 @@ _PREFIX = 'nova-'
 
 
 class Static(moving.MovesTestCase):
-    """Counted resources, which nothing applies."""
+    """Counted resources, which nothing applies, of floating servers."""
 
     plugins = 'static'
     enforcers = ''
@@ -39,6 +39,13 @@ class Static(moving.MovesTestCase):
 
     def list_applied(self, host: str) -> None:
         return None
+
+
+class PinnedStatic(Static):
+    def make_own_flavor(self, amount: int) -> str:
+        return self.make_flavor(
+            hw__cpu_policy='dedicated', resources__CUSTOM_SEAT=amount
+        )
 
 
 class Rmd(moving.MovesTestCase):

@@ -10,6 +10,10 @@ class StaticLifeTest(backends.Static, life.LifeSuite):
     pass
 
 
+class PinnedStaticLifeTest(backends.PinnedStatic, life.LifeSuite):
+    pass
+
+
 class RmdLifeTest(backends.Rmd, life.LifeSuite):
     pass
 

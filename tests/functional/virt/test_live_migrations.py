@@ -22,6 +22,10 @@ class StaticLiveTest(backends.Static, live.LiveSuite):
     pass
 
 
+class PinnedStaticLiveTest(backends.PinnedStatic, live.LiveSuite):
+    pass
+
+
 class RmdLiveTest(backends.Rmd, live.LiveSuite):
     pass
 

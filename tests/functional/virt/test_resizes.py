@@ -17,6 +17,14 @@ class StaticOneHostTest(backends.Static, moves.OneHostSuite):
     pass
 
 
+class PinnedStaticMovesTest(backends.PinnedStatic, moves.MovesSuite):
+    pass
+
+
+class PinnedStaticOneHostTest(backends.PinnedStatic, moves.OneHostSuite):
+    pass
+
+
 class RmdMovesTest(backends.Rmd, moves.MovesSuite):
     pass
 
