@@ -105,6 +105,10 @@ def wait_for(
 ) -> None:
     """Wait until a server has a status and no task.
 
+    One that is offloaded must have no host either: Nova takes that away when
+    the rest can be seen already, and else takes the new host of a server that
+    is unshelved meanwhile.
+
     :raises NotAsTold: it is in ERROR, or takes too long
     """
     waiting.until(
@@ -173,7 +177,8 @@ def _has_status(
         f'server {server_id} becomes {status}',
         f'ERROR: {fault(server)}',
     )
-    return bool(server.status == status and server.task_state is None)
+    has_left = status != 'SHELVED_OFFLOADED' or not server.compute_host
+    return bool(server.status == status and not server.task_state and has_left)
 
 
 def _is_gone(sdk: connection.Connection, server_id: str) -> bool:

@@ -147,7 +147,6 @@ def _nova(parts: Parts) -> cloud_settings.Options:
             # because this machine is busy.
             'report_interval': '5',
             'service_down_time': '120',
-            'rpc_response_timeout': '300',
             'graceful_shutdown_timeout': '10',
         },
         'keystone_authtoken': _middleware(parts, 'nova'),

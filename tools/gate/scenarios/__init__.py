@@ -6,7 +6,7 @@
 * ``deletes``: servers that are deleted early, and some that are restored
 * ``evacuation``: a host dies, and its server moves
 * ``life``: each operation on a server that stays where it is, and shelving
-* ``moves``: resize and cold migration
+* ``moves``: resize, cold and live migration
 * ``releases``: another release of the package while servers run
 * ``removal``: Nova goes on without the package
 * ``request``: several servers in one request

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Resize and cold migration."""
+"""Resize, cold and live migration."""
 
+from cloud import told
 from tools.gate import audit
 from tools.gate import client
 from tools.gate import site as sites
@@ -31,4 +32,23 @@ def play(site: sites.Site) -> None:
         client.wait_for(site, status, made)
         if status == 'ACTIVE':
             audit.check(site)
+    for _there_and_back in range(2):
+        _migrate_live(site, made)
     site.delete(made)
+
+
+def _migrate_live(site: sites.Site, server_id: str) -> None:
+    """Migrate to the other host; after a failure it is ACTIVE, too."""
+    former = _find_host(site, server_id)
+    client.run(site, 'server', 'migrate', '--live-migration', server_id)
+    client.wait_for(site, 'ACTIVE', server_id)
+    now = _find_host(site, server_id)
+    told.expect(now != former, 'a live migration leads to another host', now)
+    audit.check(site)
+
+
+def _find_host(site: sites.Site, server_id: str) -> str | None:
+    host: str | None = site.cloud.sdk.compute.get_server(
+        server_id
+    ).compute_host
+    return host
