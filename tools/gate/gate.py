@@ -91,10 +91,10 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         'scenarios',
         nargs='*',
         metavar='scenario',
-        help=f'only these, of {", ".join([*plan.SCENARIOS, *plan.NAMED])}',
+        help=f'only these, of {", ".join(plan.SCENARIOS)}',
     )
     arguments = parser.parse_args(argv)
-    unknown = {*arguments.scenarios} - {*plan.SCENARIOS, *plan.NAMED}
+    unknown = {*arguments.scenarios} - {*plan.SCENARIOS}
     if unknown:
         parser.error(f'there is no scenario {", ".join(sorted(unknown))}')
     return arguments
@@ -103,8 +103,7 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def choose(arguments: argparse.Namespace) -> Mapping[str, plan.Scenario]:
     """Return name -> what is played, in its order."""
     if arguments.scenarios:
-        every = {**plan.SCENARIOS, **plan.NAMED}
-        return {name: every[name] for name in arguments.scenarios}
+        return {name: plan.SCENARIOS[name] for name in arguments.scenarios}
     return plan.SHORT if arguments.short else plan.SCENARIOS
 
 

@@ -27,6 +27,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     'moves': moves.play,
     'crowd': crowd.play,
     'restarts': restarts.play,
+    'releases': releases.play,
+    'removal': removal.play,
 }
 
 #: For a look after each change: as much as fits into a few minutes.
@@ -34,10 +36,4 @@ SHORT: Mapping[str, Scenario] = {
     'life': life.play_shortly,
     'crowd': crowd.play_shortly,
     'restarts': restarts.play_shortly,
-}
-
-#: Played only where they are named: they have not passed yet.
-NAMED: Mapping[str, Scenario] = {
-    'releases': releases.play,
-    'removal': removal.play,
 }

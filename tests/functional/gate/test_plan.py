@@ -14,15 +14,13 @@ MANUAL = package.ROOT / 'doc' / 'source' / 'contributor' / 'gate.rst'
 
 class PlanTest(base.TestCase):
     def test_every_scenario_has_a_title_of_one_line(self) -> None:
-        every = [*plan.SCENARIOS.values(), *plan.SHORT.values()]
-
-        for play in [*every, *plan.NAMED.values()]:
+        for play in [*plan.SCENARIOS.values(), *plan.SHORT.values()]:
             self.assertRegex(play.__doc__ or '', r'^[^\n]+\.(\n|$)')
 
     def test_the_manual_lists_every_scenario(self) -> None:
         listed = re.findall(r'^   \* - ``(\w+)``$', MANUAL.read_text(), re.M)
 
-        self.assertEqual({*plan.SCENARIOS, *plan.NAMED}, {*listed})
+        self.assertEqual({*plan.SCENARIOS}, {*listed})
 
     def test_the_short_form_is_a_part(self) -> None:
         self.assertLess({*plan.SHORT}, {*plan.SCENARIOS})
@@ -38,7 +36,7 @@ class ChooseTest(base.TestCase):
     def test_the_short_form(self) -> None:
         self.assertEqual(list(plan.SHORT), self.choose('--short'))
 
-    def test_one_that_is_not_in_the_list_is_played_by_name(self) -> None:
+    def test_those_that_are_named_are_played_in_the_order_given(self) -> None:
         self.assertEqual(['removal', 'life'], self.choose('removal', 'life'))
 
     def test_an_unknown_scenario_is_refused(self) -> None:
