@@ -14,6 +14,7 @@ Nova, ledgers, placement and machines must agree.
 * ``gate``: the command: plays the scenarios, and reports
 * ``package``: builds, installs and removes wheels
 * ``plan``: which scenarios are played, and the short form
+* ``pool``: clients that work side by side
 * ``scenarios``: one module for each
 * ``site``: the cloud with its machines, image and flavors
 """

@@ -12,6 +12,7 @@ from cloud import sdk
 from cloud import servers
 from tools.gate import audit
 from tools.gate import client
+from tools.gate import pool
 from tools.gate import site as sites
 
 _THREADS = 8
@@ -47,14 +48,18 @@ def play_with(site: sites.Site, each: int) -> None:
 
     :raises NotAsTold: one did not become what it should
     """
-    with futures.ThreadPoolExecutor(_THREADS) as pool:
+    with pool.opened(_THREADS) as threads:
         running = [
-            pool.submit(
+            threads.submit(
                 _play_client, site, number, each, site.random.getrandbits(32)
             )
             for number in range(_THREADS)
         ]
-        kept = [server_id for one in running for server_id in one.result()]
+        kept = [
+            server_id
+            for one in futures.as_completed(running)
+            for server_id in one.result()
+        ]
     audit.check(site)
     client.run(site, 'server', 'delete', '--wait', *kept)
 

@@ -14,6 +14,7 @@ from cloud import servers
 from cloud import told
 from tools.gate import audit
 from tools.gate import client
+from tools.gate import pool
 from tools.gate import site as sites
 
 _CLIENTS = 3
@@ -50,9 +51,9 @@ def play_with(site: sites.Site, kills: int) -> None:
     An operation may fail when its host dies; then its server is deleted.
     """
     ended = threading.Event()
-    with futures.ThreadPoolExecutor(_CLIENTS) as pool:
+    with pool.opened(_CLIENTS) as threads:
         running = [
-            pool.submit(
+            threads.submit(
                 _play_client, site, ended, number, site.random.getrandbits(32)
             )
             for number in range(_CLIENTS)
@@ -62,7 +63,7 @@ def play_with(site: sites.Site, kills: int) -> None:
                 _kill(site, ended)
         finally:
             ended.set()
-        for one in running:
+        for one in futures.as_completed(running):
             one.result()
     left = [one.id for one in site.cloud.sdk.compute.servers()]
     _check(site)
