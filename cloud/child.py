@@ -3,6 +3,7 @@
 """One process of the cloud, as its parent sees it."""
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import os
 import pathlib
 import signal
@@ -149,8 +150,12 @@ class Child:
         except subprocess.TimeoutExpired:
             self._kill()
             self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.closed:
+            # See cloud.guard: this process has not ended.
+            with contextlib.suppress(BrokenPipeError):
+                os.write(stdin.fileno(), b'.')
+            stdin.close()
 
     def tail(self, lines: int = _TAIL_LINES) -> list[str]:
         """Return the last lines that the process printed."""

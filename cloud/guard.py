@@ -62,7 +62,9 @@ def _watch(folder: str, target_pid: int, alive: int) -> None:
     os.closerange(_STDERR + 1, alive)
     os.closerange(alive + 1, os.sysconf('SC_OPEN_MAX'))
     readable, _, _ = select.select([_STDIN, alive], [], [])
-    if alive in readable:
+    # What the target has forked may be ending still when its parent, which
+    # has waited for the target alone, closes its end. It says so before.
+    if alive in readable or os.read(_STDIN, 1):
         # The target ended first: the parent knows, and lives.
         return
     os.killpg(target_pid, signal.SIGKILL)

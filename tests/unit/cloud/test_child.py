@@ -180,12 +180,14 @@ class ProgramTest(base.TestCase):
         self.folder = folders.Folder.create()
         self.addCleanup(self.folder.remove)
 
-    def start(self) -> tuple[child.Child, int]:
+    def start(
+        self, command: str = 'sleep 600 & echo $!; wait'
+    ) -> tuple[child.Child, int]:
         """Start a shell; return it, and the process below it."""
         made = child.Child(
             'it',
             '/bin/sh',
-            ['-c', 'sleep 600 & echo $!; wait'],
+            ['-c', command],
             folder=self.folder,
         )
         self.addCleanup(made.kill)
@@ -200,6 +202,16 @@ class ProgramTest(base.TestCase):
 
         _wait_until(lambda: not _is_alive(below))
         self.assertFalse(_is_alive(below))
+        self.assertTrue(self.folder.root.exists())
+
+    def test_what_outlives_it_leaves_the_folder(self) -> None:
+        """As for a moment on a busy machine after it was killed."""
+        made, below = self.start('sleep 600 & echo $!; sleep 0.2')
+        self.addCleanup(os.kill, below, signal.SIGKILL)
+
+        made.wait(seconds=_SECONDS)
+
+        time.sleep(0.2)
         self.assertTrue(self.folder.root.exists())
 
     def test_it_does_not_find_this_checkout(self) -> None:
