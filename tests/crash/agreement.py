@@ -11,6 +11,7 @@ import requests
 
 from cloud.lite import config
 from nova_ext_resources.host import ledger
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import operations
 from tests.crash import site as site_mod
@@ -21,6 +22,15 @@ State = assignment.State
 Held: TypeAlias = dict[tuple[str, str, str], int]
 
 WAYS = 'CUSTOM_LLC_WAYS'
+
+#: Alarms about what placement has, which Nova may have left so.
+_OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
+
+#: Of a migration that Nova does not go on with, and has ended.
+_ENDED = (
+    *('cancelled', 'completed', 'confirmed'),
+    *('done', 'error', 'failed', 'reverted'),
+)
 
 
 @dataclasses.dataclass
@@ -41,7 +51,7 @@ def compare(servers: operations.Servers) -> Differences:
     found = _list_instances()
     for host, said in site.report().items():
         before = len(made.ours)
-        made.ours += said['problems']
+        _judge_alarms(site, said, made)
         made.ours += _compare_ledger(said)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
         made.ours += _compare_view(said)
@@ -49,6 +59,68 @@ def compare(servers: operations.Servers) -> Differences:
         _compare_placement(site, host, said, found, made)
         made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
     return made
+
+
+# -- alarms ----------------------------------------------------------------
+
+
+def _judge_alarms(
+    site: site_mod.Site, said: Mapping[str, Any], made: Differences
+) -> None:
+    """An alarm is right where Nova has left what it is about."""
+    for name, subject, text in said['problems']:
+        entry = said['entries'].get(subject)
+        left = None
+        if entry is not None and name in _OF_PLACEMENT:
+            left = _find_named_move(entry.server_uuid, text)
+            left = left or _find_failed_rebuild(site, entry.server_uuid)
+        if left is None:
+            made.ours.append(f'{name}: {text}')
+        else:
+            made.novas[left] = f'{name}: {text}'
+
+
+def _find_named_move(server_uuid: str, text: str) -> str | None:
+    """Return the move that a text names, if Nova has left it in progress.
+
+    With the allocations of the former host, where a nova-compute was killed
+    on the way.
+    """
+    for one in _list_moves(server_uuid):
+        if one.uuid in text and one.status not in _ENDED:
+            return str(one.uuid)
+    return None
+
+
+def _find_failed_rebuild(site: site_mod.Site, server_uuid: str) -> str | None:
+    """Return the server if Nova has deleted all of its allocations.
+
+    Nova does, its own as well, when it fails to rebuild a server: also when
+    it takes the request again that its former process was killed with.
+    """
+    from nova import context
+    from nova import objects
+
+    actions = objects.InstanceActionList.get_by_instance_uuid(
+        context.get_admin_context(), server_uuid
+    )
+    has_any = _get(site, f'/allocations/{server_uuid}')['allocations']
+    if has_any or all(one.action != 'rebuild' for one in actions):
+        return None
+    return server_uuid
+
+
+def _list_moves(server_uuid: str) -> Any:
+    from nova import context
+    from nova import objects
+
+    return objects.MigrationList.get_by_filters(
+        context.get_admin_context(read_deleted='yes'),
+        {'instance_uuid': server_uuid},
+    )
+
+
+# -- the host --------------------------------------------------------------
 
 
 def _compare_ledger(said: Mapping[str, Any]) -> Iterator[str]:
@@ -192,6 +264,10 @@ def _compare_placement(
             made.novas[move] = f'{host}: {text}, and its move {move} has it'
         elif server := _find_server(place, held, allocated, said, found):
             made.novas[server] = f'{host}: {text}, and {server} has it again'
+        elif allocated.get(place) is None and (
+            server := _find_failed_rebuild(site, uuid)
+        ):
+            made.novas[server] = f'{host}: {text}, its rebuild has failed'
         else:
             made.ours.append(text)
 
@@ -204,15 +280,8 @@ def _find_move(
     A source that is killed does not give the server its allocations back:
     Nova leaves them with the move. They are counted once, as the units are.
     """
-    from nova import context
-    from nova import objects
-
     uuid, *where = place
-    moves = objects.MigrationList.get_by_filters(
-        context.get_admin_context(read_deleted='yes'),
-        {'instance_uuid': uuid},
-    )
-    for one in moves:
+    for one in _list_moves(uuid):
         kept = (one.uuid, where[0], where[1])
         if kept not in held and allocated.get(kept) == held.get(place):
             return str(one.uuid)

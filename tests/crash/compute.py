@@ -173,7 +173,7 @@ def _report(manager: Any) -> dict[str, Any]:
     return {
         'entries': dict(ext.host.entries),
         'problems': [
-            f'{one.alarm}: {one}'
+            (one.alarm, one.subject, one.text)
             for one in (
                 *ext.host.problems,
                 *loop._restore.problems,
