@@ -62,8 +62,11 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         '--sample', type=int, default=0, help='steps of each operation'
     )
+    parser.add_argument(
+        '--at', default='', help='only steps whose line has this text'
+    )
     parser.set_defaults(**_SHORT if 'short' in sys.argv[1:] else {})
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 def _run_every_step(
@@ -79,6 +82,7 @@ def _run_every_step(
         if arguments.form == 'list':
             made.show(kills)
             continue
+        kills = [one for one in kills if arguments.at in str(one)]
         if arguments.sample and len(kills) > arguments.sample:
             kills = chosen.sample(kills, arguments.sample)
         for one in kills:

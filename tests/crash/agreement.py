@@ -26,7 +26,7 @@ WAYS = 'CUSTOM_LLC_WAYS'
 #: Alarms about what placement has, which Nova may have left so.
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
 
-#: Of a migration that Nova does not go on with, and has ended.
+#: Statuses of a migration that Nova has ended.
 _ENDED = (
     *('cancelled', 'completed', 'confirmed'),
     *('done', 'error', 'failed', 'reverted'),
@@ -54,8 +54,9 @@ def compare(servers: operations.Servers) -> Differences:
         _judge_alarms(site, said, made)
         made.ours += _compare_ledger(said)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
+        made.ours += _compare_guests(said)
         made.ours += _compare_view(said)
-        made.ours += _compare_nova(host, said, found)
+        _compare_nova(host, said, found, made)
         _compare_placement(site, host, said, found, made)
         made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
     return made
@@ -171,6 +172,17 @@ def _compare_applied(simulator: Any, said: Mapping[str, Any]) -> Iterator[str]:
             yield f'{uuid} has ways {real}, entry {masks}'
 
 
+def _compare_guests(said: Mapping[str, Any]) -> Iterator[str]:
+    """No guest runs without, also where Nova has the server elsewhere."""
+    from nova.compute import power_state
+
+    for uuid, state in said['guests'].items():
+        entry = said['entries'].get(uuid)
+        has_all = entry is not None and entry.state is State.APPLIED
+        if state == power_state.RUNNING and not has_all:
+            yield f'guest {uuid} runs, and has {entry}'
+
+
 def _compare_view(said: Mapping[str, Any]) -> Iterator[str]:
     used: collections.Counter[Any] = collections.Counter()
     for entry in said['entries'].values():
@@ -196,29 +208,62 @@ def _list_instances() -> dict[str, Any]:
 
 
 def _compare_nova(
-    host: str, said: Mapping[str, Any], found: Mapping[str, Any]
-) -> Iterator[str]:
+    host: str,
+    said: Mapping[str, Any],
+    found: Mapping[str, Any],
+    made: Differences,
+) -> None:
     """Each server at rest has what its own flavor says."""
-    from nova_ext_resources.virt import request
-
     for uuid, one in found.items():
         if one.host != host or one.vm_state not in ('active', 'resized'):
             continue
         if one.task_state is not None:
             continue
-        wanted = int(one.flavor.extra_specs[f'resources:{WAYS}'])
         entry = said['entries'].get(uuid)
-        if entry is None:
-            yield f'server {uuid} {one.vm_state} has no entry'
-        elif entry.state is not State.APPLIED:
-            yield f'server {uuid} {one.vm_state} is {entry.state}'
-        elif _count(entry) != wanted:
-            yield f'server {uuid} has {_count(entry)}, flavor {wanted}'
-        elif entry.cpus != request.find_cpus(one):
-            yield f'server {uuid} is pinned otherwise'
+        text = _compare_server(one, entry)
+        if text and entry and _count(entry) == _count_of_move(one):
+            made.novas[uuid] = f'{host}: {text}, which Nova has allocated'
+        elif text:
+            made.ours.append(text)
     for uuid, entry in said['entries'].items():
         if entry.server_uuid not in found:
-            yield f'entry {uuid} of a server that is gone: {entry}'
+            made.ours.append(f'entry {uuid} of a server that is gone: {entry}')
+
+
+def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
+    from nova_ext_resources.virt import request
+
+    wanted = _count_requested(one.flavor)
+    if entry is None:
+        return f'server {one.uuid} {one.vm_state} has no entry'
+    if entry.state is not State.APPLIED:
+        return f'server {one.uuid} {one.vm_state} is {entry.state}'
+    if _count(entry) != wanted:
+        return f'server {one.uuid} has {_count(entry)}, flavor {wanted}'
+    if entry.cpus != request.find_cpus(one):
+        return f'server {one.uuid} is pinned otherwise'
+    return ''
+
+
+def _count_of_move(one: Any) -> int | None:
+    """Return what Nova allocates to a server when it is built again.
+
+    That is of the flavor of a resize, also where the source was killed in it
+    and the server has kept its former one. None: it is its own flavor.
+    """
+    from nova import context
+    from nova import objects
+
+    spec = objects.RequestSpec.get_by_instance_uuid(
+        context.get_admin_context(), one.uuid
+    )
+    if spec.flavor.flavorid == one.flavor.flavorid:
+        return None
+    return _count_requested(spec.flavor)
+
+
+def _count_requested(flavor: Any) -> int:
+    return int(flavor.extra_specs[f'resources:{WAYS}'])
 
 
 def _count(entry: assignment.Entry) -> int:

@@ -7,6 +7,7 @@ steps, and again while they start. Now and then something else goes away for
 some seconds. After every few kills all is brought back, and must agree.
 """
 
+import collections
 import contextlib
 import random
 import time
@@ -37,6 +38,7 @@ _ACTIONS: dict[str, tuple[str, ...]] = {
     'ACTIVE': (
         *('os-stop', 'reboot', 'rebuild', 'shelve'),
         *('resize', 'migrate', 'resize', 'migrate', 'delete'),
+        *('os-migrateLive', 'os-migrateLive'),
     ),
     'SHUTOFF': ('os-start', 'migrate', 'resize', 'delete'),
     'SHELVED_OFFLOADED': ('unshelve', 'delete'),
@@ -62,6 +64,7 @@ class AtRandom:
         self.failures = 0
         self.novas = 0
         self._dead: set[int] = set()
+        self._steps: collections.Counter[str] = collections.Counter()
 
     def run(self, kills: int) -> None:
         while self.kills < kills:
@@ -104,6 +107,7 @@ class AtRandom:
         found = one.read_steps(0)[-1:]
         if found and found[0][0] == 'killed':
             self.kills += 1
+            self._steps[found[0][1]] += 1
             print(f'{self.kills}: {one.host} {found[0][1]}', flush=True)
         else:
             # Nova's own start needs its database and placement.
@@ -151,6 +155,7 @@ class AtRandom:
         flavor = one['flavor']['original_name']
         bodies: dict[str, Any] = {
             'reboot': {'type': 'HARD'},
+            'os-migrateLive': operations.LIVE,
             'rebuild': {'imageRef': self.site.image},
             'resize': {
                 'flavorRef': self.servers.large
@@ -159,6 +164,12 @@ class AtRandom:
             },
         }
         self.servers.act(uuid, action, bodies.get(action))
+
+    def show_steps(self) -> None:
+        """Print at which steps hosts were killed, and how often."""
+        print(f'== killed at {len(self._steps)} different steps')
+        for name, count in sorted(self._steps.items()):
+            print(f'{count:5} {name}')
 
     # -- the end -----------------------------------------------------------
 
@@ -208,6 +219,7 @@ def run(
     outages = outages_mod.list_all(servers.site) if with_outages else []
     made = AtRandom(servers, chosen, outages)
     made.run(kills)
+    made.show_steps()
     print(
         f'== {made.kills} kills, {made.failures} times it did not agree; '
         f'{made.novas} allocations left by Nova'

@@ -151,7 +151,9 @@ def _compare(manager: Any) -> None:
     loop._ask(is_first=False)
     _wait(loop._asking)
     loop.run_round()
-    manager.update_available_resource(nova_context.get_admin_context())
+    context = nova_context.get_admin_context()
+    manager.update_available_resource(context)
+    manager._cleanup_running_deleted_instances(context)
     ext.publisher.run_round()
     ext.allocated.run_round()
     # No difference is in order for so long.

@@ -3,6 +3,7 @@
 """The operations of Nova at whose steps a nova-compute is killed."""
 
 from collections.abc import Callable, Mapping
+import contextlib
 import dataclasses
 import time
 from typing import Any
@@ -13,6 +14,12 @@ from tests.crash import site as site_mod
 SMALL, LARGE = 2, 3
 
 _HOST1, _HOST2 = site_mod.HOSTS
+
+#: Seconds for what passes, and may not come as the host is killed.
+_MOMENT = 10.0
+
+#: What Nova's API wants for a live migration; the scheduler chooses.
+LIVE: Mapping[str, Any] = {'host': None, 'block_migration': 'auto'}
 
 #: Microversion 2.74 and later lets an administrator choose the host.
 _BOOT: Mapping[str, Any] = {'name': 'guest', 'networks': 'none'}
@@ -51,8 +58,8 @@ class Servers:
         )
         return str(made)
 
-    def boot(self, host: str = _HOST1) -> str:
-        """Ask for a server; does not wait."""
+    def boot(self, host: str = _HOST1, count: int = 1) -> str:
+        """Ask for servers; does not wait."""
         made = self.site.call(
             'POST',
             '/servers',
@@ -62,6 +69,7 @@ class Servers:
                     'imageRef': self.site.image,
                     'flavorRef': self.small,
                     'host': host,
+                    'min_count': count,
                 }
             },
         )
@@ -74,10 +82,9 @@ class Servers:
         self.site.call('DELETE', f'/servers/{uuid}')
 
     def list(self, seconds: float = 60) -> dict[str, Any]:
-        """Return all servers by uuid."""
-        found = self.site.call(
-            'GET', '/servers/detail?all_tenants=1', seconds=seconds
-        )
+        """Return all servers by uuid, with those that can be restored."""
+        path = '/servers/detail?all_tenants=1&soft_deleted=1'
+        found = self.site.call('GET', path, seconds=seconds)
         return {one['id']: one for one in found['servers']}
 
     def wait(self, uuid: str, *statuses: str) -> None:
@@ -94,6 +101,27 @@ class Servers:
             if one['status'] == 'ERROR' or time.monotonic() > deadline:
                 raise site_mod.Died(f'server is {one["status"]} {task}: {one}')
             time.sleep(0.1)
+
+    def wait_for(
+        self, uuid: str, is_so: Callable[[Mapping[str, Any]], bool]
+    ) -> None:
+        """Wait for something of a server that may not come: for seconds."""
+        with contextlib.suppress(site_mod.Died):
+            site_mod.wait_until(
+                lambda: is_so(self.list()[uuid]), 'such a server', _MOMENT
+            )
+
+    def soft_delete(self, uuid: str) -> None:
+        """Delete a server so that it can be restored."""
+        import nova.conf
+
+        name = 'reclaim_instance_interval'
+        # Nova's API is in this process, and decides at once.
+        nova.conf.CONF.set_override(name, 3600)
+        try:
+            self.delete(uuid)
+        finally:
+            nova.conf.CONF.clear_override(name)
 
     def boot_and_wait(self) -> str:
         uuid = self.boot()
@@ -214,6 +242,56 @@ def _evacuated(servers: Servers) -> str:
     return uuid
 
 
+def _boot_two(servers: Servers, _uuid: str) -> None:
+    servers.boot(count=2)
+
+
+def _delete_in_its_build(servers: Servers, _uuid: str) -> None:
+    uuid = servers.boot()
+    servers.wait_for(uuid, lambda one: one['OS-EXT-SRV-ATTR:host'] is not None)
+    servers.delete(uuid)
+
+
+def _delete_in_its_move(servers: Servers, uuid: str) -> None:
+    servers.act(uuid, 'migrate')
+    servers.wait_for(
+        uuid, lambda one: one['OS-EXT-STS:task_state'] != 'resize_prep'
+    )
+    servers.delete(uuid)
+
+
+def _delete_in_its_live_migration(servers: Servers, uuid: str) -> None:
+    servers.act(uuid, 'os-migrateLive', LIVE)
+    servers.wait_for(uuid, lambda one: _has_migration(servers, uuid))
+    servers.delete(uuid)
+
+
+def _has_migration(servers: Servers, uuid: str) -> bool:
+    """Return whether a live migration is being transferred, or is over."""
+    found = servers.site.call('GET', f'/os-migrations?instance_uuid={uuid}')
+    return any(
+        one['status'] not in ('accepted', 'queued', 'preparing')
+        for one in found['migrations']
+    )
+
+
+def _restartable(servers: Servers) -> str:
+    """Make a server that has moved, from a host that was restarted since."""
+    uuid = _moved(servers)
+    servers.site.computes[_HOST1].kill()
+    servers.site.revive()
+    servers.site.settle()
+    return uuid
+
+
+def _soft_deleted(servers: Servers) -> str:
+    uuid = servers.boot_and_wait()
+    servers.soft_delete(uuid)
+    servers.wait(uuid, 'SOFT_DELETED')
+    servers.site.settle()
+    return uuid
+
+
 def _come_back(servers: Servers, _uuid: str) -> None:
     servers.site.computes[_HOST1].start()
 
@@ -225,6 +303,7 @@ OPERATIONS: Mapping[str, Operation] = {
     one.name: one
     for one in (
         Operation(name='boot', prepare=_nothing, act=_boot),
+        Operation(name='multi-create', prepare=_nothing, act=_boot_two),
         Operation(name='stop', prepare=_boot_and_wait, act=_begin('os-stop')),
         Operation(
             name='start',
@@ -236,12 +315,52 @@ OPERATIONS: Mapping[str, Operation] = {
             prepare=_boot_and_wait,
             act=_begin('reboot', {'type': 'HARD'}),
         ),
+        Operation(
+            name='soft reboot',
+            prepare=_boot_and_wait,
+            act=_begin('reboot', {'type': 'SOFT'}),
+        ),
+        Operation(
+            name='pause',
+            prepare=_boot_and_wait,
+            act=_begin('pause'),
+        ),
+        Operation(
+            name='unpause',
+            prepare=_after('pause', 'PAUSED'),
+            act=_begin('unpause'),
+        ),
+        Operation(
+            name='suspend',
+            prepare=_boot_and_wait,
+            act=_begin('suspend'),
+        ),
+        Operation(
+            name='resume',
+            prepare=_after('suspend', 'SUSPENDED'),
+            act=_begin('resume'),
+        ),
+        Operation(
+            name='rescue',
+            prepare=_boot_and_wait,
+            act=_begin('rescue'),
+        ),
+        Operation(
+            name='unrescue',
+            prepare=_after('rescue', 'RESCUE'),
+            act=_begin('unrescue'),
+        ),
         Operation(name='rebuild', prepare=_boot_and_wait, act=_rebuild),
         Operation(name='shelve', prepare=_boot_and_wait, act=_begin('shelve')),
         Operation(
             name='unshelve',
             prepare=_after('shelve', 'SHELVED_OFFLOADED'),
             act=_begin('unshelve'),
+        ),
+        Operation(
+            name='unshelve to the other host',
+            prepare=_after('shelve', 'SHELVED_OFFLOADED'),
+            act=_begin('unshelve', {'host': _HOST2}),
         ),
         Operation(
             name='resize',
@@ -262,6 +381,11 @@ OPERATIONS: Mapping[str, Operation] = {
             undo=_enable,
         ),
         Operation(
+            name='live migrate',
+            prepare=_boot_and_wait,
+            act=_begin('os-migrateLive', LIVE),
+        ),
+        Operation(
             name='confirm',
             prepare=_moved,
             act=_begin('confirmResize'),
@@ -276,6 +400,12 @@ OPERATIONS: Mapping[str, Operation] = {
         Operation(
             name='revert',
             prepare=_moved,
+            act=_begin('revertResize'),
+            undo=_enable,
+        ),
+        Operation(
+            name='revert after a restart',
+            prepare=_restartable,
             act=_begin('revertResize'),
             undo=_enable,
         ),
@@ -303,6 +433,32 @@ OPERATIONS: Mapping[str, Operation] = {
             prepare=_moved,
             act=Servers.delete,
             undo=_enable,
+        ),
+        Operation(
+            name='delete while it is built',
+            prepare=_nothing,
+            act=_delete_in_its_build,
+        ),
+        Operation(
+            name='delete while it is migrated',
+            prepare=_ready_to_go(_HOST2),
+            act=_delete_in_its_move,
+            undo=_enable,
+        ),
+        Operation(
+            name='delete while it is migrated live',
+            prepare=_boot_and_wait,
+            act=_delete_in_its_live_migration,
+        ),
+        Operation(
+            name='soft delete',
+            prepare=_boot_and_wait,
+            act=Servers.soft_delete,
+        ),
+        Operation(
+            name='restore',
+            prepare=_soft_deleted,
+            act=_begin('restore'),
         ),
     )
 }

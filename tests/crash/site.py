@@ -54,8 +54,8 @@ _NOVA: cloud_settings.Options = {
         'shelved_offload_time': '0',
         'update_resources_interval': '3600',
         'rpc_response_timeout': '15',
+        'long_rpc_timeout': '15',
         'sync_power_state_interval': '-1',
-        'running_deleted_instance_action': 'noop',
     },
     'filter_scheduler': {
         'available_filters': (
