@@ -49,14 +49,15 @@ def compare(servers: operations.Servers) -> Differences:
     """Compare all; nothing may be under way."""
     site, made = servers.site, Differences()
     found = _list_instances()
-    for host, said in site.report().items():
+    reports = site.report()
+    for host, said in reports.items():
         before = len(made.ours)
         _judge_alarms(site, said, made)
         made.ours += _compare_ledger(said)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
         made.ours += _compare_guests(said)
         made.ours += _compare_view(said)
-        _compare_nova(host, said, found, made)
+        _compare_nova(host, reports, found, made)
         _compare_placement(site, host, said, found, made)
         made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
     return made
@@ -209,11 +210,12 @@ def _list_instances() -> dict[str, Any]:
 
 def _compare_nova(
     host: str,
-    said: Mapping[str, Any],
+    reports: Mapping[str, Mapping[str, Any]],
     found: Mapping[str, Any],
     made: Differences,
 ) -> None:
     """Each server at rest has what its own flavor says."""
+    said = reports[host]
     for uuid, one in found.items():
         if one.host != host or one.vm_state not in ('active', 'resized'):
             continue
@@ -221,7 +223,9 @@ def _compare_nova(
             continue
         entry = said['entries'].get(uuid)
         text = _compare_server(one, entry)
-        if text and entry and _count(entry) == _count_of_move(one):
+        if text and not entry and _has_left(uuid, host, reports):
+            made.novas[uuid] = f'{host}: {text}, and its guest is elsewhere'
+        elif text and entry and _count(entry) == _count_of_move(one):
             made.novas[uuid] = f'{host}: {text}, which Nova has allocated'
         elif text:
             made.ours.append(text)
@@ -243,6 +247,18 @@ def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
     if entry.cpus != request.find_cpus(one):
         return f'server {one.uuid} is pinned otherwise'
     return ''
+
+
+def _has_left(
+    uuid: str, host: str, reports: Mapping[str, Mapping[str, Any]]
+) -> bool:
+    """Return whether a guest has arrived elsewhere, and Nova does not know.
+
+    The source of a live migration was killed before it told the destination.
+    """
+    return uuid not in reports[host]['guests'] and any(
+        uuid in said['guests'] for said in reports.values()
+    )
 
 
 def _count_of_move(one: Any) -> int | None:
