@@ -12,6 +12,7 @@ files:
 * ``database``: takes Nova's databases away
 * ``every_step``: kills at each step of each operation
 * ``guests``: guests that outlive their nova-compute
+* ``history``: what there is of a server, for the reader of a failure
 * ``messaging``: has oslo.messaging use the bus
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova

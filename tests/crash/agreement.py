@@ -88,7 +88,7 @@ def _find_named_move(server_uuid: str, text: str) -> str | None:
     With the allocations of the former host, where a nova-compute was killed
     on the way.
     """
-    for one in _list_moves(server_uuid):
+    for one in list_moves(server_uuid):
         if one.uuid in text and one.status not in _ENDED:
             return str(one.uuid)
     return None
@@ -106,13 +106,13 @@ def _find_failed_rebuild(site: site_mod.Site, server_uuid: str) -> str | None:
     actions = objects.InstanceActionList.get_by_instance_uuid(
         context.get_admin_context(), server_uuid
     )
-    has_any = _get(site, f'/allocations/{server_uuid}')['allocations']
+    has_any = read_allocations(site, server_uuid)
     if has_any or all(one.action != 'rebuild' for one in actions):
         return None
     return server_uuid
 
 
-def _list_moves(server_uuid: str) -> Any:
+def list_moves(server_uuid: str) -> Any:
     from nova import context
     from nova import objects
 
@@ -202,7 +202,7 @@ def _list_instances() -> dict[str, Any]:
 
     found = objects.InstanceList.get_by_filters(
         context.get_admin_context(),
-        {'deleted': False},
+        {'deleted': False, 'soft_deleted': True},
         expected_attrs=['flavor', 'numa_topology', 'migration_context'],
     )
     return {one.uuid: one for one in found}
@@ -321,7 +321,7 @@ def _compare_placement(
         )
         if held.get(place) is None and _is_novas(site, host, uuid, found):
             made.novas[uuid] = f'{host}: {text}'
-        elif move := _find_move(place, held, allocated):
+        elif move := _find_move(place, held, allocated, said):
             made.novas[move] = f'{host}: {text}, and its move {move} has it'
         elif server := _find_server(place, held, allocated, said, found):
             made.novas[server] = f'{host}: {text}, and {server} has it again'
@@ -334,15 +334,20 @@ def _compare_placement(
 
 
 def _find_move(
-    place: tuple[str, str, str], held: Held, allocated: Held
+    place: tuple[str, str, str],
+    held: Held,
+    allocated: Held,
+    said: Mapping[str, Any],
 ) -> str | None:
-    """Return the move of a server that has what the server holds.
+    """Return the move of a server that has what is held for the server.
 
     A source that is killed does not give the server its allocations back:
-    Nova leaves them with the move. They are counted once, as the units are.
+    Nova leaves them with the move, and does not give them to the next one
+    either. They are counted once, as the units are.
     """
     uuid, *where = place
-    for one in _list_moves(uuid):
+    entry = said['entries'].get(uuid)
+    for one in list_moves(entry.server_uuid if entry else uuid):
         kept = (one.uuid, where[0], where[1])
         if kept not in held and allocated.get(kept) == held.get(place):
             return str(one.uuid)
@@ -397,6 +402,12 @@ def _read(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
     path = f'/resource_providers/{rp_uuid}/allocations'
     found: dict[str, Any] = _get(site, path).get('allocations', {})
     return found
+
+
+def read_allocations(site: site_mod.Site, uuid: str) -> dict[str, Any]:
+    """Return the resources of each provider that a consumer has."""
+    found = _get(site, f'/allocations/{uuid}').get('allocations', {})
+    return {rp_uuid: one['resources'] for rp_uuid, one in found.items()}
 
 
 def _get(site: site_mod.Site, path: str) -> Any:

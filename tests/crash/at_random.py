@@ -17,6 +17,7 @@ import requests
 
 from tests.crash import agreement
 from tests.crash import every_step
+from tests.crash import history
 from tests.crash import operations
 from tests.crash import outages as outages_mod
 from tests.crash import site as site_mod
@@ -206,6 +207,8 @@ class AtRandom:
         self.failures += bool(faults)
         for fault in faults:
             print(f'    {fault}', flush=True)
+        for line in history.describe(self.site, faults) if faults else ():
+            print(f'      {line}', flush=True)
 
 
 def run(

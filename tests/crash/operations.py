@@ -81,6 +81,11 @@ class Servers:
     def delete(self, uuid: str) -> None:
         self.site.call('DELETE', f'/servers/{uuid}')
 
+    def delete_anew(self, uuid: str) -> None:
+        """Delete a server that Nova takes for one that it deletes already."""
+        self.act(uuid, 'os-resetState', {'state': 'error'})
+        self.delete(uuid)
+
     def list(self, seconds: float = 60) -> dict[str, Any]:
         """Return all servers by uuid, with those that can be restored."""
         path = '/servers/detail?all_tenants=1&soft_deleted=1'
