@@ -325,6 +325,8 @@ def _compare_placement(
             made.novas[move] = f'{host}: {text}, and its move {move} has it'
         elif server := _find_server(place, held, allocated, said, found):
             made.novas[server] = f'{host}: {text}, and {server} has it again'
+        elif server := _find_stuck(uuid, host, said, found):
+            made.novas[server] = f'{host}: {text}, and {server} has a task'
         elif allocated.get(place) is None and (
             server := _find_failed_rebuild(site, uuid)
         ):
@@ -377,6 +379,23 @@ def _find_server(
     if own in held or allocated.get(own) != held.get(place):
         return None
     return str(entry.server_uuid)
+
+
+def _find_stuck(
+    uuid: str, host: str, said: Mapping[str, Any], found: Mapping[str, Any]
+) -> str | None:
+    """Return the server that was to come here, and has a task elsewhere.
+
+    Its move has ended, and a host was killed in the server's next task. As
+    long as Nova has that, this host does not release what it has claimed.
+    """
+    entry = said['entries'].get(uuid)
+    if entry is None or entry.purpose is not assignment.Purpose.INCOMING:
+        return None
+    one = found.get(entry.server_uuid)
+    if one is None or one.host == host or one.task_state is None:
+        return None
+    return str(one.uuid)
 
 
 def _is_novas(
