@@ -94,19 +94,23 @@ class Follower:
         # Placement has by the server's uuid what it allocates for a move.
         uuid = request.server_uuid
         allocated = self._confirm(uuid) or request.allocations
-        for left in reversed(range(retry.MAX_ATTEMPTS)):
+        for _attempt in range(retry.MAX_ATTEMPTS):
             moves = audit_allocations.list_moved(
                 allocated, entry, self._host.view.keys
             )
             try:
                 self.move(uuid, moves)
             except exception.NotFound:
-                if not left:
-                    raise
                 # Another server may have exchanged it since.
                 allocated = self._client.get_allocations(uuid).resources
+                if not allocated.keys() & self._host.view.keys.keys():
+                    raise
             else:
                 return
+        raise exception.ConcurrentUpdate(
+            action=f'move what server {uuid} has been allocated',
+            detail='other servers exchange it again and again',
+        )
 
     def _confirm(self, server_uuid: str) -> Mapping[str, Mapping[str, int]]:
         """Return what a server holds that may have been exchanged, or {}.

@@ -15,7 +15,6 @@ from typing import TypeAlias
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import allocated
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import view as view_obj
@@ -27,6 +26,11 @@ LOG = logging.getLogger(__name__)
 
 #: One look asks placement for each provider, and finds something rarely.
 ROUNDS = 10
+
+#: Seconds. Nova allocates to all servers of a request before it makes the
+#: first of them, and gives its scheduler so long (``[DEFAULT]
+#: long_rpc_timeout``).
+PATIENCE = 1800.0
 
 _Given: TypeAlias = Mapping[view_obj.Place, int]
 
@@ -70,6 +74,7 @@ class Unheld(worker.Worker):
         self._monotonic = monotonic
         self._since: dict[str, tuple[_Given, float]] = {}
         self._found: tuple[alarm.Problem, ...] = ()
+        self._failure = ''
 
     @property
     def problems(self) -> tuple[alarm.Problem, ...]:
@@ -81,8 +86,6 @@ class Unheld(worker.Worker):
 
     def do_round(self) -> float:
         self.run_round()
-        if len(self._since) > len(self._found):
-            return allocated.LASTING
         return publisher.find_delay(0, self._interval)
 
     def run_round(self) -> None:
@@ -90,36 +93,48 @@ class Unheld(worker.Worker):
         before = self._found
         try:
             self._look()
-        # Placement, of which the publisher's alarm tells, or Nova.
+        # Placement, Nova, or a bug here.
         except Exception as err:
-            self._since = {}
-            LOG.debug(
-                'Host %(host)s: allocations could not be compared with Nova, '
-                'and this will be retried: %(err)s',
-                {'host': self._host.host, 'err': plugins.describe(err)},
-            )
+            self._note_failure(plugins.describe(err))
             return
+        self._failure = ''
         for one in self._found:
             if one not in before:
                 LOG.warning('%(problem)s', {'problem': one})
         if self._found != before:
             self._on_changed()
 
+    def _note_failure(self, failure: str) -> None:
+        """Begin anew with what may be over while nothing can be read."""
+        found = {one.subject for one in self._found}
+        self._since = {
+            uuid: one for uuid, one in self._since.items() if uuid in found
+        }
+        if failure != self._failure:
+            LOG.warning(
+                'Host %(host)s: allocations could not be compared with Nova, '
+                'and this will be retried: %(failure)s',
+                {'host': self._host.host, 'failure': failure},
+            )
+        self._failure = failure
+
     def _look(self) -> None:
         now = self._monotonic()
+        unheld = self._list_unheld()
+        explained = self._explain(sorted(unheld)) if unheld else {}
         self._since = {
-            uuid: (given, self._find_since(uuid, given, now))
-            for uuid, given in self._list_unheld().items()
+            uuid: (unheld[uuid], self._find_since(uuid, unheld[uuid], now))
+            for uuid in explained
         }
         lasting = {
             uuid: given
             for uuid, (given, since) in self._since.items()
-            if since <= now - allocated.LASTING
+            if since <= now - PATIENCE
         }
-        explained = self._explain(sorted(lasting)) if lasting else {}
         self._found = tuple(
             self._make_problem(uuid, lasting[uuid], reason)
             for uuid, reason in explained.items()
+            if uuid in lasting
         )
 
     def _list_unheld(self) -> dict[str, dict[view_obj.Place, int]]:

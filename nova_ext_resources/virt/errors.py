@@ -35,7 +35,6 @@ _REFUSALS = (
     exception.ClaimError,
     exception.AllocationRejected,
     exception.ConcurrentUpdate,
-    exception.NotFound,
 )
 
 

@@ -13,8 +13,8 @@ from nova import objects
 from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import servers
 
-#: Live migrations whose guest may be on its way, whatever the server's task:
-#: an operator may have set its state meanwhile.
+#: Live migrations whose guest may be on its way while Nova has the server on
+#: its former host, whatever its task: an operator may have set its state.
 _TRANSFERRING = ('running', 'running (post-copy)')
 
 
@@ -40,7 +40,15 @@ def _explain(host: str, uuid: str) -> str:
         return ''
     if instance.host == host:
         return ''
-    return f'this is a server {_locate(instance)}'
+    if servers.was_evacuated(host, uuid):
+        return (
+            f'this is a server that was evacuated from here to host '
+            f'{instance.host}. A restart of nova-compute here has Nova delete '
+            'it'
+        )
+    return (
+        f'this is a server {_locate(instance)}, and may need what it has there'
+    )
 
 
 def _explain_migration(migration: Any) -> str:
@@ -49,11 +57,14 @@ def _explain_migration(migration: Any) -> str:
     words = f'{kind} "{migration.status}" of server {migration.instance_uuid}'
     if instance is None:
         return f'{words}, which is deleted'
-    if migration.status in _TRANSFERRING or migrations.is_open(
-        migration, instance
-    ):
-        return ''
-    return f'{words} {_locate(instance)}'
+    if migration.status in _TRANSFERRING:
+        is_open = (
+            instance.task_state is not None
+            or instance.host == migration.source_compute
+        )
+    else:
+        is_open = migrations.is_open(migration, instance)
+    return '' if is_open else f'{words} {_locate(instance)}'
 
 
 def _locate(instance: Any) -> str:

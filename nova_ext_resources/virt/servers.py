@@ -32,6 +32,25 @@ def is_evacuated(context: Any, host: str, uuid: str) -> bool:
     )
 
 
+def was_evacuated(host: str, uuid: str) -> bool:
+    """Return whether a server was evacuated from a host, and not cleaned up.
+
+    Nova deletes what is left when nova-compute of that host starts
+    (ComputeManager ``_destroy_evacuated_instances``).
+    """
+    return bool(
+        objects.MigrationList.get_by_filters(
+            nova_context.get_admin_context(),
+            {
+                'source_compute': host,
+                'instance_uuid': uuid,
+                'migration_type': 'evacuation',
+                'status': ['done'],
+            },
+        )
+    )
+
+
 def find(uuid: str) -> Any | None:
     """Return a server; None: it is deleted."""
     try:

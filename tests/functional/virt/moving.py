@@ -24,9 +24,6 @@ from tests.functional.virt import base
 
 State = assignment.State
 
-#: Seconds for which no difference to placement is in order.
-_LONG = 2 * allocated.LASTING
-
 #: Seconds for Nova to delete what a migration had, the last step of a move.
 _DELETED = 20.0
 
@@ -190,12 +187,14 @@ class MovesTestCase(base.NovaTestCase):
 
     def list_unheld(self, host: str) -> tuple[alarm.Problem, ...]:
         """Return what is allocated there to consumers that hold nothing."""
-        return self._look_for_long(self.get_ext(host).unheld)
+        return self._look_for_long(self.get_ext(host).unheld, unheld.PATIENCE)
 
     def _look_for_long(
-        self, made: allocated.Allocated | unheld.Unheld
+        self,
+        made: allocated.Allocated | unheld.Unheld,
+        seconds: float = allocated.LASTING,
     ) -> tuple[alarm.Problem, ...]:
-        for now in (time.monotonic(), time.monotonic() + _LONG):
+        for now in (time.monotonic(), time.monotonic() + seconds + 1):
             with fixtures.MockPatchObject(
                 made, '_monotonic', return_value=now
             ):

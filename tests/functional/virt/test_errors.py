@@ -103,8 +103,6 @@ class TranslatedTest(base.TestCase):
             ),
             make_placement_error(exception.AllocationRejected),
             make_placement_error(exception.ConcurrentUpdate),
-            # Another server has exchanged its allocation meanwhile.
-            make_placement_error(exception.NotFound),
         ):
             with self.subTest(type(err).__name__):
                 translated = self.translate(err)

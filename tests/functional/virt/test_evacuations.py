@@ -8,9 +8,11 @@ from typing import Any
 from nova.compute import task_states
 from nova import context as nova_context
 from nova import objects
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider
+from nova_ext_resources.virt import holders
 from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
@@ -185,6 +187,20 @@ class SourceComesBackTest(EvacuationTestCase):
 
         self.wait_until(is_applied)
         self.wait_until(is_reported)
+
+    def test_what_it_has_left_is_explained(self) -> None:
+        self.start_evacuation()
+        self._wait_for_migration_status(self.server, ['done'])
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+        nobody = uuidsentinel.nobody
+
+        words = holders.explain('host1', [self.uuid, nobody])
+
+        self.assertIn('evacuated from here to host host2', words[self.uuid])
+        self.assertIn('neither a server nor a migration', words[nobody])
+        self.assertEqual({}, holders.explain('host2', [self.uuid]))
 
     def test_while_the_new_host_starts_the_guest(self) -> None:
         waiting = self.useFixture(breaking.WaitingGuest())

@@ -229,6 +229,31 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             self.assertIn('that Nova has on host host1', one.text)
         self.assertIn(f'status "error" of server {self.uuid}', former.text)
 
+    def test_so_does_the_former_one_after_the_guest_has_come(self) -> None:
+        is_killed = threading.Event()
+
+        def kill(*_args: Any, **_kwargs: Any) -> None:
+            is_killed.set()
+            raise live.Killed
+
+        manager = self.get_manager('host1')
+        self.useFixture(
+            fixtures.MockPatchObject(
+                manager, '_update_scheduler_instance_info', kill
+            )
+        )
+        self.begin()
+        self.assertTrue(is_killed.wait(base.SECONDS))
+        migration = self.find_migration(self.server).uuid
+
+        self.restart('host1')
+        self.compare('host1')
+
+        (found,) = self.list_unheld('host1')
+        self.assertEqual(migration, found.subject)
+        self.assertIn('status "running" of server', found.text)
+        self.assertIn('that Nova has on host host2', found.text)
+
     def test_shelving_and_unshelving_mends_its_allocations(self) -> None:
         """As the page on operations says."""
         transfer = self.begin_transfer()

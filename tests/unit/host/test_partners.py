@@ -622,9 +622,21 @@ class ThreeTest(PartnersTestCase):
             self.exchange, 99
         )
 
+        self.assertRaises(exception.ConcurrentUpdate, self.claim, SERVER, 0, 1)
+
+        self.assertEqual(2 * retry.MAX_ATTEMPTS, len(self.placement.calls))
+        self.assertEqual({}, self.made.host.entries)
+
+    def delete(self) -> None:
+        self.placement.held[SERVER] = dataclasses.replace(
+            self.placement.held[SERVER], resources={}
+        )
+
+    def test_one_whose_allocations_are_gone_is_refused(self) -> None:
+        self.placement.before['get_allocations'] = self.delete
+
         self.assertRaises(exception.NotFound, self.claim, SERVER, 0, 1)
 
-        self.assertEqual(2 * retry.MAX_ATTEMPTS - 1, len(self.placement.calls))
         self.assertEqual({}, self.made.host.entries)
 
 

@@ -8,7 +8,6 @@ import fixtures
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources import exception
-from nova_ext_resources.host import allocated
 from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import alarm
 from tests.unit.host import with_host
@@ -63,7 +62,7 @@ class UnheldTest(with_host.HostTestCase):
         """Return the alarms after looks that are far enough apart."""
         for _ in range(count):
             self.made.run_round()
-            self.now += allocated.LASTING
+            self.now += unheld.PATIENCE
         return [(one.alarm, one.subject) for one in self.made.problems]
 
     def test_what_lasts_is_reported_once(self) -> None:
@@ -75,20 +74,33 @@ class UnheldTest(with_host.HostTestCase):
         self.assertEqual(1, self.log.output.count('nobody knows it'))
         self.assertEqual(1, self.changes)
 
-    def test_nova_is_not_asked_of_what_was_seen_once(self) -> None:
+    def test_what_was_seen_once_is_not_reported(self) -> None:
         self.assertEqual([], self.look(1))
 
-        self.assertEqual([], self.asked)
-
-    def test_nor_of_servers_with_an_entry(self) -> None:
-        self.look()
+    def test_nova_is_not_asked_of_servers_with_an_entry(self) -> None:
+        self.look(1)
 
         self.assertEqual([[OTHER]], self.asked)
+
+    def test_nor_where_all_have_one(self) -> None:
+        del self.holders[FIRST][WAYS][OTHER]
+
+        self.look(1)
+
+        self.assertEqual([], self.asked)
 
     def test_nothing_is_reported_with_which_nova_goes_on(self) -> None:
         self.words = {}
 
         self.assertEqual([], self.look())
+
+    def test_it_begins_when_nova_no_longer_does(self) -> None:
+        words, self.words = self.words, {}
+        self.look(30)
+        self.words = words
+
+        self.assertEqual([], self.look(1))
+        self.assertEqual([(alarm.NOT_HELD, OTHER)], self.look(1))
 
     def test_another_amount_begins_anew(self) -> None:
         self.look(1)
@@ -121,7 +133,11 @@ class UnheldTest(with_host.HostTestCase):
             action='ask', detail='away'
         )
 
+        self.assertEqual([(alarm.NOT_HELD, OTHER)], self.look(2))
+        self.failure = None
         self.assertEqual([(alarm.NOT_HELD, OTHER)], self.look(1))
+        self.assertEqual(1, self.log.output.count('away'))
+        self.assertEqual(1, self.log.output.count('nobody knows it'))
 
     def test_and_begins_anew_if_it_was_not_reported(self) -> None:
         self.look(1)
@@ -131,8 +147,5 @@ class UnheldTest(with_host.HostTestCase):
 
         self.assertEqual([], self.look(1))
 
-    def test_a_second_look_comes_soon(self) -> None:
-        self.assertEqual(allocated.LASTING, self.made.do_round())
-        self.now += allocated.LASTING
-
+    def test_a_look_is_rare(self) -> None:
         self.assertGreater(self.made.do_round(), 8 * 60.0)
