@@ -151,7 +151,11 @@ class KilledTest(breaking.BreakingTestCase):
         )
         self.assertIn(f'its migration {self.migration}', told.text)
         self.assertEqual({}, self.get_host('host1').state.unallocated)
-        self.assert_no_difference('host2')
+        self.assertEqual((), self.list_differences('host2'))
+        (left,) = self.list_unheld('host2')
+        self.assertEqual(
+            (alarm.NOT_HELD, self.uuid), (left.alarm, left.subject)
+        )
 
     def test_the_source_has_the_server_again_and_tells(self) -> None:
         self.start_host1()
