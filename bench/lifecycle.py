@@ -18,9 +18,6 @@ SERVERS, THREADS = 40, 8
 #: With nothing enabled, and with two resources claimed and applied.
 MAX_NOTHING, MAX_RESOURCES = 1.03, 1.10
 
-#: Milliseconds for which the driver may hold Nova's lock longer than Nova.
-MAX_HELD = 1.0
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Batch:
@@ -75,11 +72,14 @@ def _compare(
         statistics.median([ms for one in batches for ms in one.held])
         for batches in zip(*pairs, strict=True)
     )
-    yield rows_mod.make_limit_row(
-        f"Nova's lock held longer, {what}",
-        round(mine - theirs, 3),
-        MAX_HELD,
-        'ms',
+    # Only informs: all services share one process, so that a holder also waits
+    # for the interpreter.
+    yield rows_mod.Row(
+        what=f"Nova's lock held, {what}",
+        ours=mine,
+        peer=theirs,
+        ratio=round(mine / theirs, 3),
+        goal=None,
     )
 
 

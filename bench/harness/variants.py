@@ -40,8 +40,10 @@ resources:
 _PIN = {'hw:cpu_policy': 'dedicated'}
 _REQUEST = {**_PIN, f'resources:{tree.WAYS}': '1', f'resources:{_SEAT}': '1'}
 
+#: As by default: the demo's hosts look at everything each few seconds.
 _COMMON: cloud_settings.Options = {
-    'DEFAULT': {'update_resources_interval': '60'}
+    'DEFAULT': {'update_resources_interval': '60'},
+    'ext_resources': {'refresh_interval': '60'},
 }
 _NOVA: cloud_settings.Options = {
     'DEFAULT': {'compute_driver': 'fake.FakeDriver'},
@@ -172,7 +174,6 @@ def _start_with_resources(
         'ext_resources': {
             'inventory_providers': 'rmd,static',
             'enforcers': 'rmd',
-            'refresh_interval': '60',
         },
         'ext_resources_static': {'definitions_file': str(definitions)},
     }
