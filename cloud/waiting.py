@@ -15,7 +15,7 @@ def until(
     find: Callable[[], _Found | None],
     told: str,
     *,
-    seconds: float = 20.0,
+    seconds: float = 60.0,
     poll_seconds: float = 0.2,
 ) -> _Found:
     """Call ``find`` until it gives something true, and give that.

@@ -19,7 +19,7 @@ _SERVER = 'float-1'
 #: The stand-in for its QEMU has so many; see ``demo.guest``.
 _THREADS = 4
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 60.0
 
 
 def play(scene: scenes.Scene) -> None:

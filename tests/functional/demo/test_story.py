@@ -13,6 +13,9 @@ from tests.functional.resctrl import mounting
 
 
 class StoryTest(base.TestCase):
+    #: Each test is a cloud of a dozen processes and thirty servers.
+    TIMEOUT_SCALING_FACTOR = 3
+
     def test_everything_is_as_told_with_rmd(self) -> None:
         self.play('rmd')
 
