@@ -28,6 +28,13 @@
       + LedgerError
         - LedgerInUse
         - LedgerNotChecked
+      + ReservationError
+        - ReservationExists
+        - ReservationNotFound
+        - StateRefused
+      + StoreError
+        - RevisionMoved          (Retriable)
+        - StoreUnavailable       (Retriable)
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
@@ -364,3 +371,63 @@ class LedgerInUse(LedgerError):
 
 class LedgerNotChecked(LedgerError):
     """Nothing can be told of the ledger now; it may be in order."""
+
+
+class ReservationError(ExtResourcesError):
+    """What is asked for a reservation cannot be done.
+
+    :ivar key: the reservation
+    """
+
+    message = 'Reservation %(key)s cannot be changed.'
+
+
+class ReservationExists(ReservationError):
+    """Another request was accepted under this key, or it has ended."""
+
+    message = (
+        'Reservation %(key)s was accepted before, for another request or for '
+        'servers that were released since; choose another key.'
+    )
+
+
+class ReservationNotFound(ReservationError):
+    """There is no such reservation."""
+
+    message = 'There is no reservation %(key)s; list them to find its key.'
+
+
+class StateRefused(ReservationError):
+    """A reservation cannot go from its state to the one that is asked for.
+
+    :ivar state: its state
+    :ivar wanted: the state that is asked for
+    :ivar allowed: the states that it can have next, as text
+    """
+
+    message = (
+        'Reservation %(key)s is %(state)s and cannot become %(wanted)s; it '
+        'can become: %(allowed)s.'
+    )
+
+
+class StoreError(ExtResourcesError):
+    """The database of the reservations did not do what it should.
+
+    Nothing of the call was stored, unless the database could not answer any
+    more: then all of it was stored, or nothing.
+
+    :ivar reason: what happened, and what to do
+    """
+
+    message = 'Store of reservations: %(reason)s'
+
+    reason: str
+
+
+class RevisionMoved(StoreError, Retriable):
+    """Another process has changed what a plan was made of."""
+
+
+class StoreUnavailable(StoreError, Retriable):
+    """The database cannot be reached, or does not answer in time."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Capacity for a future interval. Pure: no I/O, no clock, no Nova.
+"""Capacity for a future interval. No Nova; but for ``store`` all is pure.
 
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
@@ -17,4 +17,5 @@
 * ``room``: what one host can take in one interval, server by server
 * ``server``: one server that is planned
 * ``starts``: from which times on the amounts of a request would do
+* ``state``: the states of a reservation, and which may follow which
 """
