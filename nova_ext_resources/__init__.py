@@ -13,7 +13,7 @@
 * ``opts``: all options of the package and its plugins, for the generator
 * ``placement``: talks to placement and keeps the provider tree there current
 * ``plugins``: loads plugins from entry points (``setup.cfg``), strictly
-* ``reservation``: plans capacity for a future interval; pure
+* ``reservation``: plans capacity for a future interval, and stores it
 * ``scheduler``: adapters for Nova's scheduler and API
 * ``testing``: models of the kernel and of RMD, for tests and demonstrations
 * ``tuning``: moves units between running servers by what is measured

@@ -18,4 +18,5 @@
 * ``server``: one server that is planned
 * ``starts``: from which times on the amounts of a request would do
 * ``state``: the states of a reservation, and which may follow which
+* ``store``: reservations in a database, exact when several ask at once
 """

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Transactions on the database of the reservations.
+
+Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
+``[database]`` of the process, which in a service of Nova is Nova's.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import sqlite3
+
+from oslo_db import exception as db_exception
+from oslo_db.sqlalchemy import engines
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+
+#: Seconds for which SQLite waits for the other writers.
+BUSY_SECONDS = 30
+
+#: The other one goes on, and this transaction was rolled back.
+_CONFLICTS = (
+    db_exception.DBConsistencyError,
+    db_exception.DBDeadlock,
+    db_exception.DBDuplicateEntry,
+)
+
+
+class Database:
+    """One database. It is reached when it is used for the first time.
+
+    :param url: as SQLAlchemy reads it, such as ``sqlite:////var/lib/x.db`` or
+        ``mysql+pymysql://user:password@host/name``
+    """
+
+    def __init__(self, url: str) -> None:
+        self.engine = engines.create_engine(url, sqlite_fk=True, max_retries=0)
+        if self.engine.dialect.name == 'sqlite':
+            sa.event.listen(self.engine, 'connect', _prepare_sqlite)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Do all or nothing of what is within.
+
+        The first statement must write if any does: SQLite refuses to write
+        after another one has written since the first read.
+
+        :raises RevisionMoved: another transaction was faster
+        :raises StoreUnavailable: it is out of reach. When that is raised at
+            the end, it is not known whether all was stored, or nothing
+        :raises StoreError: any other refusal of the database
+        """
+        with _translating(), self.engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections; the next transaction opens another one."""
+        self.engine.dispose()
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    # Readers and the writer do not wait for each other in WAL mode.
+    connection.execute(f'PRAGMA busy_timeout = {BUSY_SECONDS * 1000}')
+    connection.execute('PRAGMA journal_mode = WAL')
+
+
+@contextlib.contextmanager
+def _translating() -> Iterator[None]:
+    """Raise errors of this package for those of the database."""
+    try:
+        yield
+    except _CONFLICTS as err:
+        raise exception.RevisionMoved(
+            reason=f'another process wrote at the same time ({err})'
+        ) from err
+    except (
+        db_exception.DBConnectionError,
+        sa.exc.OperationalError,
+        sa.exc.TimeoutError,
+    ) as err:
+        raise exception.StoreUnavailable(
+            reason=f'the database does not answer: {err}. Check that it runs '
+            'and can be reached from here.'
+        ) from err
+    except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
+        raise exception.StoreError(
+            reason=f'the database refused: {err}. Check its URL, and that its '
+            'tables are those of this release.'
+        ) from err

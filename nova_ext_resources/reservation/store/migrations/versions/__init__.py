@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A module per version of the tables. What was released is not changed.
+
+* ``v01_tables``: the first tables
+"""

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Brings the tables of a database up to date."""
+
+import pathlib
+
+from alembic import command
+from alembic import config as alembic_config
+from alembic import migration
+from alembic import script
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import database as database_mod
+
+_MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
+
+
+def upgrade(database: database_mod.Database) -> None:
+    """Make the tables, or change them to those of this release.
+
+    Only one process may do so at a time.
+
+    :raises StoreError: the database refused a statement. SQLite and PostgreSQL
+        have undone all; of MariaDB restore a copy
+    """
+    config = _make_config()
+    with database.transaction() as connection:
+        config.attributes['connection'] = connection
+        command.upgrade(config, 'head')
+
+
+def check(database: database_mod.Database) -> None:
+    """Check that the tables are those of this release.
+
+    :raises StoreError: they are not, or the database cannot be read
+    """
+    wanted = script.ScriptDirectory.from_config(_make_config())
+    with database.transaction() as connection:
+        found = _find_version(connection)
+    if found != wanted.get_current_head():
+        raise exception.StoreError(
+            reason=f'its tables are of version {found or "none"}, and this '
+            f'release needs version {wanted.get_current_head()}. Upgrade '
+            'them, or install the release that they are of.'
+        )
+
+
+def _find_version(connection: sa.Connection) -> str | None:
+    context = migration.MigrationContext.configure(connection)
+    version: str | None = context.get_current_revision()
+    return version
+
+
+def _make_config() -> alembic_config.Config:
+    config = alembic_config.Config()
+    config.set_main_option('script_location', str(_MIGRATIONS))
+    return config

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Revisions, which tell whether what a plan was made of has changed.
+
+A provider or host belongs to the shard that its name is hashed to. That is
+the same in each process, whatever it knows of zones and of sharing providers.
+Whoever books or releases a server raises the revisions of the shards of its
+host and of all its providers, if they still are as they were read. So of two
+plans that take from the same place, or pin CPUs of the same host, one fails.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+import zlib
+
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import tables
+
+#: Number of a shard -> its revision.
+Revisions: TypeAlias = Mapping[int, int]
+
+
+def find_shard(name: str, count: int) -> int:
+    """Return the shard of a host or of the uuid of a provider."""
+    return zlib.crc32(name.encode()) % count
+
+
+def choose_revisions(
+    servers: Iterable[server_mod.PlannedServer], revisions: Revisions
+) -> Revisions:
+    """Return the revisions of all shards that servers take from."""
+    count = len(revisions)
+    numbers = {
+        find_shard(name, count)
+        for one in servers
+        for name in (one.host, *(place[0] for place in one.places))
+    }
+    return {number: revisions[number] for number in sorted(numbers)}
+
+
+def read_revisions(connection: sa.Connection) -> Revisions:
+    """Return the revisions of all shards.
+
+    :raises StoreError: there are none
+    """
+    columns = tables.SHARDS.c
+    rows = connection.execute(sa.select(columns.number, columns.revision))
+    found = {number: revision for number, revision in rows}
+    if not found:
+        raise exception.StoreError(
+            reason='it has no shards. Create its tables anew: upgrade an '
+            'empty database.'
+        )
+    return found
+
+
+def raise_revisions(connection: sa.Connection, revisions: Revisions) -> None:
+    """Raise revisions by one, in the order of the shards.
+
+    :param revisions: as they were read
+    :raises RevisionMoved: one of them has changed since
+    """
+    columns = tables.SHARDS.c
+    for number, revision in sorted(revisions.items()):
+        raised = connection.execute(
+            sa.update(tables.SHARDS)
+            .where(columns.number == number, columns.revision == revision)
+            .values(revision=revision + 1)
+        )
+        if raised.rowcount != 1:
+            raise exception.RevisionMoved(
+                reason=f'shard {number} is not at revision {revision} any '
+                'more, because another process has booked or released '
+                'servers there; try again'
+            )

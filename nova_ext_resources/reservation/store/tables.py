@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The tables of the reservations, as the newest migration leaves them.
+
+Rows of servers are not changed once they are written, but for ``is_held``: a
+server that is moved gets another row. So the rows tell what was promised
+where, and until when.
+
+``servers.revision`` is the revision that the shard of the row's host got when
+the row was written or released. Whoever has seen a shard up to some revision
+reads the rows with a higher one.
+"""
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+METADATA = sa.MetaData()
+
+#: Names differ by case. MariaDB would not see that by default.
+NAME = sa.String(255).with_variant(
+    mysql.VARCHAR(255, charset='utf8mb4', collation='utf8mb4_bin'),
+    'mysql',
+    'mariadb',
+)
+
+#: SQLite numbers rows by itself only where this is an ``INTEGER``.
+NUMBER = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
+
+SHARDS = sa.Table(
+    'shards',
+    METADATA,
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('revision', sa.BigInteger, nullable=False),
+)
+
+RESERVATIONS = sa.Table(
+    'reservations',
+    METADATA,
+    sa.Column('reservation', NAME, primary_key=True),
+    sa.Column('request', sa.Text, nullable=False),
+    sa.Column('starts_at', sa.BigInteger, nullable=False),
+    sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.CheckConstraint('starts_at < ends_at', name='ck_reservations_times'),
+)
+
+#: The state of a reservation is that of its row with the highest number, so
+#: that no state can change without a row.
+STATES = sa.Table(
+    'states',
+    METADATA,
+    sa.Column(
+        'reservation',
+        NAME,
+        sa.ForeignKey('reservations.reservation', name='fk_states'),
+        primary_key=True,
+    ),
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('state', sa.String(16), nullable=False),
+    sa.Column('changed_at', sa.BigInteger, nullable=False),
+    sa.Column('reason', sa.Text, nullable=False),
+    sa.CheckConstraint("TRIM(reason) <> ''", name='ck_states_reason'),
+)
+
+SERVERS = sa.Table(
+    'servers',
+    METADATA,
+    sa.Column('id', NUMBER, primary_key=True, autoincrement=True),
+    sa.Column('server', NAME, nullable=False),
+    sa.Column(
+        'reservation',
+        NAME,
+        sa.ForeignKey('reservations.reservation', name='fk_servers'),
+        nullable=False,
+    ),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('cpus', sa.Text),
+    sa.Column('starts_at', sa.BigInteger, nullable=False),
+    sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.Column('is_held', sa.Boolean, nullable=False),
+    sa.Column('shard', sa.Integer, nullable=False),
+    sa.Column('revision', sa.BigInteger, nullable=False),
+    sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
+    sa.Index('ix_servers_shard', 'shard', 'revision'),
+    sa.Index('ix_servers_reservation', 'reservation'),
+    sa.Index('ix_servers_ends_at', 'ends_at'),
+)
+
+ALLOCATIONS = sa.Table(
+    'allocations',
+    METADATA,
+    sa.Column(
+        'server_id',
+        NUMBER,
+        sa.ForeignKey('servers.id', name='fk_allocations'),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('rp_uuid', NAME, nullable=False),
+    sa.Column('rp_key', NAME, nullable=False),
+    sa.Column('resource_class', NAME, nullable=False),
+    sa.Column('amount', sa.BigInteger, nullable=False),
+    sa.Column('units', sa.Text, nullable=False),
+    sa.Column('is_allocated', sa.Boolean, nullable=False),
+    sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
+)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the migrations."""
+
+import re
+
+from alembic import autogenerate
+from alembic import migration
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import tables
+from tests import base
+
+
+def read_statements(database: database_mod.Database) -> dict[str, str]:
+    """Return name -> the statement that makes it, without white space."""
+    query = sa.text(
+        'SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL'
+    )
+    with database.transaction() as connection:
+        return {
+            name: re.sub(r'\s+', '', sql)
+            for name, sql in connection.execute(query)
+            if name != 'alembic_version'
+        }
+
+
+class SchemaTest(base.TestCase):
+    def make(self, name: str) -> database_mod.Database:
+        return database_mod.Database(f'sqlite:///{self.make_folder()}/{name}')
+
+    def test_migrations_from_empty_give_the_tables(self) -> None:
+        database, wanted = self.make('migrated'), self.make('made')
+        schema.upgrade(database)
+        with wanted.transaction() as connection:
+            tables.METADATA.create_all(connection)
+
+        self.assertEqual(read_statements(wanted), read_statements(database))
+
+    def test_alembic_finds_no_difference(self) -> None:
+        database = self.make('migrated')
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            context = migration.MigrationContext.configure(
+                connection, opts={'compare_server_default': True}
+            )
+            found = autogenerate.compare_metadata(context, tables.METADATA)
+
+        self.assertEqual([], found)
+
+    def test_all_shards_are_there_from_the_beginning(self) -> None:
+        database = self.make('migrated')
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            found = shards.read_revisions(connection)
+
+        self.assertEqual(dict.fromkeys(range(64), 0), found)
+
+    def test_a_second_upgrade_changes_nothing(self) -> None:
+        database = self.make('migrated')
+        schema.upgrade(database)
+        before = read_statements(database)
+
+        schema.upgrade(database)
+        schema.check(database)
+
+        self.assertEqual(before, read_statements(database))
+
+    def test_an_upgrade_that_fails_leaves_nothing(self) -> None:
+        database = self.make('migrated')
+        with database.transaction() as connection:
+            tables.STATES.create(connection)
+
+        self.assertRaises(exception.StoreError, schema.upgrade, database)
+
+        self.assertEqual(['states'], [*self._list_tables(database)])
+
+    def _list_tables(self, database: database_mod.Database) -> list[str]:
+        with database.transaction() as connection:
+            return sorted(sa.inspect(connection).get_table_names())
+
+    def test_a_database_without_tables_is_refused(self) -> None:
+        database = self.make('empty')
+
+        err = self.assertRaises(exception.StoreError, schema.check, database)
+
+        self.assertIn('version none', str(err))
+        self.assertIn('needs version v01', str(err))
