@@ -2,9 +2,16 @@
 
 """Reservations in a database: what is promised is exact, and stays so.
 
+* ``admission``: admits requests and changes states
 * ``database``: transactions, and errors of this package for its errors
+* ``documents``: a request as JSON
 * ``migrations``: makes the tables of each version from those before it
+* ``mirror``: a planner that follows the store
+* ``reservations``: rows of reservations
+* ``retry``: how a change is repeated
 * ``schema``: brings the tables up to date
+* ``servers``: rows of planned servers and of what they take
 * ``shards``: revisions, by which a change sees that it comes too late
+* ``states``: rows of what happened to a reservation, and why
 * ``tables``: the tables as they are now
 """

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who gets what: a plan becomes a promise, or a promise is released.
+
+An admission reads the revisions of the shards and what has changed since it
+last did, plans, and writes the plan in one transaction, in which the shards of
+all that the plan takes from still have the revisions that were read. If not,
+it begins anew. A refusal writes nothing: it was right when it was read.
+"""
+
+import threading
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import mirror as mirror_mod
+from nova_ext_resources.reservation.store import reservations
+from nova_ext_resources.reservation.store import retry
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import states
+
+
+class Admission:
+    """Admits requests to one fleet. Its threads wait for each other.
+
+    :param planner: with nothing accepted, and used by nothing else
+    """
+
+    def __init__(
+        self,
+        database: database_mod.Database,
+        planner: planner_mod.Planner,
+    ) -> None:
+        self._database = database
+        self._mirror = mirror_mod.Mirror(planner)
+        self._lock = threading.Lock()
+        self._latest = 0
+
+    def admit(
+        self, request: request_mod.Request, *, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        """Plan a request and store the plan, or refuse it.
+
+        The same request again gets the plan that it has: whoever does not
+        know whether an answer was lost asks once more.
+
+        :param now: seconds since the epoch. If the clock was set back since
+            the last call, that call's time counts
+        :param reason: a sentence that is kept with the new state
+        :raises ReservationExists: the key was used for something else
+        :raises StoreError: the database refused it, or could not be reached,
+            or too many others wrote, for as long as it was tried again
+        :raises ValueError: there is no reason, or the request starts before
+            now
+        """
+        with self._lock:
+            return retry.call(self._try_admit, request, now, reason)
+
+    def change(
+        self, key: str, state: state_mod.State, *, now: int, reason: str
+    ) -> None:
+        """Let a reservation have another state.
+
+        If nothing follows the new state, its servers are released.
+
+        :raises ReservationNotFound: there is no such reservation
+        :raises StateRefused: its state does not allow the new one
+        :raises StoreError: as of :meth:`admit`
+        :raises ValueError: there is no reason
+        """
+        with self._lock:
+            retry.call(self._try_change, key, state, now, reason)
+
+    def list_changes(self, key: str) -> list[states.Change]:
+        """Return what happened to a reservation, the first change first.
+
+        :raises ReservationNotFound: there is no such reservation
+        :raises StoreError: the database cannot be read
+        """
+        with self._database.transaction() as connection:
+            changes = states.list_changes(connection, key)
+        if not changes:
+            raise exception.ReservationNotFound(key=key)
+        return changes
+
+    def _try_admit(
+        self, request: request_mod.Request, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        change = states.Change(
+            state=state_mod.State.PENDING, changed_at=now, reason=reason
+        )
+        known = self._refresh(request.key, now)
+        if known is not None:
+            return self._find_plan(known, request)
+        plan = self._mirror.planner.plan(request, self._latest)
+        if isinstance(plan, planner_mod.Plan):
+            self._write(request, plan, change)
+        return plan
+
+    def _refresh(self, key: str, now: int) -> request_mod.Request | None:
+        """Read what is new, and the request of a reservation if it exists."""
+        self._latest = max(self._latest, now)
+        with self._database.transaction() as connection:
+            self._mirror.refresh(connection, self._latest)
+            return reservations.read_requests(connection, [key]).get(key)
+
+    def _find_plan(
+        self, known: request_mod.Request, request: request_mod.Request
+    ) -> planner_mod.Plan:
+        held = self._mirror.held.get(request.key)
+        if known != request or not held:
+            raise exception.ReservationExists(key=request.key)
+        return planner_mod.Plan(during=held[0].during, servers=held)
+
+    def _write(
+        self,
+        request: request_mod.Request,
+        plan: planner_mod.Plan,
+        change: states.Change,
+    ) -> None:
+        """Store a plan, if what it was made of has not changed."""
+        bookings = self._mirror.planner.fleet.bookings
+        before = [bookings[one.key] for one in plan.moved]
+        revisions = self._mirror.revisions
+        touched = (*before, *plan.moved, *plan.servers)
+        notes = self._make_notes(request.key, plan, change.changed_at)
+        with self._database.transaction() as connection:
+            shards.raise_revisions(
+                connection, shards.choose_revisions(touched, revisions)
+            )
+            reservations.add_reservation(connection, request, plan.during)
+            states.add_change(connection, request.key, 0, change)
+            for key, number, note in notes:
+                states.add_change(connection, key, number, note)
+            for one in before:
+                servers.release_server(connection, one, revisions)
+            for one in (*plan.servers, *plan.moved):
+                owner = self._mirror.owners.get(one.key, request.key)
+                servers.add_server(connection, owner, one, revisions)
+
+    def _make_notes(
+        self, key: str, plan: planner_mod.Plan, now: int
+    ) -> list[tuple[str, int, states.Change]]:
+        """Return (reservation, number, change) for each that is moved."""
+        moved = {self._mirror.owners[one.key] for one in plan.moved}
+        return [
+            (
+                owner,
+                len(changes),
+                states.Change(
+                    state=changes[-1].state,
+                    changed_at=now,
+                    reason=f'moved to make room for reservation {key}',
+                ),
+            )
+            for owner in sorted(moved)
+            if (changes := self.list_changes(owner))
+        ]
+
+    def _try_change(
+        self, key: str, state: state_mod.State, now: int, reason: str
+    ) -> None:
+        change = states.Change(state=state, changed_at=now, reason=reason)
+        self._refresh(key, now)
+        changes = self.list_changes(key)
+        if changes[-1] == change:
+            return  # The answer to an attempt before this one was lost.
+        state_mod.check_next(key, changes[-1].state, state)
+        released = self._mirror.held.get(key, ()) if state.is_final else ()
+        revisions = self._mirror.revisions
+        with self._database.transaction() as connection:
+            shards.raise_revisions(
+                connection, shards.choose_revisions(released, revisions)
+            )
+            states.add_change(connection, key, len(changes), change)
+            for one in released:
+                servers.release_server(connection, one, revisions)

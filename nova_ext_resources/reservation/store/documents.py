@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A request as a JSON text, and back."""
+
+import dataclasses
+import json
+from typing import Any
+
+from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+
+
+def write_request(request: request_mod.Request) -> str:
+    """Return a request as JSON, with the names of its fields."""
+    return json.dumps(dataclasses.asdict(request), default=_write_other)
+
+
+def _write_other(value: object) -> object:
+    match value:
+        case frozenset():
+            return sorted(value)
+        case request_mod.Affinity():
+            return value.name
+    raise TypeError(f'{value!r} has no place in a request')
+
+
+def read_request(text: str) -> request_mod.Request:
+    """Make a request of its JSON.
+
+    :raises ValueError: a field is missing or wrong
+    """
+    document = json.loads(text)
+    try:
+        return request_mod.Request(
+            **{
+                **document,
+                'demand': _read_demand(document['demand']),
+                'during': interval.Interval(**document['during']),
+                'affinity': request_mod.Affinity[document['affinity']],
+            }
+        )
+    except (KeyError, TypeError) as err:
+        raise ValueError(f'this is no request: {err!r} in {text}') from err
+
+
+def _read_demand(document: dict[str, Any]) -> demand_mod.Demand:
+    asked = document['requirement']
+    groups = tuple(
+        requirement_obj.RequestGroup(**one) for one in asked['groups']
+    )
+    return demand_mod.Demand(
+        **{
+            **document,
+            'requirement': requirement_obj.Requirement(
+                **{**asked, 'groups': groups}
+            ),
+            'traits': {
+                suffix: demand_mod.Traits(
+                    required=frozenset(one['required']),
+                    forbidden=frozenset(one['forbidden']),
+                )
+                for suffix, one in document['traits'].items()
+            },
+            'cells': tuple(document['cells']),
+        }
+    )

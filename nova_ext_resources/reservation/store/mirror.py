@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A planner that follows the store: only what has changed is read.
+
+A reservation whose servers have changed is taken out and booked anew. That is
+the same however often it is done, so that rows may be newer than the revision
+up to which they were asked for.
+"""
+
+import heapq
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import reservations
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import shards
+
+
+class Mirror:
+    """Keeps a planner as the store is.
+
+    :ivar planner: nobody else may book with it
+    :ivar revisions: of all shards, up to which it was read
+    :ivar held: reservation -> its servers whose end has not come
+    :ivar owners: server -> its reservation, of the same servers
+    :ivar lost: those of them, by key, that take from a provider or class that
+        the fleet does not have. Nothing can be planned for them
+    """
+
+    def __init__(self, planner: planner_mod.Planner) -> None:
+        self.planner = planner
+        self.revisions: shards.Revisions = {}
+        self.held: dict[str, servers.PlannedServers] = {}
+        self.owners: dict[str, str] = {}
+        self.lost: dict[str, server_mod.PlannedServer] = {}
+        #: Reservations of which all servers are with the planner.
+        self._accepted: set[str] = set()
+        #: (end, reservation), the first end at the front.
+        self._ends: list[tuple[int, str]] = []
+
+    def refresh(self, connection: sa.Connection, now: int) -> None:
+        """Read what has changed, and drop what has ended.
+
+        :param now: seconds since the epoch, never less than before
+        """
+        revisions = shards.read_revisions(connection)
+        changed = self._list_changed(connection, revisions, now)
+        if changed:
+            requests = reservations.read_requests(connection, changed)
+            found = servers.read_servers(connection, changed, now)
+            for key in changed:
+                self._drop(key)
+                if key in found:
+                    self._take(requests[key], found[key])
+        self.revisions = revisions
+        self._forget(now)
+
+    def _list_changed(
+        self, connection: sa.Connection, revisions: shards.Revisions, now: int
+    ) -> list[str]:
+        if not self.revisions:
+            return servers.list_unfinished(connection, now)
+        seen = {
+            number: self.revisions[number]
+            for number, revision in revisions.items()
+            if revision != self.revisions[number]
+        }
+        return servers.list_changed(connection, seen) if seen else []
+
+    def _take(
+        self, request: request_mod.Request, found: servers.PlannedServers
+    ) -> None:
+        key, fleet = request.key, self.planner.fleet
+        places = fleet.calendar.places
+        lost = [one for one in found if not one.places.keys() <= places]
+        self.lost.update((one.key, one) for one in lost)
+        if lost:
+            for one in found:
+                if one.key not in self.lost:
+                    fleet.book(one)
+        else:
+            plan = planner_mod.Plan(during=found[0].during, servers=found)
+            self.planner.accept(request, plan)
+            self._accepted.add(key)
+        self.held[key] = found
+        self.owners.update((one.key, key) for one in found)
+        heapq.heappush(self._ends, (max(one.during.end for one in found), key))
+
+    def _drop(self, key: str) -> None:
+        found = self.held.pop(key, ())
+        for one in found:
+            del self.owners[one.key]
+        if key in self._accepted:
+            self._accepted.remove(key)
+            self.planner.cancel(key)
+            return
+        for one in found:
+            if not self.lost.pop(one.key, None):
+                self.planner.fleet.release(one.key)
+
+    def _forget(self, now: int) -> None:
+        while self._ends and self._ends[0][0] <= now:
+            _end, key = heapq.heappop(self._ends)
+            if all(one.during.end <= now for one in self.held.get(key, ())):
+                self._drop(key)

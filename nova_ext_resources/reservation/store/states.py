@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The rows of what happened to a reservation, each with its reason."""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One change of a reservation.
+
+    :ivar state: the state from then on
+    :ivar changed_at: seconds since the epoch
+    :ivar reason: a sentence for whoever asks why
+    :raises ValueError: there is no reason
+    """
+
+    state: state_mod.State
+    changed_at: int
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            raise ValueError(
+                f'a reservation cannot become {self.state} without a reason; '
+                'say why'
+            )
+
+
+def list_changes(connection: sa.Connection, key: str) -> list[Change]:
+    """Return all changes of a reservation, the first one first."""
+    columns = tables.STATES.c
+    rows = connection.execute(
+        sa.select(columns.state, columns.changed_at, columns.reason)
+        .where(columns.reservation == key)
+        .order_by(columns.number)
+    )
+    return [
+        Change(
+            state=state_mod.State(row.state),
+            changed_at=row.changed_at,
+            reason=row.reason,
+        )
+        for row in rows
+    ]
+
+
+def add_change(
+    connection: sa.Connection, key: str, number: int, change: Change
+) -> None:
+    """Write a change.
+
+    :param number: how many there were before. If another one has this number
+        already, the database refuses the row
+    """
+    connection.execute(
+        sa.insert(tables.STATES).values(
+            reservation=key,
+            number=number,
+            state=change.state.value,
+            changed_at=change.changed_at,
+            reason=change.reason,
+        )
+    )

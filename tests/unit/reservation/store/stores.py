@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes stores for tests, and looks into them."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import tables
+from tests import base
+from tests.unit.reservation import hosts
+
+REASON = 'asked for by a test'
+
+
+def make_admission(url: str, *fleet: host_mod.Host) -> admission_mod.Admission:
+    """Make what one process has; by default of two hosts of eight CPUs."""
+    planner = hosts.make_planner(
+        *(fleet or (hosts.make_host('a'), hosts.make_host('b')))
+    )
+    return admission_mod.Admission(database_mod.Database(url), planner)
+
+
+def count_peak(url: str, host: str) -> int:
+    """Return the most VCPU that are promised of a host at any time.
+
+    Computed of the rows, second by second where something changes.
+    """
+    server, allocation = tables.SERVERS.c, tables.ALLOCATIONS.c
+    with database_mod.Database(url).transaction() as connection:
+        rows = connection.execute(
+            sa.select(server.starts_at, server.ends_at, allocation.amount)
+            .join_from(tables.SERVERS, tables.ALLOCATIONS)
+            .where(server.is_held, server.host == host)
+        ).all()
+    return max(
+        (
+            sum(row.amount for row in rows if row[0] <= at < row[1])
+            for at in {row.starts_at for row in rows}
+        ),
+        default=0,
+    )
+
+
+def dump(url: str) -> dict[str, list[Any]]:
+    """Return all rows of all tables."""
+    with database_mod.Database(url).transaction() as connection:
+        return {
+            table.name: [
+                *connection.execute(
+                    sa.select(table).order_by(*table.primary_key)
+                )
+            ]
+            for table in tables.METADATA.sorted_tables
+        }
+
+
+class StoreTestCase(base.TestCase):
+    """With a database of its own, and its tables.
+
+    :ivar url: of it
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.url = f'sqlite:///{self.make_folder()}/reservations.db'
+        schema.upgrade(database_mod.Database(self.url))
+
+    def admit(
+        self,
+        admission: admission_mod.Admission,
+        key: str,
+        during: interval.Interval,
+        now: int = 0,
+        **fields: Any,
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        request = hosts.make_request(key, during, **fields)
+        return self.ask(admission, request, now)
+
+    def ask(
+        self,
+        admission: admission_mod.Admission,
+        request: request_mod.Request,
+        now: int = 0,
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        return admission.admit(request, now=now, reason=REASON)

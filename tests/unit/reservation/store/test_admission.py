@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of admissions, one at a time."""
+
+from collections.abc import Iterator
+import contextlib
+import itertools
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import retry
+from tests.unit.reservation import hosts
+from tests.unit.reservation.store import stores
+
+State = state_mod.State
+
+
+class LosesAnswers(database_mod.Database):
+    """Commits, and then the connection breaks: the first so many times."""
+
+    def __init__(self, url: str, lost: int = 1) -> None:
+        super().__init__(url)
+        self.lost = lost
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        with super().transaction() as connection:
+            sqlite: Any = connection.connection.dbapi_connection
+            before = sqlite.total_changes
+            yield connection
+            after = sqlite.total_changes
+        if after > before and self.lost:
+            self.lost -= 1
+            raise exception.StoreUnavailable(reason='the connection broke')
+
+
+class AdmitTest(stores.StoreTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.admission = stores.make_admission(self.url)
+
+    def test_a_plan_is_stored_as_it_is(self) -> None:
+        request = hosts.make_request(
+            'lease',
+            hosts.span(0, 9),
+            hosts.make_demand(_={'PCPU': 2}, _1={hosts.WAYS: 3}, cells=(2,)),
+            least=2,
+        )
+        fleet = hosts.make_cached_host('a')
+        plan = self.ask(stores.make_admission(self.url, fleet), request)
+
+        again = self.ask(stores.make_admission(self.url, fleet), request)
+
+        assert isinstance(plan, planner_mod.Plan)
+        self.assertTrue(all(one.cpus for one in plan.servers))
+        self.assertEqual(plan, again)
+
+    def test_other_processes_see_what_is_promised(self) -> None:
+        self.admit(self.admission, 'first', hosts.span(0, 9), least=3)
+        other = stores.make_admission(self.url)
+
+        refused = self.admit(other, 'second', hosts.span(8, 12), least=2)
+        admitted = self.admit(other, 'third', hosts.span(9, 12), least=4)
+
+        assert isinstance(refused, planner_mod.Refusal)
+        assert refused.largest and refused.earliest
+        self.assertEqual(1, len(refused.largest.servers))
+        self.assertEqual(9, refused.earliest.during.start)
+        self.assertIsInstance(admitted, planner_mod.Plan)
+
+    def test_a_refusal_writes_nothing(self) -> None:
+        before = stores.dump(self.url)
+
+        self.admit(self.admission, 'much', hosts.span(0), least=5)
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_the_same_request_again_gets_the_same_plan(self) -> None:
+        first = self.admit(self.admission, 'lease', hosts.span(0, 9))
+        before = stores.dump(self.url)
+
+        again = self.admit(self.admission, 'lease', hosts.span(0, 9))
+
+        self.assertEqual(first, again)
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_another_request_of_the_same_key_is_refused(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(0, 9))
+
+        self.assertRaises(
+            exception.ReservationExists,
+            self.admit,
+            stores.make_admission(self.url),
+            'lease',
+            hosts.span(0, 8),
+        )
+
+    def test_nothing_is_admitted_without_a_reason(self) -> None:
+        before = stores.dump(self.url)
+
+        self.assertRaises(
+            ValueError,
+            self.admission.admit,
+            hosts.make_request('lease', hosts.span(0)),
+            now=0,
+            reason=' ',
+        )
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_an_answer_that_is_lost_books_once(self) -> None:
+        database = LosesAnswers(self.url)
+        admission = admission_mod.Admission(
+            database, hosts.make_planner(hosts.make_host('a'))
+        )
+
+        plan = self.admit(admission, 'lease', hosts.span(0, 9), least=2)
+
+        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertEqual(0, database.lost)
+        self.assertEqual(8, stores.count_peak(self.url, 'a'))
+
+    def test_a_database_that_does_not_come_back_is_told(self) -> None:
+        self.patch(retry, 'MAX_ATTEMPTS', 3)
+        admission = stores.make_admission(self.url)
+        attempts = []
+
+        def refuse(*_args: object) -> None:
+            attempts.append(1)
+            raise exception.StoreUnavailable(reason='it is away')
+
+        self.patch(admission, '_refresh', refuse)
+
+        self.assertRaises(
+            exception.StoreUnavailable,
+            self.admit,
+            admission,
+            'lease',
+            hosts.span(0),
+        )
+        self.assertEqual(3, len(attempts))
+
+    def test_a_clock_that_is_set_back_promises_nothing_twice(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(0, 9), least=4)
+        self.admit(self.admission, 'later', hosts.span(20, 30), now=20)
+
+        self.assertRaises(
+            ValueError, self.admit, self.admission, 'past', hosts.span(5, 8), 5
+        )
+
+    def test_reservations_that_make_room_are_stored_as_moved(self) -> None:
+        fleet = (hosts.make_host('a'), hosts.make_host('b'))
+        admission = stores.make_admission(self.url, *fleet)
+        for key, during in (
+            ('first', hosts.span(10, 20)),
+            ('gone', hosts.span(10, 20)),
+            ('second', hosts.span(10, 20)),
+        ):
+            self.admit(admission, key, during)
+        admission.change('gone', State.CANCELLED, now=1, reason='not needed')
+        whole = hosts.make_demand(_={'VCPU': 8})
+
+        plan = self.admit(
+            admission, 'whole', hosts.span(10, 20), 1, demand=whole
+        )
+
+        assert isinstance(plan, planner_mod.Plan)
+        (moved,) = plan.moved
+        owner = moved.key.partition('/')[0]
+        self.assertEqual(
+            'moved to make room for reservation whole',
+            admission.list_changes(owner)[-1].reason,
+        )
+        for host in ('a', 'b'):
+            self.assertEqual(8, stores.count_peak(self.url, host))
+        other = stores.make_admission(self.url, *fleet)
+        refused = self.admit(other, 'more', hosts.span(10, 11), 1)
+        self.assertIsInstance(refused, planner_mod.Refusal)
+
+    def test_a_host_that_is_gone_stops_nobody(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(0, 9), least=3)
+        smaller = stores.make_admission(self.url, hosts.make_host('b'))
+
+        plan = self.admit(smaller, 'other', hosts.span(0, 9))
+        smaller.change('lease', State.CANCELLED, now=1, reason='host is gone')
+        rest = self.admit(smaller, 'rest', hosts.span(1, 9), 1)
+
+        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertIsInstance(rest, planner_mod.Plan)
+        self.assertEqual(8, stores.count_peak(self.url, 'b'))
+        self.assertEqual(0, stores.count_peak(self.url, 'a'))
+
+    def test_what_has_ended_is_dropped(self) -> None:
+        for number in itertools.count():
+            during = hosts.span(number, number + 1)
+            plan = self.admit(
+                self.admission, f'{number}', during, number, least=4
+            )
+            self.assertIsInstance(plan, planner_mod.Plan)
+            if number == 4:
+                break
+
+        # The last one is read by the next call.
+        self.assertEqual([], [*self.admission._mirror.held])
+
+
+class ChangeTest(stores.StoreTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.admission = stores.make_admission(self.url)
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
+
+    def change(self, state: State, reason: str = stores.REASON) -> None:
+        self.admission.change('lease', state, now=6, reason=reason)
+
+    def test_each_change_is_a_row_with_its_reason(self) -> None:
+        self.change(State.ACTIVE, 'its start has come')
+        self.change(State.DEGRADED, 'host a failed')
+        self.change(State.CANCELLED, 'the owner asked for it')
+
+        found = self.admission.list_changes('lease')
+
+        self.assertEqual(
+            [
+                (State.PENDING, 0, stores.REASON),
+                (State.ACTIVE, 6, 'its start has come'),
+                (State.DEGRADED, 6, 'host a failed'),
+                (State.CANCELLED, 6, 'the owner asked for it'),
+            ],
+            [(one.state, one.changed_at, one.reason) for one in found],
+        )
+
+    def test_a_change_without_a_reason_is_refused(self) -> None:
+        before = stores.dump(self.url)
+
+        for reason in ('', ' \n'):
+            with self.subTest(reason=reason):
+                self.assertRaises(
+                    ValueError, self.change, State.CANCELLED, reason
+                )
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_what_is_cancelled_is_free_for_others(self) -> None:
+        other = stores.make_admission(self.url)
+        before = self.admit(other, 'other', hosts.span(7, 8), 6)
+
+        self.change(State.CANCELLED)
+
+        self.assertIsInstance(before, planner_mod.Refusal)
+        after = self.admit(other, 'other', hosts.span(7, 8), 6, least=4)
+        self.assertIsInstance(after, planner_mod.Plan)
+
+    def test_what_is_over_cannot_be_changed(self) -> None:
+        self.change(State.ENDED)
+
+        self.assertRaises(exception.StateRefused, self.change, State.ACTIVE)
+        self.assertRaises(
+            exception.ReservationExists,
+            self.admit,
+            self.admission,
+            'lease',
+            hosts.span(5, 9),
+            0,
+            least=4,
+        )
+
+    def test_a_change_of_which_the_answer_is_lost_is_made_once(self) -> None:
+        admission = admission_mod.Admission(
+            LosesAnswers(self.url), hosts.make_planner(hosts.make_host('a'))
+        )
+
+        admission.change('lease', State.CANCELLED, now=6, reason='not needed')
+
+        self.assertEqual(2, len(admission.list_changes('lease')))
+
+    def test_a_reservation_that_there_is_not(self) -> None:
+        for call in (
+            lambda: self.admission.list_changes('x'),
+            lambda: self.admission.change(
+                'x', State.ENDED, now=0, reason='over'
+            ),
+        ):
+            self.assertRaises(exception.ReservationNotFound, call)

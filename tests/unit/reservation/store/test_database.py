@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of transactions, and of what the tables refuse by themselves."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import tables
+from tests.unit.reservation.store import stores
+
+RESERVATION = {
+    'reservation': 'lease',
+    'request': '{}',
+    'starts_at': 0,
+    'ends_at': 9,
+}
+STATE = {
+    'reservation': 'lease',
+    'number': 0,
+    'state': 'pending',
+    'changed_at': 0,
+    'reason': 'asked for',
+}
+
+
+class RefusalsTest(stores.StoreTestCase):
+    """What no program can write, whatever it is."""
+
+    def insert(self, table: sa.Table, **values: Any) -> None:
+        with database_mod.Database(self.url).transaction() as connection:
+            connection.execute(sa.insert(table).values(**values))
+
+    def test_a_state_without_a_reason(self) -> None:
+        self.insert(tables.RESERVATIONS, **RESERVATION)
+
+        for reason in ('', '  ', None):
+            with self.subTest(reason=reason):
+                self.assertRaises(
+                    exception.StoreError,
+                    self.insert,
+                    tables.STATES,
+                    **{**STATE, 'reason': reason},
+                )
+
+        self.insert(tables.STATES, **STATE)
+
+    def test_a_state_of_no_reservation(self) -> None:
+        self.assertRaises(
+            exception.StoreError, self.insert, tables.STATES, **STATE
+        )
+
+    def test_an_end_that_is_not_after_the_start(self) -> None:
+        self.assertRaises(
+            exception.StoreError,
+            self.insert,
+            tables.RESERVATIONS,
+            **{**RESERVATION, 'ends_at': 0},
+        )
+
+    def test_the_same_reservation_twice(self) -> None:
+        self.insert(tables.RESERVATIONS, **RESERVATION)
+
+        self.assertRaises(
+            exception.RevisionMoved,
+            self.insert,
+            tables.RESERVATIONS,
+            **RESERVATION,
+        )
+
+
+class TransactionTest(stores.StoreTestCase):
+    def test_an_error_undoes_all(self) -> None:
+        before = stores.dump(self.url)
+        database = database_mod.Database(self.url)
+
+        def write() -> None:
+            with database.transaction() as connection:
+                connection.execute(
+                    sa.insert(tables.RESERVATIONS).values(**RESERVATION)
+                )
+                raise ZeroDivisionError
+
+        self.assertRaises(ZeroDivisionError, write)
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def read(self, url: str) -> None:
+        with database_mod.Database(url).transaction() as connection:
+            connection.execute(sa.select(1))
+
+    def test_a_file_that_cannot_be_made(self) -> None:
+        url = f'sqlite:///{self.make_folder()}/no/such/folder.db'
+
+        err = self.assertRaises(exception.StoreError, self.read, url)
+
+        self.assertIn('unable to open database file', str(err))
+        self.assertNotIsInstance(err, exception.Retriable)
+
+    def test_a_writer_that_does_not_end(self) -> None:
+        self.patch(database_mod, 'BUSY_SECONDS', 0)
+        database = database_mod.Database(self.url)
+        write = sa.insert(tables.RESERVATIONS).values(**RESERVATION)
+
+        def write_too() -> None:
+            with database.transaction() as connection:
+                connection.execute(write)
+
+        with database.transaction() as other:
+            other.execute(write)
+            err = self.assertRaises(exception.StoreUnavailable, write_too)
+
+        self.assertIn('Check that it runs', str(err))
+
+    def test_a_database_without_tables(self) -> None:
+        admission = stores.make_admission('sqlite://')
+
+        err = self.assertRaises(
+            exception.StoreError, admission.list_changes, 'lease'
+        )
+
+        self.assertIn('tables', str(err))
