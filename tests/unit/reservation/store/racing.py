@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Many at a time who want the same, and some who die: for any database.
+
+Processes are forked: each makes connections of its own.
+"""
+
+from collections.abc import Callable
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from tests.unit.reservation import hosts
+from tests.unit.reservation.store import stores
+
+#: How long each waits for all others to have planned.
+WAIT_SECONDS = 120
+
+_FORK = multiprocessing.get_context('fork')
+
+DURING = hosts.span(5, 9)
+
+
+def admit(admission: admission_mod.Admission, key: str) -> str:
+    """Return what came of it, in a word."""
+    request = hosts.make_request(key, DURING)
+    try:
+        answer = admission.admit(request, now=0, reason=stores.REASON)
+    except Exception as err:
+        return repr(err)
+    return type(answer).__name__
+
+
+def admit_with_others(url: str, key: str, barrier: Any) -> str:
+    """Plan, wait until all others have planned, and then write."""
+    admission: Any = stores.make_admission(url, hosts.make_host('a'))
+    write = admission._write
+
+    def wait_and_write(*args: Any) -> None:
+        admission._write = write
+        barrier.wait(WAIT_SECONDS)
+        write(*args)
+
+    admission._write = wait_and_write
+    return admit(admission, key)
+
+
+def race_threads(url: str, count: int) -> list[str]:
+    barrier, answers = threading.Barrier(count), list[str]()
+
+    def run(key: str) -> None:
+        answers.append(admit_with_others(url, key, barrier))
+
+    threads = [
+        threading.Thread(target=run, args=(f't{one}',)) for one in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(answers)
+
+
+def race_processes(url: str, count: int) -> list[str]:
+    barrier, answers = _FORK.Barrier(count), _FORK.SimpleQueue()
+
+    def run(key: str) -> None:
+        answers.put(admit_with_others(url, key, barrier))
+
+    return _collect(run, answers, count, 1)
+
+
+def storm(url: str, count: int, each: int) -> list[str]:
+    """Let processes ask again and again, on two hosts, as fast as they can."""
+    barrier, answers = _FORK.Barrier(count), _FORK.SimpleQueue()
+
+    def run(key: str) -> None:
+        admission = stores.make_admission(url)
+        barrier.wait(WAIT_SECONDS)
+        for number in range(each):
+            answers.put(admit(admission, f'{key}.{number}'))
+
+    return _collect(run, answers, count, each)
+
+
+def _collect(
+    run: Callable[[str], None], answers: Any, count: int, each: int
+) -> list[str]:
+    children = [
+        _FORK.Process(target=run, args=(f'p{one}',)) for one in range(count)
+    ]
+    for child in children:
+        child.start()
+    found = [answers.get() for _one in range(count * each)]
+    for child in children:
+        child.join()
+    return sorted(found)
+
+
+def die_after(url: str, step: int, action: Callable[[Any], object]) -> bool:
+    """Kill a process after so many statements that write, and at the commit.
+
+    :returns: whether there was such a step
+    """
+
+    def run() -> None:
+        admission = stores.make_admission(url, hosts.make_host('a'))
+        engine, steps = admission._database.engine, itertools.count(1)
+        written: list[str] = []
+
+        def count(*_args: object) -> None:
+            if next(steps) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def count_writes(*args: Any) -> None:
+            if args[2].startswith(('UPDATE', 'INSERT')):
+                written.append(args[2])
+                count()
+
+        def count_commits(_connection: object) -> None:
+            if written:
+                count()
+
+        sa.event.listen(engine, 'after_cursor_execute', count_writes)
+        sa.event.listen(engine, 'commit', count_commits)
+        action(admission)
+
+    child = _FORK.Process(target=run)
+    child.start()
+    child.join()
+    assert child.exitcode in (0, -signal.SIGKILL), child.exitcode
+    return child.exitcode != 0
+
+
+class RaceTests:
+    """What holds on each database. Mixed into a :class:`.StoreTestCase`."""
+
+    def take_all_but_one(self: Any) -> None:
+        admission = stores.make_admission(self.url, hosts.make_host('a'))
+        self.admit(admission, 'before', DURING)
+
+    def check_one_wins(self: Any, answers: list[str]) -> None:
+        self.assertEqual(['Plan', *['Refusal'] * (len(answers) - 1)], answers)
+        self.assertEqual(8, stores.count_peak(self.url, 'a'))
+
+    def test_one_thread_gets_the_last_unit(self: Any) -> None:
+        self.take_all_but_one()
+
+        self.check_one_wins(race_threads(self.url, 6))
+
+    def test_one_process_gets_the_last_unit(self: Any) -> None:
+        self.take_all_but_one()
+
+        self.check_one_wins(race_processes(self.url, 6))
+
+    def test_sixteen_processes_get_all_there_is_and_no_more(
+        self: Any,
+    ) -> None:
+        answers = storm(self.url, 16, 2)
+
+        self.assertEqual(['Plan'] * 4 + ['Refusal'] * 28, answers)
+        for host in ('a', 'b'):
+            self.assertEqual(8, stores.count_peak(self.url, host))
+
+    def test_a_process_that_dies_in_an_admission_leaves_nothing(
+        self: Any,
+    ) -> None:
+        def die(admission: admission_mod.Admission) -> None:
+            admit(admission, 'lease')
+
+        self.check_all_or_nothing(die)
+
+    def test_a_process_that_dies_in_a_release_leaves_all(self: Any) -> None:
+        admission = stores.make_admission(self.url, hosts.make_host('a'))
+        plan = self.admit(admission, 'lease', DURING, least=2)
+        self.assertIsInstance(plan, planner_mod.Plan)
+
+        def die(admission: admission_mod.Admission) -> None:
+            admission.change(
+                'lease', state_mod.State.CANCELLED, now=1, reason='not needed'
+            )
+
+        self.check_all_or_nothing(die)
+        self.assertEqual(0, stores.count_peak(self.url, 'a'))
+
+    def check_all_or_nothing(
+        self: Any, action: Callable[[admission_mod.Admission], None]
+    ) -> None:
+        before = stores.dump(self.url)
+        for step in itertools.count(1):
+            if not die_after(self.url, step, action):
+                break
+            self.assertEqual(before, stores.dump(self.url), f'step {step}')
+        self.assertGreater(step, 3)
+        self.assertNotEqual(before, stores.dump(self.url))
