@@ -11,6 +11,7 @@ it begins anew. A refusal writes nothing: it was right when it was read.
 import threading
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
@@ -21,6 +22,10 @@ from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import states
+
+#: The clock of a caller may be so many seconds behind that of another one. So
+#: long is kept what has ended.
+KEPT_SECONDS = 3600
 
 
 class Admission:
@@ -37,7 +42,8 @@ class Admission:
         self._database = database
         self._mirror = mirror_mod.Mirror(planner)
         self._lock = threading.Lock()
-        self._latest = 0
+        #: What ended before is forgotten.
+        self._oldest = interval.ALWAYS
 
     def admit(
         self, request: request_mod.Request, *, now: int, reason: str
@@ -47,8 +53,8 @@ class Admission:
         The same request again gets the plan that it has: whoever does not
         know whether an answer was lost asks once more.
 
-        :param now: seconds since the epoch. If the clock was set back since
-            the last call, that call's time counts
+        :param now: seconds since the epoch. If the clock was set back by more
+            than an hour since the last call, an hour before that call counts
         :param reason: a sentence that is kept with the new state
         :raises ReservationExists: the key was used for something else
         :raises StoreError: the database refused it, or could not be reached,
@@ -95,16 +101,16 @@ class Admission:
         known = self._refresh(request.key, now)
         if known is not None:
             return self._find_plan(known, request)
-        plan = self._mirror.planner.plan(request, self._latest)
+        plan = self._mirror.planner.plan(request, max(now, self._oldest))
         if isinstance(plan, planner_mod.Plan):
             self._write(request, plan, change)
         return plan
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
-        self._latest = max(self._latest, now)
+        self._oldest = max(self._oldest, now - KEPT_SECONDS)
         with self._database.transaction() as connection:
-            self._mirror.refresh(connection, self._latest)
+            self._mirror.refresh(connection, self._oldest)
             return reservations.read_requests(connection, [key]).get(key)
 
     def _find_plan(

@@ -31,7 +31,7 @@ class Database:
     """One database. It is reached when it is used for the first time.
 
     :param url: as SQLAlchemy reads it, such as ``sqlite:////var/lib/x.db`` or
-        ``mysql+pymysql://user:password@host/name``
+        ``mysql+pymysql://user:password@host/name?charset=utf8mb4``
     """
 
     def __init__(self, url: str) -> None:

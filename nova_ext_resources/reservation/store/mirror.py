@@ -24,7 +24,7 @@ class Mirror:
 
     :ivar planner: nobody else may book with it
     :ivar revisions: of all shards, up to which it was read
-    :ivar held: reservation -> its servers whose end has not come
+    :ivar held: reservation -> its servers that have not been dropped
     :ivar owners: server -> its reservation, of the same servers
     :ivar lost: those of them, by key, that take from a provider or class that
         the fleet does not have. Nothing can be planned for them
@@ -41,28 +41,31 @@ class Mirror:
         #: (end, reservation), the first end at the front.
         self._ends: list[tuple[int, str]] = []
 
-    def refresh(self, connection: sa.Connection, now: int) -> None:
-        """Read what has changed, and drop what has ended.
+    def refresh(self, connection: sa.Connection, oldest: int) -> None:
+        """Read what has changed, and drop what ended before a time.
 
-        :param now: seconds since the epoch, never less than before
+        :param oldest: seconds since the epoch, never less than before
         """
         revisions = shards.read_revisions(connection)
-        changed = self._list_changed(connection, revisions, now)
+        changed = self._list_changed(connection, revisions, oldest)
         if changed:
             requests = reservations.read_requests(connection, changed)
-            found = servers.read_servers(connection, changed, now)
+            found = servers.read_servers(connection, changed, oldest)
             for key in changed:
                 self._drop(key)
                 if key in found:
                     self._take(requests[key], found[key])
         self.revisions = revisions
-        self._forget(now)
+        self._forget(oldest)
 
     def _list_changed(
-        self, connection: sa.Connection, revisions: shards.Revisions, now: int
+        self,
+        connection: sa.Connection,
+        revisions: shards.Revisions,
+        oldest: int,
     ) -> list[str]:
         if not self.revisions:
-            return servers.list_unfinished(connection, now)
+            return servers.list_unfinished(connection, oldest)
         seen = {
             number: self.revisions[number]
             for number, revision in revisions.items()
@@ -101,8 +104,8 @@ class Mirror:
             if not self.lost.pop(one.key, None):
                 self.planner.fleet.release(one.key)
 
-    def _forget(self, now: int) -> None:
-        while self._ends and self._ends[0][0] <= now:
+    def _forget(self, oldest: int) -> None:
+        while self._ends and self._ends[0][0] <= oldest:
             _end, key = heapq.heappop(self._ends)
-            if all(one.during.end <= now for one in self.held.get(key, ())):
+            if all(one.during.end <= oldest for one in self.held.get(key, ())):
                 self._drop(key)

@@ -11,6 +11,8 @@ the row was written or released. Whoever has seen a shard up to some revision
 reads the rows with a higher one.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
@@ -26,11 +28,19 @@ NAME = sa.String(255).with_variant(
 #: SQLite numbers rows by itself only where this is an ``INTEGER``.
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
+#: For reasons in any script, whatever the default of the server is.
+OPTIONS: dict[str, Any] = {
+    f'{dialect}_{name}': value
+    for dialect in ('mysql', 'mariadb')
+    for name, value in (('engine', 'InnoDB'), ('charset', 'utf8mb4'))
+}
+
 SHARDS = sa.Table(
     'shards',
     METADATA,
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('revision', sa.BigInteger, nullable=False),
+    **OPTIONS,
 )
 
 RESERVATIONS = sa.Table(
@@ -41,6 +51,7 @@ RESERVATIONS = sa.Table(
     sa.Column('starts_at', sa.BigInteger, nullable=False),
     sa.Column('ends_at', sa.BigInteger, nullable=False),
     sa.CheckConstraint('starts_at < ends_at', name='ck_reservations_times'),
+    **OPTIONS,
 )
 
 #: The state of a reservation is that of its row with the highest number, so
@@ -59,6 +70,7 @@ STATES = sa.Table(
     sa.Column('changed_at', sa.BigInteger, nullable=False),
     sa.Column('reason', sa.Text, nullable=False),
     sa.CheckConstraint("TRIM(reason) <> ''", name='ck_states_reason'),
+    **OPTIONS,
 )
 
 SERVERS = sa.Table(
@@ -83,6 +95,7 @@ SERVERS = sa.Table(
     sa.Index('ix_servers_shard', 'shard', 'revision'),
     sa.Index('ix_servers_reservation', 'reservation'),
     sa.Index('ix_servers_ends_at', 'ends_at'),
+    **OPTIONS,
 )
 
 ALLOCATIONS = sa.Table(
@@ -103,4 +116,5 @@ ALLOCATIONS = sa.Table(
     sa.Column('units', sa.Text, nullable=False),
     sa.Column('is_allocated', sa.Boolean, nullable=False),
     sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
+    **OPTIONS,
 )

@@ -70,8 +70,11 @@ class StoreTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.url = f'sqlite:///{self.make_folder()}/reservations.db'
+        self.url = self.make_url()
         schema.upgrade(database_mod.Database(self.url))
+
+    def make_url(self) -> str:
+        return f'sqlite:///{self.make_folder()}/reservations.db'
 
     def admit(
         self,

@@ -146,12 +146,23 @@ class AdmitTest(stores.StoreTestCase):
         )
         self.assertEqual(3, len(attempts))
 
-    def test_a_clock_that_is_set_back_promises_nothing_twice(self) -> None:
-        self.admit(self.admission, 'lease', hosts.span(0, 9), least=4)
-        self.admit(self.admission, 'later', hosts.span(20, 30), now=20)
+    def test_a_clock_that_is_behind_promises_nothing_twice(self) -> None:
+        start, later = 8000, 8000 + admission_mod.KEPT_SECONDS
+        during = hosts.span(start, start + 9)
+        self.admit(self.admission, 'lease', during, least=4)
+        for now in (start + 9, later):
+            key, then = f'at {now}', hosts.span(now, now + 1)
+            self.admit(self.admission, key, then, now)
 
+            refused = self.admit(
+                self.admission, 'late', during, start, least=1
+            )
+
+            self.assertIsInstance(refused, planner_mod.Refusal)
+
+        self.admit(self.admission, 'end', hosts.span(later + 9), later + 9)
         self.assertRaises(
-            ValueError, self.admit, self.admission, 'past', hosts.span(5, 8), 5
+            ValueError, self.admit, self.admission, 'late', during, start
         )
 
     def test_reservations_that_make_room_are_stored_as_moved(self) -> None:
@@ -197,6 +208,7 @@ class AdmitTest(stores.StoreTestCase):
         self.assertEqual(0, stores.count_peak(self.url, 'a'))
 
     def test_what_has_ended_is_dropped(self) -> None:
+        self.patch(admission_mod, 'KEPT_SECONDS', 0)
         for number in itertools.count():
             during = hosts.span(number, number + 1)
             plan = self.admit(

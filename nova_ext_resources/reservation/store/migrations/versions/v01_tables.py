@@ -2,6 +2,8 @@
 
 """The first tables."""
 
+from typing import Any
+
 from alembic import op
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
@@ -20,6 +22,12 @@ NAME = sa.String(255).with_variant(
 
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
+OPTIONS: dict[str, Any] = {
+    f'{dialect}_{name}': value
+    for dialect in ('mysql', 'mariadb')
+    for name, value in (('engine', 'InnoDB'), ('charset', 'utf8mb4'))
+}
+
 
 def upgrade() -> None:
     """Make the tables and the shards."""
@@ -27,6 +35,7 @@ def upgrade() -> None:
         'shards',
         sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
         sa.Column('revision', sa.BigInteger, nullable=False),
+        **OPTIONS,
     )
 
     op.create_table(
@@ -38,6 +47,7 @@ def upgrade() -> None:
         sa.CheckConstraint(
             'starts_at < ends_at', name='ck_reservations_times'
         ),
+        **OPTIONS,
     )
 
     op.create_table(
@@ -53,6 +63,7 @@ def upgrade() -> None:
         sa.Column('changed_at', sa.BigInteger, nullable=False),
         sa.Column('reason', sa.Text, nullable=False),
         sa.CheckConstraint("TRIM(reason) <> ''", name='ck_states_reason'),
+        **OPTIONS,
     )
 
     op.create_table(
@@ -73,6 +84,7 @@ def upgrade() -> None:
         sa.Column('shard', sa.Integer, nullable=False),
         sa.Column('revision', sa.BigInteger, nullable=False),
         sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
+        **OPTIONS,
     )
 
     op.create_table(
@@ -92,6 +104,7 @@ def upgrade() -> None:
         sa.Column('units', sa.Text, nullable=False),
         sa.Column('is_allocated', sa.Boolean, nullable=False),
         sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
+        **OPTIONS,
     )
     op.create_index('ix_servers_shard', 'servers', ['shard', 'revision'])
     op.create_index('ix_servers_reservation', 'servers', ['reservation'])
