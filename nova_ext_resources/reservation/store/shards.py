@@ -48,7 +48,7 @@ def read_revisions(connection: sa.Connection) -> Revisions:
     """
     columns = tables.SHARDS.c
     rows = connection.execute(sa.select(columns.number, columns.revision))
-    found = {number: revision for number, revision in rows}
+    found = {row.number: row.revision for row in rows}
     if not found:
         raise exception.StoreError(
             reason='it has no shards. Create its tables anew: upgrade an '
