@@ -31,13 +31,26 @@ OPTIONS: dict[str, Any] = {
 
 def upgrade() -> None:
     """Make the tables and the shards."""
+    _make_shards()
+    _make_reservations()
+    _make_states()
+    _make_servers()
+    _make_allocations()
+
+
+def _make_shards() -> None:
     shards = op.create_table(
         'shards',
         sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
         sa.Column('revision', sa.BigInteger, nullable=False),
         **OPTIONS,
     )
+    op.bulk_insert(
+        shards, [{'number': one, 'revision': 0} for one in range(SHARDS)]
+    )
 
+
+def _make_reservations() -> None:
     op.create_table(
         'reservations',
         sa.Column('reservation', NAME, primary_key=True),
@@ -50,6 +63,8 @@ def upgrade() -> None:
         **OPTIONS,
     )
 
+
+def _make_states() -> None:
     op.create_table(
         'states',
         sa.Column(
@@ -66,6 +81,8 @@ def upgrade() -> None:
         **OPTIONS,
     )
 
+
+def _make_servers() -> None:
     op.create_table(
         'servers',
         sa.Column('id', NUMBER, primary_key=True, autoincrement=True),
@@ -86,7 +103,12 @@ def upgrade() -> None:
         sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
         **OPTIONS,
     )
+    op.create_index('ix_servers_shard', 'servers', ['shard', 'revision'])
+    op.create_index('ix_servers_reservation', 'servers', ['reservation'])
+    op.create_index('ix_servers_ends_at', 'servers', ['ends_at'])
 
+
+def _make_allocations() -> None:
     op.create_table(
         'allocations',
         sa.Column(
@@ -105,10 +127,4 @@ def upgrade() -> None:
         sa.Column('is_allocated', sa.Boolean, nullable=False),
         sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
         **OPTIONS,
-    )
-    op.create_index('ix_servers_shard', 'servers', ['shard', 'revision'])
-    op.create_index('ix_servers_reservation', 'servers', ['reservation'])
-    op.create_index('ix_servers_ends_at', 'servers', ['ends_at'])
-    op.bulk_insert(
-        shards, [{'number': one, 'revision': 0} for one in range(SHARDS)]
     )
