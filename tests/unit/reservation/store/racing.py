@@ -69,11 +69,12 @@ def race_threads(url: str, count: int) -> list[str]:
     return sorted(answers)
 
 
-def race_processes(url: str, count: int) -> list[str]:
+def race_processes(url: str, count: int, same: str = '') -> list[str]:
+    """Let each ask for a reservation of its own, unless all ask for one."""
     barrier, answers = _FORK.Barrier(count), _FORK.SimpleQueue()
 
     def run(key: str) -> None:
-        answers.put(admit_with_others(url, key, barrier))
+        answers.put(admit_with_others(url, same or key, barrier))
 
     return _collect(run, answers, count, 1)
 
@@ -160,6 +161,12 @@ class RaceTests:
         self.take_all_but_one()
 
         self.check_one_wins(race_processes(self.url, 6))
+
+    def test_a_request_that_many_send_is_admitted_once(self: Any) -> None:
+        answers = race_processes(self.url, 6, same='lease')
+
+        self.assertEqual(['Plan'] * 6, answers)
+        self.assertEqual(4, stores.count_peak(self.url, 'a'))
 
     def test_sixteen_processes_get_all_there_is_and_no_more(
         self: Any,
