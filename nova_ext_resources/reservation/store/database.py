@@ -38,6 +38,7 @@ class Database:
         self.engine = engines.create_engine(url, sqlite_fk=True, max_retries=0)
         if self.engine.dialect.name == 'sqlite':
             sa.event.listen(self.engine, 'connect', _prepare_sqlite)
+        self._kept: sa.Connection | None = None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -51,12 +52,29 @@ class Database:
             the end, it is not known whether all was stored, or nothing
         :raises StoreError: any other refusal of the database
         """
-        with _translating(), self.engine.begin() as connection:
-            yield connection
+        with _translating():
+            self._keep_sqlite()
+            with self.engine.begin() as connection:
+                yield connection
 
     def close(self) -> None:
         """Close all connections; the next transaction opens another one."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
         self.engine.dispose()
+
+    def _keep_sqlite(self) -> None:
+        """Keep a connection beside those of the transactions.
+
+        oslo.db closes these at their end, and with the last one SQLite copies
+        its log into the database, which takes longer than all else.
+        """
+        if self._kept is None and self.engine.dialect.name == 'sqlite':
+            kept = self.engine.connect()
+            kept.execute(sa.text('PRAGMA schema_version'))
+            kept.rollback()
+            self._kept = kept
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
