@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Races, deaths and refusals on database servers, as on SQLite."""
+
+from typing import Any, ClassVar
+import unittest
+import uuid
+
+from alembic import autogenerate
+from alembic import migration
+from cloud import errors
+from cloud import folder as folders
+from cloud.full import database as mariadb
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import tables
+from tests.functional.reservation import postgres
+from tests.unit.reservation.store import racing
+from tests.unit.reservation.store import stores
+from tests.unit.reservation.store import test_database
+
+
+class ServerTests(racing.RaceTests):
+    """With a server for the class, and a database for the test."""
+
+    SERVER: ClassVar[Any]
+
+    server: ClassVar[Any]
+    folder: ClassVar[folders.Folder]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()  # type: ignore[misc]
+        cls.folder = folders.Folder.create()
+        try:
+            cls.server = cls.SERVER(cls.folder)
+        except errors.CloudError as err:
+            cls.folder.remove()
+            raise unittest.SkipTest(str(err)) from err
+        cls.server.start()
+        cls.server.wait()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.server.child.stop()
+        cls.folder.remove()
+        super().tearDownClass()  # type: ignore[misc]
+
+    def make_url(self) -> str:
+        name = f'test_{uuid.uuid4().hex}'
+        self.server.create([name])
+        return str(self.server.url(name))
+
+    def test_alembic_finds_no_difference(self: Any) -> None:
+        with database_mod.Database(self.url).transaction() as connection:
+            context = migration.MigrationContext.configure(connection)
+            found = autogenerate.compare_metadata(context, tables.METADATA)
+
+        self.assertEqual([], found)
+
+    def test_keys_differ_by_case_and_reasons_have_any_script(
+        self: Any,
+    ) -> None:
+        admission = stores.make_admission(self.url)
+        for key in ('lease', 'Lease'):
+            plan = self.admit(admission, key, racing.DURING)
+            self.assertIsInstance(plan, planner_mod.Plan)
+
+        reason = 'не нужен 🛑'
+        admission.change(
+            'Lease', state_mod.State.CANCELLED, now=1, reason=reason
+        )
+
+        self.assertEqual(1, len(admission.list_changes('lease')))
+        self.assertEqual(reason, admission.list_changes('Lease')[-1].reason)
+
+    def test_a_server_that_restarts_loses_nothing(self: Any) -> None:
+        admission = stores.make_admission(self.url)
+        self.admit(admission, 'before', racing.DURING, least=3)
+
+        self.server.child.stop()
+        err = self.assertRaises(
+            exception.StoreUnavailable, admission._refresh, 'x', 0
+        )
+        self.server.child.start()
+        self.server.wait()
+
+        self.assertIn('Check that it runs', str(err))
+        refused = self.admit(admission, 'much', racing.DURING, least=2)
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        last = self.admit(admission, 'last', racing.DURING)
+        self.assertIsInstance(last, planner_mod.Plan)
+
+
+class MariaDbTest(ServerTests, test_database.RefusalsTest):
+    SERVER = mariadb.Database
+
+    def make_url(self) -> str:
+        return super().make_url().replace('charset=utf8', 'charset=utf8mb4')
+
+
+class PostgresTest(ServerTests, test_database.RefusalsTest):
+    SERVER = postgres.Database
