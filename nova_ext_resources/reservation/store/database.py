@@ -26,6 +26,10 @@ _CONFLICTS = (
     db_exception.DBDuplicateEntry,
 )
 
+#: Of a ``CHECK`` that failed, in MariaDB and in MySQL. PyMySQL raises for them
+#: what it raises when a server is out of reach.
+_CHECK_FAILED = frozenset({4025, 3819})
+
 
 class Database:
     """One database. It is reached when it is used for the first time.
@@ -92,17 +96,22 @@ def _translating() -> Iterator[None]:
         raise exception.RevisionMoved(
             reason=f'another process wrote at the same time ({err})'
         ) from err
-    except (
-        db_exception.DBConnectionError,
-        sa.exc.OperationalError,
-        sa.exc.TimeoutError,
-    ) as err:
-        raise exception.StoreUnavailable(
-            reason=f'the database does not answer: {err}. Check that it runs '
-            'and can be reached from here.'
-        ) from err
     except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
+        if _is_unavailable(err):
+            raise exception.StoreUnavailable(
+                reason=f'the database does not answer: {err}. Check that it '
+                'runs and can be reached from here.'
+            ) from err
         raise exception.StoreError(
             reason=f'the database refused: {err}. Check its URL, and that its '
             'tables are those of this release.'
         ) from err
+
+
+def _is_unavailable(err: Exception) -> bool:
+    """Return whether the same statement may succeed later."""
+    if isinstance(err, sa.exc.OperationalError):
+        return _CHECK_FAILED.isdisjoint(getattr(err.orig, 'args', ()))
+    return isinstance(
+        err, (db_exception.DBConnectionError, sa.exc.TimeoutError)
+    )

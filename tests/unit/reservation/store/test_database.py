@@ -33,31 +33,30 @@ class RefusalsTest(stores.StoreTestCase):
         with database_mod.Database(self.url).transaction() as connection:
             connection.execute(sa.insert(table).values(**values))
 
+    def check_refused(self, table: sa.Table, **values: Any) -> None:
+        err = self.assertRaises(
+            exception.StoreError, self.insert, table, **values
+        )
+        # To try it again would be of no use.
+        self.assertNotIsInstance(err, exception.Retriable)
+
     def test_a_state_without_a_reason(self) -> None:
         self.insert(tables.RESERVATIONS, **RESERVATION)
 
         for reason in ('', '  ', None):
             with self.subTest(reason=reason):
-                self.assertRaises(
-                    exception.StoreError,
-                    self.insert,
-                    tables.STATES,
-                    **{**STATE, 'reason': reason},
+                self.check_refused(
+                    tables.STATES, **{**STATE, 'reason': reason}
                 )
 
         self.insert(tables.STATES, **STATE)
 
     def test_a_state_of_no_reservation(self) -> None:
-        self.assertRaises(
-            exception.StoreError, self.insert, tables.STATES, **STATE
-        )
+        self.check_refused(tables.STATES, **STATE)
 
     def test_an_end_that_is_not_after_the_start(self) -> None:
-        self.assertRaises(
-            exception.StoreError,
-            self.insert,
-            tables.RESERVATIONS,
-            **{**RESERVATION, 'ends_at': 0},
+        self.check_refused(
+            tables.RESERVATIONS, **{**RESERVATION, 'ends_at': 0}
         )
 
     def test_the_same_reservation_twice(self) -> None:
