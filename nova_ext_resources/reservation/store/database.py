@@ -20,11 +20,7 @@ from nova_ext_resources import exception
 BUSY_SECONDS = 30
 
 #: The other one goes on, and this transaction was rolled back.
-_CONFLICTS = (
-    db_exception.DBConsistencyError,
-    db_exception.DBDeadlock,
-    db_exception.DBDuplicateEntry,
-)
+_CONFLICTS = (db_exception.DBDeadlock, db_exception.DBDuplicateEntry)
 
 #: Of a ``CHECK`` that failed, in MariaDB and in MySQL. PyMySQL raises for them
 #: what it raises when a server is out of reach.
