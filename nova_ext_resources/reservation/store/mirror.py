@@ -7,6 +7,7 @@ the same however often it is done, so that rows may be newer than the revision
 up to which they were asked for.
 """
 
+import dataclasses
 import heapq
 
 import sqlalchemy as sa
@@ -26,16 +27,14 @@ class Mirror:
     :ivar revisions: of all shards, up to which it was read
     :ivar held: reservation -> its servers that have not been dropped
     :ivar owners: server -> its reservation, of the same servers
-    :ivar lost: those of them, by key, that take from a provider or class that
-        the fleet does not have. Nothing can be planned for them
     """
 
     def __init__(self, planner: planner_mod.Planner) -> None:
         self.planner = planner
+        self._places = planner.fleet.calendar.places
         self.revisions: shards.Revisions = {}
         self.held: dict[str, servers.PlannedServers] = {}
         self.owners: dict[str, str] = {}
-        self.lost: dict[str, server_mod.PlannedServer] = {}
         #: Reservations of which all servers are with the planner.
         self._accepted: set[str] = set()
         #: (end, reservation), the first end at the front.
@@ -77,20 +76,32 @@ class Mirror:
         self, request: request_mod.Request, found: servers.PlannedServers
     ) -> None:
         key, fleet = request.key, self.planner.fleet
-        places = fleet.calendar.places
-        lost = [one for one in found if not one.places.keys() <= places]
-        self.lost.update((one.key, one) for one in lost)
-        if lost:
-            for one in found:
-                if one.key not in self.lost:
-                    fleet.book(one)
-        else:
+        known = tuple(self._leave_out(one) for one in found)
+        if known == found:
             plan = planner_mod.Plan(during=found[0].during, servers=found)
             self.planner.accept(request, plan)
             self._accepted.add(key)
+        else:
+            for one in known:
+                fleet.book(one)
         self.held[key] = found
         self.owners.update((one.key, key) for one in found)
         heapq.heappush(self._ends, (max(one.during.end for one in found), key))
+
+    def _leave_out(
+        self, server: server_mod.PlannedServer
+    ) -> server_mod.PlannedServer:
+        """Return a server without what the fleet does not have (any more).
+
+        What is left is taken all the same. A reservation of which something
+        is left out cannot be moved.
+        """
+        known = tuple(
+            one
+            for one in server.assignments
+            if (one.rp_uuid, one.resource_class) in self._places
+        )
+        return dataclasses.replace(server, assignments=known)
 
     def _drop(self, key: str) -> None:
         found = self.held.pop(key, ())
@@ -101,8 +112,7 @@ class Mirror:
             self.planner.cancel(key)
             return
         for one in found:
-            if not self.lost.pop(one.key, None):
-                self.planner.fleet.release(one.key)
+            self.planner.fleet.release(one.key)
 
     def _forget(self, oldest: int) -> None:
         while self._ends and self._ends[0][0] <= oldest:

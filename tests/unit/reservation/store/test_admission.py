@@ -207,6 +207,20 @@ class AdmitTest(stores.StoreTestCase):
         self.assertEqual(8, stores.count_peak(self.url, 'b'))
         self.assertEqual(0, stores.count_peak(self.url, 'a'))
 
+    def test_a_class_that_is_gone_leaves_the_others_taken(self) -> None:
+        whole = hosts.make_host('a', VCPU=8, DISK_GB=9)
+        both = hosts.make_demand(_={'VCPU': 8, 'DISK_GB': 1})
+        lease = stores.make_admission(self.url, whole)
+        self.admit(lease, 'lease', hosts.span(0, 9), demand=both)
+        smaller = stores.make_admission(self.url, hosts.make_host('a'))
+
+        refused = self.admit(smaller, 'more', hosts.span(0, 9))
+        smaller.change('lease', State.CANCELLED, now=0, reason='not needed')
+        admitted = self.admit(smaller, 'more', hosts.span(0, 9), least=2)
+
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(admitted, planner_mod.Plan)
+
     def test_what_has_ended_is_dropped(self) -> None:
         self.patch(admission_mod, 'KEPT_SECONDS', 0)
         for number in itertools.count():
