@@ -128,10 +128,13 @@ class Planner:
             self.fleet.release(one)
             del self._owners[one]
 
-    def plan(self, request: request_mod.Request, now: int) -> Plan | Refusal:
+    def plan(
+        self, request: request_mod.Request, now: int, *, lead: int = 0
+    ) -> Plan | Refusal:
         """Plan a request, without changing anything.
 
         :param now: seconds since the epoch; what has started runs
+        :param lead: what starts in so many seconds is not moved either
         :raises ValueError: it starts in the past, or the reservation exists
         """
         self._check_new(request)
@@ -146,7 +149,7 @@ class Planner:
             return Plan(during=request.during, servers=packing.servers)
         return (
             (request.delay and self._find_start(request, request.latest))
-            or self._repack(request, packing, now)
+            or self._repack(request, packing, now + lead)
             or self._refuse(request, packing)
         )
 
@@ -185,14 +188,16 @@ class Planner:
         self,
         request: request_mod.Request,
         packing: packing_mod.Packing,
-        now: int,
+        fixed: int,
     ) -> Plan | None:
         """Plan without delay, with reservations moved that may be.
 
         What is moved may need the room of all servers beyond ``least``.
+
+        :param fixed: what starts until then is not moved
         """
         fewest = dataclasses.replace(request, most=request.least)
-        by_host = self._list_movable(request, packing, now)
+        by_host = self._list_movable(request, packing, fixed)
         together = {one for ones in by_host for one in ones}
         sets = [frozenset([one]) for one in sorted(together, key=_weigh)]
         sets += [*map(frozenset, by_host), frozenset(together)]
@@ -208,7 +213,7 @@ class Planner:
         self,
         request: request_mod.Request,
         packing: packing_mod.Packing,
-        now: int,
+        fixed: int,
     ) -> list[list[_Reservation]]:
         """Return what may be moved, of the hosts where least is short."""
         by_host: list[list[_Reservation]] = []
@@ -218,7 +223,7 @@ class Planner:
                 one
                 for server in self.fleet.list_overlapping(name, request.during)
                 if (one := self._owners.get(server.key))
-                and server.during.start > now
+                and server.during.start > fixed
                 and one.request.priority <= request.priority
             ][:left]
             if movable:

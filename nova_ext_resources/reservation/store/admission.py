@@ -27,9 +27,14 @@ from nova_ext_resources.reservation.store import states
 #: long is kept what has ended.
 KEPT_SECONDS = 3600
 
+#: What starts in so many seconds is not moved. A plan may be tried again for a
+#: minute, and wait for other writers, until it is stored; clocks differ; and a
+#: scheduler must have read the new place before a server is created there.
+FIXED_SECONDS = 300
+
 
 class Admission:
-    """Admits requests to one fleet. Its threads wait for each other.
+    """Admits requests to one fleet. Its threads plan one after the other.
 
     :param planner: with nothing accepted, and used by nothing else
     """
@@ -62,8 +67,7 @@ class Admission:
         :raises ValueError: there is no reason, or the request starts before
             now
         """
-        with self._lock:
-            return retry.call(self._try_admit, request, now, reason)
+        return retry.call(self._try_admit, request, now, reason)
 
     def change(
         self, key: str, state: state_mod.State, *, now: int, reason: str
@@ -77,8 +81,7 @@ class Admission:
         :raises StoreError: as of :meth:`admit`
         :raises ValueError: there is no reason
         """
-        with self._lock:
-            retry.call(self._try_change, key, state, now, reason)
+        retry.call(self._try_change, key, state, now, reason)
 
     def list_changes(self, key: str) -> list[states.Change]:
         """Return what happened to a reservation, the first change first.
@@ -98,13 +101,16 @@ class Admission:
         change = states.Change(
             state=state_mod.State.PENDING, changed_at=now, reason=reason
         )
-        known = self._refresh(request.key, now)
-        if known is not None:
-            return self._find_plan(known, request)
-        plan = self._mirror.planner.plan(request, max(now, self._oldest))
-        if isinstance(plan, planner_mod.Plan):
-            self._write(request, plan, change)
-        return plan
+        with self._lock:
+            known = self._refresh(request.key, now)
+            if known is not None:
+                return self._find_plan(known, request)
+            plan = self._mirror.planner.plan(
+                request, max(now, self._oldest), lead=FIXED_SECONDS
+            )
+            if isinstance(plan, planner_mod.Plan):
+                self._write(request, plan, change)
+            return plan
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
@@ -170,7 +176,12 @@ class Admission:
         self, key: str, state: state_mod.State, now: int, reason: str
     ) -> None:
         change = states.Change(state=state, changed_at=now, reason=reason)
-        self._refresh(key, now)
+        with self._lock:
+            self._make_change(key, change)
+
+    def _make_change(self, key: str, change: states.Change) -> None:
+        state = change.state
+        self._refresh(key, change.changed_at)
         changes = self.list_changes(key)
         if changes[-1] == change:
             return  # The answer to an attempt before this one was lost.

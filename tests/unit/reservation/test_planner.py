@@ -294,6 +294,19 @@ class RepackTest(PlannerTestCase):
 
         self.refuse(make_request('it', span(60, 70), self.large))
 
+    def test_what_starts_soon_is_not_moved_if_that_is_asked_for(self) -> None:
+        request = make_request('it', span(60, 70), self.large)
+        starts = self.planner.fleet.bookings['right/0'].during.start
+
+        for lead, expected in (
+            (starts, planner_mod.Refusal),
+            (starts - 1, planner_mod.Plan),
+        ):
+            with self.subTest(lead=lead):
+                answer = self.planner.plan(request, 0, lead=lead)
+
+                self.assertIsInstance(answer, expected)
+
     def test_reservations_may_be_moved_together(self) -> None:
         self.planner = hosts.make_planner(
             *(hosts.make_host(name, VCPU=6) for name in ('a', 'b', 'c'))

@@ -5,17 +5,21 @@
 from collections.abc import Iterator
 import contextlib
 import itertools
+import threading
 from typing import Any
 
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from tests.unit.reservation import hosts
+from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 
 State = state_mod.State
@@ -126,6 +130,32 @@ class AdmitTest(stores.StoreTestCase):
         self.assertEqual(0, database.lost)
         self.assertEqual(8, stores.count_peak(self.url, 'a'))
 
+    def test_nobody_waits_for_the_pauses_of_another_thread(self) -> None:
+        self.patch(retry, 'MAX_ATTEMPTS', 1_000_000)
+        tried, done = threading.Event(), threading.Event()
+        refresh = self.admission._refresh
+
+        def refuse_slow(key: str, now: int) -> request_mod.Request | None:
+            if key == 'slow':
+                tried.set()
+                if done.is_set():
+                    raise exception.StoreError(reason='it is gone')
+                raise exception.StoreUnavailable(reason='it is away')
+            return refresh(key, now)
+
+        self.patch(self.admission, '_refresh', refuse_slow)
+        slow = threading.Thread(
+            target=racing.admit, args=(self.admission, 'slow')
+        )
+        slow.start()
+        tried.wait(racing.WAIT_SECONDS)
+
+        self.admit(self.admission, 'quick', hosts.span(0))
+
+        self.assertTrue(slow.is_alive())
+        done.set()
+        slow.join()
+
     def test_a_database_that_does_not_come_back_is_told(self) -> None:
         self.patch(retry, 'MAX_ATTEMPTS', 3)
         admission = stores.make_admission(self.url)
@@ -165,34 +195,46 @@ class AdmitTest(stores.StoreTestCase):
             ValueError, self.admit, self.admission, 'late', during, start
         )
 
-    def test_reservations_that_make_room_are_stored_as_moved(self) -> None:
-        fleet = (hosts.make_host('a'), hosts.make_host('b'))
-        admission = stores.make_admission(self.url, *fleet)
-        for key, during in (
-            ('first', hosts.span(10, 20)),
-            ('gone', hosts.span(10, 20)),
-            ('second', hosts.span(10, 20)),
-        ):
-            self.admit(admission, key, during)
-        admission.change('gone', State.CANCELLED, now=1, reason='not needed')
-        whole = hosts.make_demand(_={'VCPU': 8})
-
-        plan = self.admit(
-            admission, 'whole', hosts.span(10, 20), 1, demand=whole
+    def leave_half_of_two_hosts(self, during: interval.Interval) -> None:
+        """Book half of each of them, by reservations that could share one."""
+        for key in ('first', 'gone', 'second'):
+            self.admit(self.admission, key, during)
+        self.admission.change(
+            'gone', State.CANCELLED, now=1, reason='not needed'
         )
+
+    def ask_for_a_whole_host(
+        self, during: interval.Interval
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        whole = hosts.make_demand(_={'VCPU': 8})
+        return self.admit(self.admission, 'whole', during, 1, demand=whole)
+
+    def test_reservations_that_make_room_are_stored_as_moved(self) -> None:
+        during = hosts.span(1000, 1010)
+        self.leave_half_of_two_hosts(during)
+
+        plan = self.ask_for_a_whole_host(during)
 
         assert isinstance(plan, planner_mod.Plan)
         (moved,) = plan.moved
         owner = moved.key.partition('/')[0]
         self.assertEqual(
             'moved to make room for reservation whole',
-            admission.list_changes(owner)[-1].reason,
+            self.admission.list_changes(owner)[-1].reason,
         )
         for host in ('a', 'b'):
             self.assertEqual(8, stores.count_peak(self.url, host))
-        other = stores.make_admission(self.url, *fleet)
-        refused = self.admit(other, 'more', hosts.span(10, 11), 1)
+        other = stores.make_admission(self.url)
+        refused = self.admit(other, 'more', during, 1)
         self.assertIsInstance(refused, planner_mod.Refusal)
+
+    def test_what_starts_before_the_plan_is_stored_is_not_moved(self) -> None:
+        during = hosts.span(60, 70)
+        self.leave_half_of_two_hosts(during)
+
+        self.assertIsInstance(
+            self.ask_for_a_whole_host(during), planner_mod.Refusal
+        )
 
     def test_a_host_that_is_gone_stops_nobody(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(0, 9), least=3)

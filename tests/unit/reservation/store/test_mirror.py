@@ -71,6 +71,7 @@ class MirrorTest(stores.StoreTestCase):
 
     def test_what_was_followed_equals_what_is_read_at_once(self) -> None:
         self.patch(admission_mod, 'KEPT_SECONDS', 0)
+        self.patch(admission_mod, 'FIXED_SECONDS', 0)
         dice, seldom = random.Random(7), self.make_new()
         for number in range(120):
             self.act(f'{number}', dice)
