@@ -138,20 +138,21 @@ class Admission:
         before = [bookings[one.key] for one in plan.moved]
         revisions = self._mirror.revisions
         touched = (*before, *plan.moved, *plan.servers)
+        raised = shards.choose_revisions(touched, revisions)
         notes = self._make_notes(request.key, plan, change.changed_at)
         with self._database.transaction() as connection:
-            shards.raise_revisions(
-                connection, shards.choose_revisions(touched, revisions)
-            )
+            shards.raise_revisions(connection, raised)
             reservations.add_reservation(connection, request, plan.during)
             states.add_change(connection, request.key, 0, change)
             for key, number, note in notes:
                 states.add_change(connection, key, number, note)
-            for one in before:
-                servers.release_server(connection, one, revisions)
-            for one in (*plan.servers, *plan.moved):
-                owner = self._mirror.owners.get(one.key, request.key)
-                servers.add_server(connection, owner, one, revisions)
+            servers.add_servers(
+                connection, request.key, plan.servers, revisions
+            )
+            for one in plan.moved:
+                owner = self._mirror.owners[one.key]
+                servers.change_server(connection, owner, one, revisions)
+        self._mirror.accept(request, plan, raised)
 
     def _make_notes(
         self, key: str, plan: planner_mod.Plan, now: int
@@ -194,4 +195,6 @@ class Admission:
             )
             states.add_change(connection, key, len(changes), change)
             for one in released:
-                servers.release_server(connection, one, revisions)
+                servers.change_server(
+                    connection, key, one, revisions, is_held=False
+                )

@@ -84,9 +84,35 @@ class Mirror:
         else:
             for one in known:
                 fleet.book(one)
+        self._keep(key, found)
+
+    def _keep(self, key: str, found: servers.PlannedServers) -> None:
         self.held[key] = found
         self.owners.update((one.key, key) for one in found)
         heapq.heappush(self._ends, (max(one.during.end for one in found), key))
+
+    def accept(
+        self,
+        request: request_mod.Request,
+        plan: planner_mod.Plan,
+        raised: shards.Revisions,
+    ) -> None:
+        """Take a plan that was stored, without reading it.
+
+        :param raised: revisions that were raised for it. They were as they
+            had been read, so that nothing else has changed there
+        """
+        self.planner.accept(request, plan)
+        self._accepted.add(request.key)
+        self._keep(request.key, plan.servers)
+        moved = {one.key: one for one in plan.moved}
+        for key in {self.owners[one] for one in moved}:
+            found = self.held[key]
+            self.held[key] = tuple(moved.get(one.key, one) for one in found)
+        self.revisions = {
+            **self.revisions,
+            **{number: one + 1 for number, one in raised.items()},
+        }
 
     def _leave_out(
         self, server: server_mod.PlannedServer

@@ -2,7 +2,8 @@
 
 """The rows of planned servers and of what they take."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import collections
+from collections.abc import Collection, Iterable, Iterator
 import itertools
 import json
 from typing import Any, TypeAlias
@@ -21,70 +22,66 @@ PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
 _CHUNK = 500
 
 
-def add_server(
+def add_servers(
     connection: sa.Connection,
     reservation: str,
-    server: server_mod.PlannedServer,
+    added: Iterable[server_mod.PlannedServer],
     revisions: shards.Revisions,
 ) -> None:
-    """Write a server that is held from now on.
+    """Write servers that are held from now on.
 
     :param revisions: all of them, before they were raised for it
     """
-    added = connection.execute(
-        sa.insert(tables.SERVERS).values(
-            server=server.key,
-            reservation=reservation,
-            host=server.host,
-            cpus=_write_cpus(server.cpus),
-            starts_at=server.during.start,
-            ends_at=server.during.end,
-            is_held=True,
-            **_mark(server, revisions),
-        )
-    )
-    assert added.inserted_primary_key
-    (server_id,) = added.inserted_primary_key
     connection.execute(
-        sa.insert(tables.ALLOCATIONS),
+        sa.insert(tables.SERVERS),
         [
-            {'server_id': server_id, 'number': number, **_write(one)}
-            for number, one in enumerate(server.assignments)
+            {
+                'reservation': reservation,
+                'server': one.key,
+                'starts_at': one.during.start,
+                'ends_at': one.during.end,
+                'is_held': True,
+                **_write_place(one, revisions),
+            }
+            for one in added
         ],
     )
 
 
-def release_server(
+def change_server(
     connection: sa.Connection,
+    reservation: str,
     server: server_mod.PlannedServer,
     revisions: shards.Revisions,
+    *,
+    is_held: bool = True,
 ) -> None:
-    """Record that a server is not held any more.
+    """Record where a server is from now on, or that it is not held any more.
 
     :param revisions: all of them, before they were raised for it
     """
     columns = tables.SERVERS.c
     connection.execute(
         sa.update(tables.SERVERS)
-        .where(columns.server == server.key, columns.is_held)
-        .values(is_held=False, **_mark(server, revisions))
+        .where(
+            columns.reservation == reservation, columns.server == server.key
+        )
+        .values(is_held=is_held, **_write_place(server, revisions))
     )
 
 
-def _mark(
+def _write_place(
     server: server_mod.PlannedServer, revisions: shards.Revisions
-) -> dict[str, int]:
-    """Return the shard of a server's host, and its revision from now on."""
-    shard = shards.find_shard(server.host, len(revisions))
-    return {'shard': shard, 'revision': revisions[shard] + 1}
-
-
-def _write_cpus(cpus: frozenset[int] | None) -> str | None:
-    return None if cpus is None else json.dumps(sorted(cpus))
-
-
-def _read_cpus(text: str | None) -> frozenset[int] | None:
-    return None if text is None else frozenset(json.loads(text))
+) -> dict[str, Any]:
+    """Return what changes when a server is moved."""
+    shard, cpus = shards.find_shard(server.host, len(revisions)), server.cpus
+    return {
+        'host': server.host,
+        'cpus': None if cpus is None else json.dumps(sorted(cpus)),
+        'assignments': json.dumps([*map(_write, server.assignments)]),
+        'shard': shard,
+        'revision': revisions[shard] + 1,
+    }
 
 
 def _write(one: assignment.Assignment) -> dict[str, Any]:
@@ -93,7 +90,7 @@ def _write(one: assignment.Assignment) -> dict[str, Any]:
         'rp_key': one.rp_key,
         'resource_class': one.resource_class,
         'amount': one.amount,
-        'units': json.dumps(dict(one.units)),
+        'units': dict(one.units),
         'is_allocated': one.is_allocated,
     }
 
@@ -133,14 +130,32 @@ def read_servers(
 
     Those without such servers are left out.
     """
-    found: dict[str, PlannedServers] = {}
+    found = collections.defaultdict[str, list[server_mod.PlannedServer]](list)
+    columns = tables.SERVERS.c
     for keys in chunk(reservations):
-        rows = connection.execute(_select_servers(keys, now))
-        for _id, parts in itertools.groupby(rows, key=lambda row: row.id):
-            one = list(parts)
-            key = one[0].reservation
-            found[key] = (*found.get(key, ()), _read_server(one))
-    return found
+        rows = connection.execute(
+            sa.select(
+                columns.reservation,
+                columns.server,
+                columns.host,
+                columns.cpus,
+                columns.assignments,
+                columns.starts_at,
+                columns.ends_at,
+            ).where(
+                columns.reservation.in_(keys),
+                columns.is_held,
+                columns.ends_at > now,
+            )
+        )
+        for key, *values in rows:
+            found[key].append(_read_server(*values))
+    return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
+
+
+def _sort(one: server_mod.PlannedServer) -> tuple[int, str]:
+    """Return what sorts ``10`` after ``9``."""
+    return len(one.key), one.key
 
 
 def chunk(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -150,41 +165,15 @@ def chunk(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
         yield part
 
 
-def _select_servers(keys: Collection[str], now: int) -> sa.Select[Any]:
-    server, allocation = tables.SERVERS.c, tables.ALLOCATIONS.c
-    return (
-        sa.select(
-            *(one for one in server if one.name not in ('shard', 'revision')),
-            *(
-                one
-                for one in allocation
-                if one.name not in ('server_id', 'number')
-            ),
-        )
-        .join_from(tables.SERVERS, tables.ALLOCATIONS)
-        .where(
-            server.reservation.in_(keys), server.is_held, server.ends_at > now
-        )
-        .order_by(server.id, allocation.number)
-    )
-
-
-def _read_server(rows: Sequence[sa.Row[Any]]) -> server_mod.PlannedServer:
-    first = rows[0]
+def _read_server(
+    key: str, host: str, cpus: str | None, assignments: str, *during: int
+) -> server_mod.PlannedServer:
     return server_mod.PlannedServer(
-        key=first.server,
-        host=first.host,
-        during=interval.Interval(first.starts_at, first.ends_at),
-        cpus=_read_cpus(first.cpus),
+        key=key,
+        host=host,
+        during=interval.Interval(*during),
+        cpus=None if cpus is None else frozenset(json.loads(cpus)),
         assignments=tuple(
-            assignment.Assignment(
-                rp_uuid=row.rp_uuid,
-                rp_key=row.rp_key,
-                resource_class=row.resource_class,
-                amount=row.amount,
-                units=json.loads(row.units),
-                is_allocated=row.is_allocated,
-            )
-            for row in rows
+            assignment.Assignment(**one) for one in json.loads(assignments)
         ),
     )

@@ -2,13 +2,12 @@
 
 """The tables of the reservations, as the newest migration leaves them.
 
-Rows of servers are not changed once they are written, but for ``is_held``: a
-server that is moved gets another row. So the rows tell what was promised
-where, and until when.
-
 ``servers.revision`` is the revision that the shard of the row's host got when
-the row was written or released. Whoever has seen a shard up to some revision
-reads the rows with a higher one.
+the row was written last. Whoever has seen a shard up to some revision reads
+the rows with a higher one. A server that is moved is found by the shard of its
+new host: the same transaction has raised both.
+
+What no statement searches for is JSON: requests, and what servers take.
 """
 
 from typing import Any
@@ -24,9 +23,6 @@ NAME = sa.String(255).with_variant(
     'mysql',
     'mariadb',
 )
-
-#: SQLite numbers rows by itself only where this is an ``INTEGER``.
-NUMBER = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 #: For reasons in any script, whatever the default of the server is.
 OPTIONS: dict[str, Any] = {
@@ -76,16 +72,16 @@ STATES = sa.Table(
 SERVERS = sa.Table(
     'servers',
     METADATA,
-    sa.Column('id', NUMBER, primary_key=True, autoincrement=True),
-    sa.Column('server', NAME, nullable=False),
     sa.Column(
         'reservation',
         NAME,
         sa.ForeignKey('reservations.reservation', name='fk_servers'),
-        nullable=False,
+        primary_key=True,
     ),
+    sa.Column('server', NAME, primary_key=True),
     sa.Column('host', NAME, nullable=False),
     sa.Column('cpus', sa.Text),
+    sa.Column('assignments', sa.Text, nullable=False),
     sa.Column('starts_at', sa.BigInteger, nullable=False),
     sa.Column('ends_at', sa.BigInteger, nullable=False),
     sa.Column('is_held', sa.Boolean, nullable=False),
@@ -93,28 +89,5 @@ SERVERS = sa.Table(
     sa.Column('revision', sa.BigInteger, nullable=False),
     sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
     sa.Index('ix_servers_shard', 'shard', 'revision'),
-    sa.Index('ix_servers_reservation', 'reservation'),
-    sa.Index('ix_servers_ends_at', 'ends_at'),
-    **OPTIONS,
-)
-
-ALLOCATIONS = sa.Table(
-    'allocations',
-    METADATA,
-    sa.Column(
-        'server_id',
-        NUMBER,
-        sa.ForeignKey('servers.id', name='fk_allocations'),
-        primary_key=True,
-        autoincrement=False,
-    ),
-    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column('rp_uuid', NAME, nullable=False),
-    sa.Column('rp_key', NAME, nullable=False),
-    sa.Column('resource_class', NAME, nullable=False),
-    sa.Column('amount', sa.BigInteger, nullable=False),
-    sa.Column('units', sa.Text, nullable=False),
-    sa.Column('is_allocated', sa.Boolean, nullable=False),
-    sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
     **OPTIONS,
 )

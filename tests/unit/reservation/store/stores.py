@@ -2,6 +2,7 @@
 
 """Makes stores for tests, and looks into them."""
 
+import json
 from typing import Any
 
 import sqlalchemy as sa
@@ -33,17 +34,21 @@ def count_peak(url: str, host: str) -> int:
 
     Computed of the rows, second by second where something changes.
     """
-    server, allocation = tables.SERVERS.c, tables.ALLOCATIONS.c
+    server = tables.SERVERS.c
     with database_mod.Database(url).transaction() as connection:
         rows = connection.execute(
-            sa.select(server.starts_at, server.ends_at, allocation.amount)
-            .join_from(tables.SERVERS, tables.ALLOCATIONS)
-            .where(server.is_held, server.host == host)
+            sa.select(
+                server.starts_at, server.ends_at, server.assignments
+            ).where(server.is_held, server.host == host)
         ).all()
+    taken = [
+        (start, end, sum(one['amount'] for one in json.loads(text)))
+        for start, end, text in rows
+    ]
     return max(
         (
-            sum(row.amount for row in rows if row[0] <= at < row[1])
-            for at in {row.starts_at for row in rows}
+            sum(amount for start, end, amount in taken if start <= at < end)
+            for at, _end, _amount in taken
         ),
         default=0,
     )

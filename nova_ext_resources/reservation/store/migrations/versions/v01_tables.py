@@ -20,8 +20,6 @@ NAME = sa.String(255).with_variant(
     'mariadb',
 )
 
-NUMBER = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
-
 OPTIONS: dict[str, Any] = {
     f'{dialect}_{name}': value
     for dialect in ('mysql', 'mariadb')
@@ -35,7 +33,6 @@ def upgrade() -> None:
     _make_reservations()
     _make_states()
     _make_servers()
-    _make_allocations()
 
 
 def _make_shards() -> None:
@@ -85,16 +82,16 @@ def _make_states() -> None:
 def _make_servers() -> None:
     op.create_table(
         'servers',
-        sa.Column('id', NUMBER, primary_key=True, autoincrement=True),
-        sa.Column('server', NAME, nullable=False),
         sa.Column(
             'reservation',
             NAME,
             sa.ForeignKey('reservations.reservation', name='fk_servers'),
-            nullable=False,
+            primary_key=True,
         ),
+        sa.Column('server', NAME, primary_key=True),
         sa.Column('host', NAME, nullable=False),
         sa.Column('cpus', sa.Text),
+        sa.Column('assignments', sa.Text, nullable=False),
         sa.Column('starts_at', sa.BigInteger, nullable=False),
         sa.Column('ends_at', sa.BigInteger, nullable=False),
         sa.Column('is_held', sa.Boolean, nullable=False),
@@ -104,27 +101,3 @@ def _make_servers() -> None:
         **OPTIONS,
     )
     op.create_index('ix_servers_shard', 'servers', ['shard', 'revision'])
-    op.create_index('ix_servers_reservation', 'servers', ['reservation'])
-    op.create_index('ix_servers_ends_at', 'servers', ['ends_at'])
-
-
-def _make_allocations() -> None:
-    op.create_table(
-        'allocations',
-        sa.Column(
-            'server_id',
-            NUMBER,
-            sa.ForeignKey('servers.id', name='fk_allocations'),
-            primary_key=True,
-            autoincrement=False,
-        ),
-        sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column('rp_uuid', NAME, nullable=False),
-        sa.Column('rp_key', NAME, nullable=False),
-        sa.Column('resource_class', NAME, nullable=False),
-        sa.Column('amount', sa.BigInteger, nullable=False),
-        sa.Column('units', sa.Text, nullable=False),
-        sa.Column('is_allocated', sa.Boolean, nullable=False),
-        sa.CheckConstraint('amount > 0', name='ck_allocations_amount'),
-        **OPTIONS,
-    )
