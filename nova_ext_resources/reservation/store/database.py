@@ -8,7 +8,7 @@ Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
 
 from collections.abc import Iterator
 import contextlib
-import sqlite3
+from typing import Any
 
 from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import engines
@@ -16,8 +16,17 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 
-#: Seconds for which SQLite waits for the other writers.
+#: Seconds for which a statement waits for the other writers. MariaDB would do
+#: so for 50 s, PostgreSQL for ever.
 BUSY_SECONDS = 30
+
+#: Name of a dialect -> what each new connection is told.
+_SETTINGS = {
+    # Readers and the writer do not wait for each other in WAL mode.
+    'sqlite': ('PRAGMA busy_timeout = {}000', 'PRAGMA journal_mode = WAL'),
+    'mysql': ('SET SESSION innodb_lock_wait_timeout = {}',),
+    'postgresql': ("SET SESSION lock_timeout = '{}s'",),
+}
 
 #: The other one goes on, and this transaction was rolled back.
 _CONFLICTS = (db_exception.DBDeadlock, db_exception.DBDuplicateEntry)
@@ -35,9 +44,17 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self.engine = engines.create_engine(url, sqlite_fk=True, max_retries=0)
-        if self.engine.dialect.name == 'sqlite':
-            sa.event.listen(self.engine, 'connect', _prepare_sqlite)
+        self.engine = engines.create_engine(
+            url,
+            sqlite_fk=True,
+            # MariaDB shortens what is too long where it is not strict.
+            mysql_sql_mode='TRADITIONAL',
+            max_retries=0,
+            # For eventlet only; it gives the CPU away after each transaction.
+            thread_checkin=False,
+        )
+        self._settings = _SETTINGS.get(self.engine.dialect.name, ())
+        sa.event.listen(self.engine, 'connect', self._prepare)
         self._kept: sa.Connection | None = None
 
     @contextlib.contextmanager
@@ -64,6 +81,14 @@ class Database:
             self._kept = None
         self.engine.dispose()
 
+    def _prepare(self, connection: Any, _record: object) -> None:
+        cursor = connection.cursor()
+        for one in self._settings:
+            cursor.execute(one.format(BUSY_SECONDS))
+        cursor.close()
+        # psycopg2 has begun a transaction, which would undo the setting.
+        connection.commit()
+
     def _keep_sqlite(self) -> None:
         """Keep a connection beside those of the transactions.
 
@@ -75,12 +100,6 @@ class Database:
             kept.execute(sa.text('PRAGMA schema_version'))
             kept.rollback()
             self._kept = kept
-
-
-def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    # Readers and the writer do not wait for each other in WAL mode.
-    connection.execute(f'PRAGMA busy_timeout = {BUSY_SECONDS * 1000}')
-    connection.execute('PRAGMA journal_mode = WAL')
 
 
 @contextlib.contextmanager

@@ -11,6 +11,8 @@ from alembic import migration
 from cloud import errors
 from cloud import folder as folders
 from cloud.full import database as mariadb
+import sqlalchemy as sa
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
@@ -76,6 +78,35 @@ class ServerTests(racing.RaceTests):
         self.assertEqual(1, len(admission.list_changes('lease')))
         self.assertEqual(reason, admission.list_changes('Lease')[-1].reason)
 
+    def test_a_name_that_is_too_long_is_not_shortened(self: Any) -> None:
+        self.allow_all()
+
+        admission = stores.make_admission(self.url)
+
+        self.assertRaises(
+            exception.StoreError,
+            self.admit,
+            admission,
+            300 * 'x',
+            racing.DURING,
+        )
+
+    def allow_all(self) -> None:
+        """Let the server store what it can of what is too long."""
+
+    def test_a_writer_that_does_not_end(self: Any) -> None:
+        self.patch(database_mod, 'BUSY_SECONDS', 1)
+        database = database_mod.Database(self.url)
+        write = sa.update(tables.SHARDS).values(revision=1)
+
+        def write_too() -> None:
+            with database.transaction() as connection:
+                connection.execute(write)
+
+        with database.transaction() as other:
+            other.execute(write)
+            self.assertRaises(exception.StoreError, write_too)
+
     def test_a_server_that_restarts_loses_nothing(self: Any) -> None:
         admission = stores.make_admission(self.url)
         self.admit(admission, 'before', racing.DURING, least=3)
@@ -99,6 +130,10 @@ class MariaDbTest(ServerTests, test_database.RefusalsTest):
 
     def make_url(self) -> str:
         return super().make_url().replace('charset=utf8', 'charset=utf8mb4')
+
+    def allow_all(self) -> None:
+        with database_mod.Database(self.url).transaction() as connection:
+            connection.execute(sa.text("SET GLOBAL sql_mode = ''"))
 
 
 class PostgresTest(ServerTests, test_database.RefusalsTest):
