@@ -7,6 +7,7 @@
 * ``documents``: a request as JSON
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
+* ``purge``: deletes what was released long ago
 * ``reservations``: rows of reservations
 * ``retry``: how a change is repeated
 * ``schema``: brings the tables up to date

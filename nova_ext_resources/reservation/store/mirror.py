@@ -45,7 +45,9 @@ class Mirror:
 
         :param oldest: seconds since the epoch, never less than before
         """
-        revisions = shards.read_revisions(connection)
+        revisions, purged = shards.read_revisions(connection)
+        if self._has_missed(purged):
+            self._clear()
         changed = self._list_changed(connection, revisions, oldest)
         if changed:
             requests = reservations.read_requests(connection, changed)
@@ -56,6 +58,20 @@ class Mirror:
                     self._take(requests[key], found[key])
         self.revisions = revisions
         self._forget(oldest)
+
+    def _has_missed(self, purged: shards.Revisions) -> bool:
+        """Return whether rows are gone that were not read in time."""
+        return any(
+            self.revisions.get(number, one) < one
+            for number, one in purged.items()
+        )
+
+    def _clear(self) -> None:
+        """Drop all, so that all is read anew."""
+        for key in [*self.held]:
+            self._drop(key)
+        self._ends.clear()
+        self.revisions = {}
 
     def _list_changed(
         self,

@@ -112,6 +112,19 @@ def list_changed(
     return list(connection.scalars(query))
 
 
+def find_revisions(
+    connection: sa.Connection, reservations: Collection[str]
+) -> shards.Revisions:
+    """Return shard -> up to which revision it has servers of these."""
+    columns = tables.SERVERS.c
+    rows = connection.execute(
+        sa.select(columns.shard, sa.func.max(columns.revision))
+        .where(columns.reservation.in_(reservations))
+        .group_by(columns.shard)
+    )
+    return dict(rows.tuples().all())
+
+
 def list_unfinished(connection: sa.Connection, now: int) -> list[str]:
     """Return the reservations with servers that are held after a time."""
     columns = tables.SERVERS.c

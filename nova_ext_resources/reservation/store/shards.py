@@ -41,20 +41,23 @@ def choose_revisions(
     return {number: revisions[number] for number in sorted(numbers)}
 
 
-def read_revisions(connection: sa.Connection) -> Revisions:
-    """Return the revisions of all shards.
+def read_revisions(
+    connection: sa.Connection,
+) -> tuple[Revisions, Revisions]:
+    """Return the revisions of all shards, and up to which rows may be gone.
 
     :raises StoreError: there are none
     """
     columns = tables.SHARDS.c
-    rows = connection.execute(sa.select(columns.number, columns.revision))
-    found = {row.number: row.revision for row in rows}
-    if not found:
+    rows = connection.execute(
+        sa.select(columns.number, columns.revision, columns.purged)
+    ).all()
+    if not rows:
         raise exception.StoreError(
             reason='it has no shards. Create its tables anew: upgrade an '
             'empty database.'
         )
-    return found
+    return {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
 
 
 def raise_revisions(connection: sa.Connection, revisions: Revisions) -> None:
@@ -76,3 +79,24 @@ def raise_revisions(connection: sa.Connection, revisions: Revisions) -> None:
                 'more, because another process has booked or released '
                 'servers there; try again'
             )
+
+
+def lock_purge(connection: sa.Connection) -> None:
+    """Let nobody else delete until the end of the transaction."""
+    columns = tables.SHARDS.c
+    connection.execute(
+        sa.update(tables.SHARDS)
+        .where(columns.number == 0)
+        .values(purged=columns.purged)
+    )
+
+
+def raise_purged(connection: sa.Connection, revisions: Revisions) -> None:
+    """Record up to which revision rows of shards are deleted."""
+    columns = tables.SHARDS.c
+    for number, revision in sorted(revisions.items()):
+        connection.execute(
+            sa.update(tables.SHARDS)
+            .where(columns.number == number, columns.purged < revision)
+            .values(purged=revision)
+        )

@@ -50,6 +50,19 @@ def list_changes(connection: sa.Connection, key: str) -> list[Change]:
     ]
 
 
+def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
+    """Return reservations that are over since a time, the oldest first."""
+    columns = tables.STATES.c
+    over = [one.value for one in state_mod.State if one.is_final]
+    query = (
+        sa.select(columns.reservation)
+        .where(columns.state.in_(over), columns.changed_at <= before)
+        .order_by(columns.changed_at)
+        .limit(most)
+    )
+    return list(connection.scalars(query))
+
+
 def add_change(
     connection: sa.Connection, key: str, number: int, change: Change
 ) -> None:

@@ -7,6 +7,8 @@ the row was written last. Whoever has seen a shard up to some revision reads
 the rows with a higher one. A server that is moved is found by the shard of its
 new host: the same transaction has raised both.
 
+Rows up to revision ``shards.purged`` may be gone.
+
 What no statement searches for is JSON: requests, and what servers take.
 """
 
@@ -36,6 +38,7 @@ SHARDS = sa.Table(
     METADATA,
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('revision', sa.BigInteger, nullable=False),
+    sa.Column('purged', sa.BigInteger, nullable=False),
     **OPTIONS,
 )
 

@@ -22,6 +22,7 @@ from tests.functional.reservation import postgres
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_database
+from tests.unit.reservation.store import test_purge
 
 
 class ServerTests(racing.RaceTests):
@@ -125,7 +126,9 @@ class ServerTests(racing.RaceTests):
         self.assertIsInstance(last, planner_mod.Plan)
 
 
-class MariaDbTest(ServerTests, test_database.RefusalsTest):
+class MariaDbTest(
+    ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+):
     SERVER = mariadb.Database
 
     def make_url(self) -> str:
@@ -136,5 +139,7 @@ class MariaDbTest(ServerTests, test_database.RefusalsTest):
             connection.execute(sa.text("SET GLOBAL sql_mode = ''"))
 
 
-class PostgresTest(ServerTests, test_database.RefusalsTest):
+class PostgresTest(
+    ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+):
     SERVER = postgres.Database

@@ -59,5 +59,5 @@ class ShardsTest(stores.StoreTestCase):
 
         self.assertIn('shard 5 is not at revision 0', str(err))
         with database.transaction() as connection:
-            found = shards.read_revisions(connection)
+            found, _purged = shards.read_revisions(connection)
         self.assertEqual((0, 1), (found[3], found[5]))

@@ -40,10 +40,12 @@ def _make_shards() -> None:
         'shards',
         sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
         sa.Column('revision', sa.BigInteger, nullable=False),
+        sa.Column('purged', sa.BigInteger, nullable=False),
         **OPTIONS,
     )
     op.bulk_insert(
-        shards, [{'number': one, 'revision': 0} for one in range(SHARDS)]
+        shards,
+        [{'number': one, 'revision': 0, 'purged': 0} for one in range(SHARDS)],
     )
 
 
