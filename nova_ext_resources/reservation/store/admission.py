@@ -58,8 +58,7 @@ class Admission:
         The same request again gets the plan that it has: whoever does not
         know whether an answer was lost asks once more.
 
-        :param now: seconds since the epoch. If the clock was set back by more
-            than an hour since the last call, an hour before that call counts
+        :param now: seconds since the epoch
         :param reason: a sentence that is kept with the new state
         :raises ReservationExists: the key was used for something else
         :raises StoreError: the database refused it, or could not be reached,
@@ -105,16 +104,18 @@ class Admission:
             known = self._refresh(request.key, now)
             if known is not None:
                 return self._find_plan(known, request)
-            plan = self._mirror.planner.plan(
-                request, max(now, self._oldest), lead=FIXED_SECONDS
-            )
+            plan = self._mirror.planner.plan(request, now, lead=FIXED_SECONDS)
             if isinstance(plan, planner_mod.Plan):
                 self._write(request, plan, change)
             return plan
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
-        self._oldest = max(self._oldest, now - KEPT_SECONDS)
+        oldest = now - KEPT_SECONDS
+        # If the clock was set back by more than that, all is read anew.
+        if now >= self._oldest:
+            oldest = max(self._oldest, oldest)
+        self._oldest = oldest
         with self._database.transaction() as connection:
             self._mirror.refresh(connection, self._oldest)
             return reservations.read_requests(connection, [key]).get(key)

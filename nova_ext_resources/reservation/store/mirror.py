@@ -12,6 +12,7 @@ import heapq
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -35,6 +36,8 @@ class Mirror:
         self.revisions: shards.Revisions = {}
         self.held: dict[str, servers.PlannedServers] = {}
         self.owners: dict[str, str] = {}
+        #: What ended until then has been dropped.
+        self._oldest = interval.ALWAYS
         #: Reservations of which all servers are with the planner.
         self._accepted: set[str] = set()
         #: (end, reservation), the first end at the front.
@@ -43,11 +46,13 @@ class Mirror:
     def refresh(self, connection: sa.Connection, oldest: int) -> None:
         """Read what has changed, and drop what ended before a time.
 
-        :param oldest: seconds since the epoch, never less than before
+        :param oldest: seconds since the epoch. If less than before, all is
+            read anew
         """
         revisions, purged = shards.read_revisions(connection)
-        if self._has_missed(purged):
+        if oldest < self._oldest or self._has_missed(purged):
             self._clear()
+        self._oldest = oldest
         changed = self._list_changed(connection, revisions, oldest)
         if changed:
             requests = reservations.read_requests(connection, changed)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import sqlalchemy as sa
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import documents
@@ -35,7 +36,10 @@ def add_reservation(
 def read_requests(
     connection: sa.Connection, keys: Iterable[str]
 ) -> dict[str, request_mod.Request]:
-    """Return key -> request, of those that exist."""
+    """Return key -> request, of those that exist.
+
+    :raises StoreError: one of them cannot be read
+    """
     columns = tables.RESERVATIONS.c
     found = {}
     for part in servers.chunk(keys):
@@ -45,5 +49,16 @@ def read_requests(
             )
         )
         for key, text in rows:
-            found[key] = documents.read_request(text)
+            found[key] = _read_request(key, text)
     return found
+
+
+def _read_request(key: str, text: str) -> request_mod.Request:
+    try:
+        return documents.read_request(text)
+    except ValueError as err:
+        raise exception.StoreError(
+            reason=f'the request of reservation {key} cannot be read: {err}. '
+            'Nothing is promised meanwhile. If a newer release wrote it, '
+            'install that one here.'
+        ) from err

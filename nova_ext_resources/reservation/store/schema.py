@@ -8,6 +8,7 @@ from alembic import command
 from alembic import config as alembic_config
 from alembic import migration
 from alembic import script
+from alembic import util
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
@@ -21,13 +22,20 @@ def upgrade(database: database_mod.Database) -> None:
 
     Only one process may do so at a time.
 
-    :raises StoreError: the database refused a statement. SQLite and PostgreSQL
+    :raises StoreError: the tables are of a newer release, or the database
+        refused a statement. SQLite and PostgreSQL
         have undone all; of MariaDB restore a copy
     """
     config = _make_config()
     with database.transaction() as connection:
         config.attributes['connection'] = connection
-        command.upgrade(config, 'head')
+        try:
+            command.upgrade(config, 'head')
+        except util.CommandError as err:
+            raise exception.StoreError(
+                reason=f'its tables cannot be upgraded: {err}. Install the '
+                'release that they are of, or a newer one.'
+            ) from err
 
 
 def check(database: database_mod.Database) -> None:

@@ -18,6 +18,7 @@ from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
+from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
@@ -204,10 +205,16 @@ class AdmitTest(stores.StoreTestCase):
 
             self.assertIsInstance(refused, planner_mod.Refusal)
 
-        self.admit(self.admission, 'end', hosts.span(later + 9), later + 9)
-        self.assertRaises(
-            ValueError, self.admit, self.admission, 'late', during, start
-        )
+    def test_a_clock_that_was_far_ahead_changes_nothing(self) -> None:
+        during, ahead = hosts.span(5, 9), 10 * admission_mod.KEPT_SECONDS
+        self.admit(self.admission, 'lease', during, least=4)
+        self.admit(self.admission, 'ahead', hosts.span(ahead), ahead)
+
+        refused = self.admit(self.admission, 'late', during)
+        admitted = self.admit(self.admission, 'next', hosts.span(9, 10))
+
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(admitted, planner_mod.Plan)
 
     def leave_half_of_two_hosts(self, during: interval.Interval) -> None:
         """Book half of each of them, by reservations that could share one."""
@@ -276,6 +283,25 @@ class AdmitTest(stores.StoreTestCase):
 
         self.assertIsInstance(refused, planner_mod.Refusal)
         self.assertIsInstance(admitted, planner_mod.Plan)
+
+    def test_a_request_that_cannot_be_read_is_named(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(0, 9))
+        database = database_mod.Database(self.url)
+        with database.transaction() as connection:
+            connection.execute(
+                sa.update(tables.RESERVATIONS).values(request='{"new": 1}')
+            )
+
+        err = self.assertRaises(
+            exception.StoreError,
+            self.admit,
+            stores.make_admission(self.url),
+            'other',
+            hosts.span(0, 9),
+        )
+
+        self.assertIn('reservation lease', str(err))
+        self.assertIn('newer release', str(err))
 
     def test_what_has_ended_is_dropped(self) -> None:
         self.patch(admission_mod, 'KEPT_SECONDS', 0)

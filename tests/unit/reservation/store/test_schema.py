@@ -73,6 +73,18 @@ class SchemaTest(base.TestCase):
 
         self.assertEqual(before, read_statements(database))
 
+    def test_tables_of_a_newer_release_are_not_upgraded(self) -> None:
+        database = self.make('newer')
+        schema.upgrade(database)
+        with database.transaction() as connection:
+            connection.execute(
+                sa.text("UPDATE alembic_version SET version_num = 'v99'")
+            )
+
+        err = self.assertRaises(exception.StoreError, schema.upgrade, database)
+
+        self.assertIn('v99', str(err))
+
     def test_an_upgrade_that_fails_leaves_nothing(self) -> None:
         database = self.make('migrated')
         with database.transaction() as connection:
