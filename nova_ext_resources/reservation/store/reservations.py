@@ -24,12 +24,13 @@ def add_reservation(
     If there is one of this key, the database refuses the row.
     """
     connection.execute(
-        sa.insert(tables.RESERVATIONS).values(
-            reservation=request.key,
-            request=documents.write_request(request),
-            starts_at=during.start,
-            ends_at=during.end,
-        )
+        sa.insert(tables.RESERVATIONS),
+        {
+            'reservation': request.key,
+            'request': documents.write_request(request),
+            'starts_at': during.start,
+            'ends_at': during.end,
+        },
     )
 
 

@@ -22,6 +22,19 @@ from nova_ext_resources.reservation.store import tables
 #: Number of a shard -> its revision.
 Revisions: TypeAlias = Mapping[int, int]
 
+#: Made once: an admission takes as long for making a statement as for it.
+_RAISE = (
+    sa.update(tables.SHARDS)
+    .where(
+        tables.SHARDS.c.number == sa.bindparam('shard'),
+        tables.SHARDS.c.revision == sa.bindparam('before'),
+    )
+    .values(revision=tables.SHARDS.c.revision + 1)
+)
+_READ = sa.select(
+    tables.SHARDS.c.number, tables.SHARDS.c.revision, tables.SHARDS.c.purged
+)
+
 
 def find_shard(name: str, count: int) -> int:
     """Return the shard of a host or of the uuid of a provider."""
@@ -48,10 +61,7 @@ def read_revisions(
 
     :raises StoreError: there are none
     """
-    columns = tables.SHARDS.c
-    rows = connection.execute(
-        sa.select(columns.number, columns.revision, columns.purged)
-    ).all()
+    rows = connection.execute(_READ).all()
     if not rows:
         raise exception.StoreError(
             reason='it has no shards. Create its tables anew: upgrade an '
@@ -66,12 +76,9 @@ def raise_revisions(connection: sa.Connection, revisions: Revisions) -> None:
     :param revisions: as they were read
     :raises RevisionMoved: one of them has changed since
     """
-    columns = tables.SHARDS.c
     for number, revision in sorted(revisions.items()):
         raised = connection.execute(
-            sa.update(tables.SHARDS)
-            .where(columns.number == number, columns.revision == revision)
-            .values(revision=revision + 1)
+            _RAISE, {'shard': number, 'before': revision}
         )
         if raised.rowcount != 1:
             raise exception.RevisionMoved(

@@ -72,11 +72,12 @@ def add_change(
         already, the database refuses the row
     """
     connection.execute(
-        sa.insert(tables.STATES).values(
-            reservation=key,
-            number=number,
-            state=change.state.value,
-            changed_at=change.changed_at,
-            reason=change.reason,
-        )
+        sa.insert(tables.STATES),
+        {
+            'reservation': key,
+            'number': number,
+            'state': change.state.value,
+            'changed_at': change.changed_at,
+            'reason': change.reason,
+        },
     )
