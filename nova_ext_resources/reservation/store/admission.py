@@ -137,42 +137,23 @@ class Admission:
         """Store a plan, if what it was made of has not changed."""
         bookings = self._mirror.planner.fleet.bookings
         before = [bookings[one.key] for one in plan.moved]
-        revisions = self._mirror.revisions
+        owners, revisions = self._mirror.owners, self._mirror.revisions
         touched = (*before, *plan.moved, *plan.servers)
         raised = shards.choose_revisions(touched, revisions)
-        notes = self._make_notes(request.key, plan, change.changed_at)
         with self._database.transaction() as connection:
             shards.raise_revisions(connection, raised)
             reservations.add_reservation(connection, request, plan.during)
             states.add_change(connection, request.key, 0, change)
-            for key, number, note in notes:
-                states.add_change(connection, key, number, note)
             servers.add_servers(
                 connection, request.key, plan.servers, revisions
             )
             for one in plan.moved:
-                owner = self._mirror.owners[one.key]
-                servers.change_server(connection, owner, one, revisions)
+                key = owners[one.key]
+                servers.change_server(connection, key, one, revisions)
+            for key in sorted({owners[one.key] for one in plan.moved}):
+                reason = f'moved to make room for reservation {request.key}'
+                states.repeat_state(connection, key, change.changed_at, reason)
         self._mirror.accept(request, plan, raised)
-
-    def _make_notes(
-        self, key: str, plan: planner_mod.Plan, now: int
-    ) -> list[tuple[str, int, states.Change]]:
-        """Return (reservation, number, change) for each that is moved."""
-        moved = {self._mirror.owners[one.key] for one in plan.moved}
-        return [
-            (
-                owner,
-                len(changes),
-                states.Change(
-                    state=changes[-1].state,
-                    changed_at=now,
-                    reason=f'moved to make room for reservation {key}',
-                ),
-            )
-            for owner in sorted(moved)
-            if (changes := self.list_changes(owner))
-        ]
 
     def _try_change(
         self, key: str, state: state_mod.State, now: int, reason: str

@@ -81,3 +81,14 @@ def add_change(
             'reason': change.reason,
         },
     )
+
+
+def repeat_state(
+    connection: sa.Connection, key: str, changed_at: int, reason: str
+) -> None:
+    """Write a change of something else than the state of a reservation."""
+    changes = list_changes(connection, key)
+    change = Change(
+        state=changes[-1].state, changed_at=changed_at, reason=reason
+    )
+    add_change(connection, key, len(changes), change)

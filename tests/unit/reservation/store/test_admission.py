@@ -17,6 +17,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation import hosts
@@ -256,6 +257,25 @@ class AdmitTest(stores.StoreTestCase):
         self.assertIsInstance(
             self.ask_for_a_whole_host(during), planner_mod.Refusal
         )
+
+    def test_what_is_to_be_moved_may_be_deleted_meanwhile(self) -> None:
+        during = hosts.span(1000, 1010)
+        self.leave_half_of_two_hosts(during)
+        other, write = stores.make_admission(self.url), self.admission._write
+
+        def delete_and_write(*args: Any) -> None:
+            self.patch(self.admission, '_write', write)
+            for key in ('first', 'second'):
+                other.change(key, State.CANCELLED, now=1, reason='not needed')
+            purge.purge(other._database, 1)
+            write(*args)
+
+        self.patch(self.admission, '_write', delete_and_write)
+
+        plan = self.ask_for_a_whole_host(during)
+
+        assert isinstance(plan, planner_mod.Plan)
+        self.assertEqual((), plan.moved)
 
     def test_a_host_that_is_gone_stops_nobody(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(0, 9), least=3)
