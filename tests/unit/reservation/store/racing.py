@@ -6,18 +6,22 @@ Processes are forked: each makes connections of its own.
 """
 
 from collections.abc import Callable
+import contextlib
 import itertools
 import multiprocessing
 import os
+import random
 import signal
 import threading
 from typing import Any
 
 import sqlalchemy as sa
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import purge
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
@@ -90,6 +94,56 @@ def storm(url: str, count: int, each: int) -> list[str]:
             answers.put(admit(admission, f'{key}.{number}'))
 
     return _collect(run, answers, count, each)
+
+
+def mix(url: str, count: int, each: int) -> list[str]:
+    """Let processes ask, cancel and delete at random.
+
+    :returns: per act, what is promised too often of what that process sees,
+        or its error; empty where all is well
+    """
+    barrier, answers = _FORK.Barrier(count), _FORK.SimpleQueue()
+
+    def run(key: str) -> None:
+        admission, dice = stores.make_admission(url), random.Random(key)
+        barrier.wait(WAIT_SECONDS)
+        for number in range(each):
+            answers.put(_act(admission, f'{key}.{number}', dice))
+
+    return _collect(run, answers, count, each)
+
+
+def _act(
+    admission: admission_mod.Admission, key: str, dice: random.Random
+) -> str:
+    mirror = admission._mirror
+    try:
+        if dice.random() < 0.1:
+            purge.purge(admission._database, 1, 3)
+        elif mirror.held and dice.random() < 0.4:
+            _cancel(admission, dice.choice([*mirror.held]))
+        else:
+            start = dice.randint(2, 12)
+            amounts = {'VCPU': dice.choice([3, 4, 5, 8])}
+            request = hosts.make_request(
+                key,
+                hosts.span(start, start + dice.randint(1, 6)),
+                hosts.make_demand(_=amounts),
+                least=dice.choice([1, 1, 2]),
+            )
+            admission.admit(request, now=1, reason=stores.REASON)
+    except Exception as err:
+        return repr(err)
+    broken = mirror.planner.fleet.calendar.list_broken(hosts.span(0))
+    return repr(broken) if broken else ''
+
+
+def _cancel(admission: admission_mod.Admission, key: str) -> None:
+    # Another one may have cancelled it, and deleted it, since.
+    with contextlib.suppress(exception.ReservationError):
+        admission.change(
+            key, state_mod.State.CANCELLED, now=1, reason='not needed'
+        )
 
 
 def _collect(
@@ -176,6 +230,14 @@ class RaceTests:
         self.assertEqual(['Plan'] * 4 + ['Refusal'] * 28, answers)
         for host in ('a', 'b'):
             self.assertEqual(8, stores.count_peak(self.url, host))
+
+    def test_processes_that_ask_cancel_and_delete(self: Any) -> None:
+        self.patch(admission_mod, 'FIXED_SECONDS', 0)
+
+        self.assertEqual([''] * 240, mix(self.url, 6, 40))
+
+        for host in ('a', 'b'):
+            self.assertLessEqual(stores.count_peak(self.url, host), 8)
 
     def test_a_process_that_dies_in_an_admission_leaves_nothing(
         self: Any,
