@@ -62,8 +62,8 @@ class Allocated(worker.Worker):
         one provider, by its uuid
     :param follow: moves what placement has allocated to a consumer to where
         that holds it, as after a claim; see :meth:`.Follower.move`
-    :param list_abandoned: returns migration -> server, of the moves from this
-        host with which Nova does not go on
+    :param find_moves: returns which of some consumers are migrations of a
+        server, and whether Nova may still go on with them; asks Nova
     :param on_changed: called when other problems were found than before
     :param interval: seconds from one comparison to the next
     :param monotonic: returns seconds that no step of the clock changes
@@ -81,7 +81,7 @@ class Allocated(worker.Worker):
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
         follow: Callable[[str, Iterable[audit.Move], frozenset[str]], None],
-        list_abandoned: Callable[[], Mapping[str, str]],
+        find_moves: Callable[[str, Collection[str]], Mapping[str, bool]],
         on_changed: Callable[[], None],
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
@@ -90,13 +90,12 @@ class Allocated(worker.Worker):
         self._host = host
         self._list_holders = list_holders
         self._follow = follow
-        self._list_abandoned = list_abandoned
+        self._find_moves = find_moves
         self._on_changed = on_changed
         self._interval = interval
         self._monotonic = monotonic
         self._since: dict[str, tuple[audit.Difference, float]] = {}
         self._found: dict[str, _Found] = {}
-        self._abandoned: Mapping[str, str] = {}
         self._failure = ''
 
     @property
@@ -152,7 +151,9 @@ class Allocated(worker.Worker):
             view.keys,
             recorded=self._host.entries,
         )
-        lasting = self._list_lasting(self._settle(differences))
+        lasting = self._list_lasting(
+            {uuid: self._blame(one) for uuid, one in differences.items()}
+        )
         self._found = {
             one.difference.entry.consumer_uuid: one
             for one in self._correct_all(lasting)
@@ -164,38 +165,28 @@ class Allocated(worker.Worker):
             if not one.difference.migration_uuid
         )
 
-    def _settle(
-        self, differences: Mapping[str, audit.Difference]
-    ) -> dict[str, audit.Difference]:
-        """Find the migrations that the differences come from."""
-        if differences:
-            try:
-                self._abandoned = {
-                    **self._list_named(),
-                    **self._list_abandoned(),
-                }
-            # Of Nova, which may be away for a while.
-            except Exception as err:
-                LOG.debug(
-                    'Nova does not say which moves it has given up: %(err)s',
-                    {'err': plugins.describe(err)},
+    def _blame(self, difference: audit.Difference) -> audit.Difference:
+        """Ask Nova for the migration that a difference comes from."""
+        if not difference.others:
+            return difference
+        moves = dict.fromkeys(difference.others, True)
+        try:
+            moves = dict(
+                self._find_moves(
+                    difference.entry.server_uuid, difference.others
                 )
-        return {
-            uuid: audit.blame(one, self._abandoned)
-            for uuid, one in differences.items()
-        }
-
-    def _list_named(self) -> dict[str, str]:
-        """Return migration -> server of what was found before.
-
-        Nova does not take up again what it has given up once, though the
-        server may have a task of another kind.
-        """
-        return {
-            one.difference.migration_uuid: one.difference.entry.server_uuid
-            for one in self._found.values()
-            if one.difference.migration_uuid
-        }
+            )
+        # Of Nova, which may be away for a while.
+        except Exception as err:
+            LOG.debug(
+                'Nova does not say which moves it has given up: %(err)s',
+                {'err': plugins.describe(err)},
+            )
+        # Nova does not take up again what it has given up once, though the
+        # server may have a task of another kind.
+        if former := self._found.get(difference.entry.consumer_uuid):
+            moves[former.difference.migration_uuid] = False
+        return audit.blame(difference, moves)
 
     def _read(
         self, rp_uuids: Iterable[str]

@@ -6,7 +6,7 @@ Of a consumer with an entry only: one without is :mod:`.restore`'s, which asks
 Nova whether that server is here.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 import dataclasses
 from typing import TypeAlias
 
@@ -23,11 +23,11 @@ Move: TypeAlias = tuple[str, str, str]
 _Amounts: TypeAlias = Mapping[view_obj.Place, int]
 
 _GIVEN_UP = (
-    'Nova has no task for the server, and has not ended the migration, as '
-    'after a service of Nova was killed in the move. The server keeps what it '
-    'holds, and no other server gets that. Have placement allocate to the '
-    'server what the migration has, see "nova-compute was killed" on the page '
-    'of troubleshooting'
+    'Nova has left the allocations as they were in the migration, as after '
+    'one of its services was killed in it. The server keeps what it holds, '
+    'and no other server gets that. Make sure that the guest is on this host. '
+    'Then have placement allocate to the server what the migration has, see '
+    '"nova-compute was killed" on the page of troubleshooting'
 )
 
 
@@ -40,9 +40,9 @@ class Difference:
         ``moves``; each with the amount that is missing there, without units
     :ivar surplus: the same of what placement has and the ledger has not
     :ivar others: uuids of consumers without an entry that have all that the
-        server lacks
-    :ivar migration_uuid: a migration of the server with which Nova does not
-        go on, and which has all that the server lacks; '' where none is known
+        server holds, and may be a migration of the server
+    :ivar migration_uuid: one of them with which Nova does not go on; '' where
+        none is known
     """
 
     entry: assignment.Entry
@@ -54,12 +54,12 @@ class Difference:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether one of the others may be a migration of the server.
+        """Whether Nova may go on with a migration that has what is held.
 
         Nova gives it the allocations before any host knows, and back when all
         hosts refuse.
         """
-        return bool(self.others) and not self.migration_uuid
+        return bool(self.others)
 
 
 def compare(
@@ -91,20 +91,20 @@ def compare(
     return found
 
 
-def blame(difference: Difference, abandoned: Mapping[str, str]) -> Difference:
+def blame(difference: Difference, moves: Mapping[str, bool]) -> Difference:
     """Return it with the migration that it comes from, if any.
 
-    :param abandoned: migration -> server, of those with which Nova does not
-        go on
+    Of the others, those with which Nova may still go on stay.
+
+    :param moves: migration of the server -> whether Nova may still go on
     """
-    found = [
-        uuid
-        for uuid, server_uuid in abandoned.items()
-        if server_uuid == difference.entry.server_uuid
-        and (uuid in difference.others or not difference.missing)
-    ]
+    # A revert gives the server itself what the host keeps for the migration.
+    moves = {difference.entry.server_uuid: True, **moves}
+    own = sorted(difference.others & moves.keys())
     return dataclasses.replace(
-        difference, migration_uuid=min(found, default='')
+        difference,
+        others=frozenset(uuid for uuid in own if moves[uuid]),
+        migration_uuid=next((uuid for uuid in own if not moves[uuid]), ''),
     )
 
 
@@ -270,7 +270,6 @@ def _compare_one(
     held, given = count_held(entry, own), count_given(allocated)
     if held == given:
         return None
-    having = frozenset(_list_having(held, given, others))
     moves = tuple(
         (name, source, target)
         for name, source, target in list_moved(allocated, entry, own)
@@ -285,22 +284,12 @@ def _compare_one(
         moves=moves,
         missing=_subtract(held, given, keys, is_allocated=False),
         surplus=_subtract(given, held, keys, is_allocated=True),
-        others=having,
+        others=frozenset(
+            uuid
+            for uuid, other in others.items()
+            if all(other.get(place, 0) >= n for place, n in held.items())
+        ),
     )
-
-
-def _list_having(
-    held: _Amounts, given: _Amounts, others: Mapping[str, _Amounts]
-) -> Iterator[str]:
-    """Yield each other that has all that was not given."""
-    lacking = {
-        place: amount - given.get(place, 0)
-        for place, amount in held.items()
-        if amount > given.get(place, 0)
-    }
-    for uuid, other in others.items():
-        if lacking and all(other.get(p, 0) >= n for p, n in lacking.items()):
-            yield uuid
 
 
 def count_given(allocated: view_obj.Amounts) -> dict[view_obj.Place, int]:

@@ -78,7 +78,7 @@ class HostService:
     :param list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`accept_host`
-    :param list_abandoned: returns migration -> server, see ``virt/roles``
+    :param find_moves: see ``virt/holders``
     :param explain: see ``virt/holders``
     :param find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
@@ -105,7 +105,9 @@ class HostService:
         on_deleted: Callable[[], None] = lambda: None,
         on_changed: Callable[[], None] = lambda: None,
         list_roles: periodic.ListRoles = lambda _entries: {},
-        list_abandoned: Callable[[], Mapping[str, str]] = dict,
+        find_moves: Callable[
+            [str, Collection[str]], Mapping[str, bool]
+        ] = lambda _server, uuids: dict.fromkeys(uuids, True),
         explain: Callable[
             [Iterable[str]], Mapping[str, str]
         ] = lambda _uuids: {},
@@ -164,7 +166,7 @@ class HostService:
             self.host,
             list_holders=self._placement.list_holders,
             follow=self.follower.move,
-            list_abandoned=list_abandoned,
+            find_moves=find_moves,
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )

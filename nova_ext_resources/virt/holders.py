@@ -2,7 +2,7 @@
 
 """What Nova says of consumers to which placement has allocated something."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from nova.compute import vm_states
@@ -26,6 +26,29 @@ def explain(host: str, uuids: Iterable[str]) -> dict[str, str]:
     """
     found = {uuid: _explain(host, uuid) for uuid in uuids}
     return {uuid: words for uuid, words in found.items() if words}
+
+
+def find_moves(
+    host: str, server_uuid: str, uuids: Collection[str]
+) -> dict[str, bool]:
+    """Return which consumers are migrations of a server on a host.
+
+    :returns: uuid of a migration -> whether Nova may still go on with it, or
+        does not have the server on this host
+    """
+    instance = servers.find(server_uuid)
+    found = objects.MigrationList.get_by_filters(
+        # Nova deletes the migrations of a server with the server.
+        nova_context.get_admin_context(read_deleted='yes'),
+        {'instance_uuid': server_uuid},
+    )
+    return {
+        one.uuid: instance is None
+        or instance.host != host
+        or _is_open(one, instance)
+        for one in found
+        if one.uuid in uuids
+    }
 
 
 def _explain(host: str, uuid: str) -> str:
@@ -57,14 +80,18 @@ def _explain_migration(migration: Any) -> str:
     words = f'{kind} "{migration.status}" of server {migration.instance_uuid}'
     if instance is None:
         return f'{words}, which is deleted'
-    if migration.status in _TRANSFERRING:
-        is_open = (
-            instance.task_state is not None
-            or instance.host == migration.source_compute
-        )
-    else:
-        is_open = migrations.is_open(migration, instance)
-    return '' if is_open else f'{words} {_locate(instance)}'
+    if _is_open(migration, instance):
+        return ''
+    return f'{words} {_locate(instance)}'
+
+
+def _is_open(migration: Any, instance: Any) -> bool:
+    """Return whether Nova, or a guest on its way, may still go on."""
+    is_on_its_way = (
+        migration.status in _TRANSFERRING
+        and instance.host == migration.source_compute
+    )
+    return is_on_its_way or migrations.is_open(migration, instance)
 
 
 def _locate(instance: Any) -> str:

@@ -116,10 +116,8 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 # For all that may take long in a resize.
                 CONF.long_rpc_timeout,
             ),
-            list_abandoned=lambda: roles.list_abandoned(
-                host, self._ext.host.node.hypervisor_hostname
-            ),
-            explain=lambda uuids: holders.explain(host, uuids),
+            find_moves=functools.partial(holders.find_moves, host),
+            explain=functools.partial(holders.explain, host),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),

@@ -95,23 +95,6 @@ def _list_moving(
     return roles
 
 
-def list_abandoned(host: str, nodename: str) -> dict[str, str]:
-    """Return migration -> server of moves from here that Nova has given up.
-
-    They are in progress for Nova. Each migration still has the allocations
-    that the server had here. Not live ones: where the state of the server was
-    set by hand, the guest may still be on its way.
-    """
-    moves = migrations.list_in_progress(host, nodename)
-    return {
-        one.uuid: one.instance_uuid
-        for one in moves
-        if one.source_compute == host
-        and one.migration_type in migrations.COLD
-        and migrations.is_abandoned(one)
-    }
-
-
 def _has_arrived(host: str, entry: assignment.Entry) -> bool:
     """Return whether a live migration to here has ended, and went well.
 

@@ -26,12 +26,6 @@ WAYS = 'CUSTOM_LLC_WAYS'
 #: Alarms about what placement has, which Nova may have left so.
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
 
-#: Statuses of a migration that Nova has ended.
-_ENDED = (
-    *('cancelled', 'completed', 'confirmed'),
-    *('done', 'error', 'failed', 'reverted'),
-)
-
 
 @dataclasses.dataclass
 class Differences:
@@ -74,7 +68,7 @@ def _judge_alarms(
         entry = said['entries'].get(subject)
         left = None
         if entry is not None and name in _OF_PLACEMENT:
-            left = _find_named_move(entry.server_uuid, text)
+            left = _find_named_move(site, entry.server_uuid, text)
             left = left or _find_failed_rebuild(site, entry.server_uuid)
         if left is None:
             made.ours.append(f'{name}: {text}')
@@ -82,14 +76,15 @@ def _judge_alarms(
             made.novas[left] = f'{name}: {text}'
 
 
-def _find_named_move(server_uuid: str, text: str) -> str | None:
-    """Return the move that a text names, if Nova has left it in progress.
+def _find_named_move(
+    site: site_mod.Site, server_uuid: str, text: str
+) -> str | None:
+    """Return the move that a text names, if Nova has left it allocations.
 
-    With the allocations of the former host, where a nova-compute was killed
-    on the way.
+    Those of the former host, where a nova-compute was killed on the way.
     """
     for one in list_moves(server_uuid):
-        if one.uuid in text and one.status not in _ENDED:
+        if one.uuid in text and read_allocations(site, one.uuid):
             return str(one.uuid)
     return None
 

@@ -142,6 +142,26 @@ class MovesTestCase(base.NovaTestCase):
         )
         return max(found, key=lambda one: one.id)
 
+    def set_by_hand(self, migration_uuid: str) -> None:
+        """Allocate to a server what its migration has, as the manual says."""
+        held = self._get_allocations_by_server_uuid(migration_uuid)
+        (instance,) = map(find_instance, list_servers())
+        self._delete_server_allocations(migration_uuid)
+        self._delete_server_allocations(instance.uuid)
+        self.placement.put(
+            f'/allocations/{instance.uuid}',
+            {
+                'allocations': {
+                    rp_uuid: {'resources': one['resources']}
+                    for rp_uuid, one in held.items()
+                },
+                'project_id': instance.project_id,
+                'user_id': instance.user_id,
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+
     def restart(self, host: str) -> None:
         self.stop_compute(self.services[host])
         self.services[host] = self.start_again(self.services[host])
@@ -188,6 +208,15 @@ class MovesTestCase(base.NovaTestCase):
     def list_unheld(self, host: str) -> tuple[alarm.Problem, ...]:
         """Return what is allocated there to consumers that hold nothing."""
         return self._look_for_long(self.get_ext(host).unheld, unheld.PATIENCE)
+
+    def assert_named(self, host: str, server: Any, migration: str) -> None:
+        """The host tells that a migration has what its server holds."""
+        (told,) = self.list_differences(host)
+        self.assertEqual(
+            (alarm.NOT_IN_PLACEMENT, server['id']), (told.alarm, told.subject)
+        )
+        self.assertIn(f'its migration {migration}', told.text)
+        self.assertEqual({}, self.get_host(host).state.unallocated)
 
     def _look_for_long(
         self,

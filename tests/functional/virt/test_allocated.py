@@ -5,6 +5,7 @@
 from typing import Any
 
 import fixtures
+from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.placement import allocations
@@ -122,6 +123,27 @@ class FailedRebuildTest(AllocatedTestCase):
         self.publish(self.service)
         self._unshelve_server(self.server)
         self.assert_agreement()
+
+
+class OtherConsumerTest(AllocatedTestCase):
+    """A consumer that Nova does not know has what the server holds."""
+
+    def test_what_the_server_lacks_is_told_all_the_same(self) -> None:
+        self._delete_server_allocations(self.server['id'])
+        self.placement.put(
+            f'/allocations/{uuidsentinel.other}',
+            {
+                'allocations': {self.rp_uuid: {'resources': {_WAYS: 4}}},
+                'project_id': uuidsentinel.project,
+                'user_id': uuidsentinel.user,
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, self.server['id'])], self.compare()
+        )
 
 
 class WrongProviderTest(AllocatedTestCase):

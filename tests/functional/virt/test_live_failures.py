@@ -10,6 +10,7 @@ from typing import Any
 import fixtures
 from nova.compute import power_state
 from nova.compute import rpcapi
+from nova.compute import task_states
 from nova.conductor.tasks import live_migrate
 from nova import context as nova_context
 from nova.virt import fake as nova_fake
@@ -22,6 +23,7 @@ from nova_ext_resources.virt import fake
 from tests.functional.virt import backends
 from tests.functional.virt import base
 from tests.functional.virt import live
+from tests.functional.virt import moving
 from tests.functional.virt import transfers
 
 State = assignment.State
@@ -170,6 +172,8 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
             {self.uuid: (State.APPLIED, Purpose.OWN)},
             self.list_states('host1'),
         )
+        migration = self.find_migration(self.server).uuid
+        self.assert_named('host1', self.server, migration)
 
     def test_so_it_is_when_placement_was_away(self) -> None:
         read = client.Client.get_allocations
@@ -208,21 +212,54 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
 
         self.wait_until(lambda: self.uuid in self.get_host('host1').entries)
 
-    def test_both_hosts_say_what_is_lost_to_placement(self) -> None:
+    def kill_the_source(self) -> str:
+        """Kill host1 in the transfer, start it again; return the migration."""
         transfer = self.begin_transfer()
-        self.assertEqual((), self.list_unheld('host1'))
+        self.assert_no_difference('host1')
         transfer.is_killed = True
         transfer.go.set()
         self.restart('host1')
         self.wait_for_end('error')
         self.compare('host2')
+        return str(self.find_migration(self.server).uuid)
+
+    def test_the_former_host_names_the_migration(self) -> None:
+        migration = self.kill_the_source()
+
+        self.assert_named('host1', self.server, migration)
+        # The server does something else.
+        instance = moving.find_instance(self.uuid)
+        instance.task_state = task_states.IMAGE_SNAPSHOT
+        instance.save()
+        self.assert_named('host1', self.server, migration)
+
+    def test_a_transfer_goes_on_though_the_state_was_set(self) -> None:
+        """An operator does so when it takes long."""
+        transfer = self.begin_transfer()
+        self.act(self.server, 'os-resetState', state='active')
+        self.wait_until(
+            lambda: moving.find_instance(self.uuid).task_state is None
+        )
+
+        self.assertEqual((), self.list_differences('host1'))
+
+        transfer.go.set()
+        self.assertTrue(transfer.ended.wait(base.SECONDS))
+
+    def test_setting_its_allocations_by_hand_mends_them(self) -> None:
+        """As the page of troubleshooting says."""
+        self.set_by_hand(self.kill_the_source())
+
+        self.assert_only_on('host1')
+
+    def test_both_hosts_say_what_is_lost_to_placement(self) -> None:
+        migration = self.kill_the_source()
 
         (former,) = self.list_unheld('host1')
         (latter,) = self.list_unheld('host2')
 
-        migration = self.find_migration(self.server)
         self.assertEqual(
-            (migration.uuid, self.uuid), (former.subject, latter.subject)
+            (migration, self.uuid), (former.subject, latter.subject)
         )
         for one in (former, latter):
             self.assertEqual(alarm.NOT_HELD, one.alarm)
@@ -255,20 +292,14 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
         self.assertIn('that Nova has on host host2', found.text)
 
     def test_shelving_and_unshelving_mends_its_allocations(self) -> None:
-        """As the page on operations says."""
-        transfer = self.begin_transfer()
-        transfer.is_killed = True
-        transfer.go.set()
-        self.restart('host1')
-        self.wait_for_end('error')
-        self.compare('host2')
+        """As the page of troubleshooting says."""
+        migration = self.kill_the_source()
 
         self.act(self.server, 'shelve')
         self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
         self.act(self.server, 'unshelve')
         server = self._wait_for_state_change(self.server, 'ACTIVE')
-        migration = self.find_migration(self.server)
-        self.placement.delete(f'/allocations/{migration.uuid}')
+        self.placement.delete(f'/allocations/{migration}')
 
         self.assert_only_on(server['OS-EXT-SRV-ATTR:host'])
 

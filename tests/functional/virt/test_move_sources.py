@@ -145,12 +145,7 @@ class KilledTest(breaking.BreakingTestCase):
                 for one in self.HOSTS
             ],
         )
-        (told,) = self.list_differences('host1')
-        self.assertEqual(
-            (alarm.NOT_IN_PLACEMENT, self.uuid), (told.alarm, told.subject)
-        )
-        self.assertIn(f'its migration {self.migration}', told.text)
-        self.assertEqual({}, self.get_host('host1').state.unallocated)
+        self.assert_named('host1', self.server, self.migration)
         self.assertEqual((), self.list_differences('host2'))
         (left,) = self.list_unheld('host2')
         self.assertEqual(
@@ -175,22 +170,6 @@ class KilledTest(breaking.BreakingTestCase):
     def test_the_remedy_of_the_alarm(self) -> None:
         self.start_host1()
 
-        held = self._get_allocations_by_server_uuid(self.migration)
-        instance = moving.find_instance(self.uuid)
-        self._delete_server_allocations(self.migration)
-        self._delete_server_allocations(self.uuid)
-        self.placement.put(
-            f'/allocations/{self.uuid}',
-            {
-                'allocations': {
-                    rp_uuid: {'resources': one['resources']}
-                    for rp_uuid, one in held.items()
-                },
-                'project_id': instance.project_id,
-                'user_id': instance.user_id,
-                'consumer_generation': None,
-            },
-            version='1.28',
-        )
+        self.set_by_hand(self.migration)
 
         self.assert_only_on('host1')

@@ -2,7 +2,7 @@
 
 """The ledger has something else than placement, for longer than a moment."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -18,6 +18,7 @@ FIRST, SECOND = with_host.DOMAINS
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+THIRD = uuidsentinel.third
 
 AWAY = exception.PlacementUnavailable(action='ask', detail='away')
 
@@ -41,14 +42,16 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.asked: list[str] = []
         self.followed: list[str] = []
         self.on_follow: Callable[[str], object] = lambda _: None
-        self.abandoned: dict[str, str] | None = {}
+        # Server -> its migrations, and whether Nova may still go on.
+        self.moves: dict[str, dict[str, bool]] | None = {}
+        self.asked_of: list[set[str]] = []
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
             self.host,
             list_holders=self.list_holders,
             follow=self.follow,
-            list_abandoned=self.list_abandoned,
+            find_moves=self.find_moves,
             on_changed=self.count_change,
             interval=60.0,
             monotonic=lambda: self.now,
@@ -76,10 +79,14 @@ class AllocatedTestCase(with_host.HostTestCase):
             raise self.refusal
         self.moved.extend(moves)
 
-    def list_abandoned(self) -> dict[str, str]:
-        if self.abandoned is None:
+    def find_moves(
+        self, server_uuid: str, uuids: Collection[str]
+    ) -> dict[str, bool]:
+        self.asked_of.append({*uuids})
+        if self.moves is None:
             raise OSError('no message bus')
-        return self.abandoned
+        moves = self.moves.get(server_uuid, {})
+        return {uuid: moves[uuid] for uuid in moves.keys() & uuids}
 
     def count_change(self) -> None:
         self.changes += 1
@@ -270,8 +277,15 @@ class LoadTest(AllocatedTestCase):
 class MigrationTest(AllocatedTestCase):
     """Nova gives the allocations to the migration before a host knows."""
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.moves = {SERVER: {OTHER: True}}
+
     def allocate_to_other(self, ways: int) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: ways}}
+
+    def give_up(self) -> None:
+        self.moves = {SERVER: {OTHER: False}}
 
     def test_what_the_migration_has_is_not_missing(self) -> None:
         self.allocate_to_other(4)
@@ -293,7 +307,7 @@ class MigrationTest(AllocatedTestCase):
         """A service was killed in the move, and the server is here again."""
         self.allocate_to_other(4)
         self.assertEqual([], self.run_rounds())
-        self.abandoned = {OTHER: SERVER}
+        self.give_up()
 
         self.assertEqual([], self.run_rounds(1))
         self.assertEqual(
@@ -303,17 +317,17 @@ class MigrationTest(AllocatedTestCase):
         self.assertIn(f'its migration {OTHER}', problem.text)
         # What the migration has is counted already.
         self.assertEqual(0, self.count_reserved())
-        self.abandoned = None
+        self.moves = None
         self.run_rounds(1)
         self.assertEqual((problem,), self.made.problems)
 
     def test_it_stays_named_while_the_server_does_something_else(self) -> None:
         self.allocate_to_other(4)
-        self.abandoned = {OTHER: SERVER}
+        self.give_up()
         self.run_rounds()
         problems = self.made.problems
 
-        self.abandoned = {}
+        self.moves = {SERVER: {OTHER: True}}
         self.run_rounds()
 
         self.assertEqual(problems, self.made.problems)
@@ -322,7 +336,7 @@ class MigrationTest(AllocatedTestCase):
     def test_nothing_is_moved_beside_what_it_still_has(self) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: 4}}
         self.holders[SECOND] = {WAYS: {SERVER: 4}}
-        self.abandoned = {OTHER: SERVER}
+        self.give_up()
 
         self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
 
@@ -332,7 +346,8 @@ class MigrationTest(AllocatedTestCase):
 
     def test_so_is_one_whose_server_stays_on_its_host(self) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: 4, SERVER: 6}}
-        self.abandoned = {OTHER: SERVER}
+        self.assertEqual([], self.run_rounds(3))
+        self.give_up()
 
         self.assertEqual([(alarm.NOT_RECORDED, SERVER)], self.run_rounds())
 
@@ -340,17 +355,22 @@ class MigrationTest(AllocatedTestCase):
         self.assertIn(f'2 {WAYS} of L3_0', problem.text)
         self.assertIn(f'its migration {OTHER}', problem.text)
 
-    def test_one_of_another_server_is_not(self) -> None:
-        self.allocate_to_other(4)
-        self.abandoned = {OTHER: OTHER}
+    def test_while_nova_is_away_it_may_be_any(self) -> None:
+        for moves in ({}, {SERVER: {OTHER: False}}):
+            self.allocate_to_other(4)
+            self.moves = None
+            self.assertEqual([], self.run_rounds(3))
+            self.moves = moves
+            self.assertEqual([], self.run_rounds(1))
+            self.allocate(FIRST, 4)
+            self.run_rounds(1)
 
-        self.assertEqual([], self.run_rounds())
+    def test_one_that_goes_on_beside_one_given_up(self) -> None:
+        """The latter may have nothing of what the server has here now."""
+        self.holders[FIRST] = {WAYS: {OTHER: 4, THIRD: 4}}
+        self.moves = {SERVER: {OTHER: False, THIRD: True}}
 
-    def test_nor_is_any_while_nova_is_away(self) -> None:
-        self.allocate_to_other(4)
-        self.abandoned = None
-
-        self.assertEqual([], self.run_rounds())
+        self.assertEqual([], self.run_rounds(3))
 
     def test_one_that_has_less_is_another_server(self) -> None:
         self.allocate_to_other(3)
@@ -358,7 +378,7 @@ class MigrationTest(AllocatedTestCase):
         self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
 
     def test_what_was_found_before_stays(self) -> None:
-        """A server that is about to be built has no entry yet."""
+        """Another move may begin."""
         found = self.run_rounds()
         self.allocate_to_other(4)
 
@@ -398,6 +418,58 @@ class MigrationTest(AllocatedTestCase):
 
         self.holders[FIRST] = {}
         self.assertEqual([(alarm.NOT_IN_PLACEMENT, OTHER)], self.run_rounds())
+
+    def test_what_a_revert_has_given_back_is_not_missing(self) -> None:
+        """Nova does so before the host starts the guest."""
+        self.host.hold(SERVER, OTHER)
+        self.allocate(FIRST, 4)
+        self.moves = {}
+        self.assertEqual([], self.run_rounds(3))
+        self.moves = None
+        self.assertEqual([], self.run_rounds(3))
+
+
+class OthersTest(AllocatedTestCase):
+    """Other consumers than migrations of the server have the same."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.moves = {THIRD: {OTHER: True}}
+
+    def test_what_they_have_is_missing_all_the_same(self) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: 4, uuidsentinel.built: 4}}
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+        (problem,) = self.made.problems
+        self.assertNotIn('migration', problem.text)
+        self.assertEqual(4, self.count_reserved())
+
+    def test_placement_follows(self) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.allocate(SECOND, 4)
+
+        self.assertEqual([], self.run_rounds())
+
+        self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
+
+    def test_what_a_killed_move_has_left_crosswise(self) -> None:
+        """Placement has another amount of the server, on another domain."""
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.allocate(SECOND, 5)
+
+        found = self.run_rounds()
+
+        self.assertEqual(
+            {(alarm.NOT_IN_PLACEMENT, SERVER), (alarm.NOT_RECORDED, SERVER)},
+            {*found},
+        )
+
+    def test_nova_is_asked_only_where_another_has_as_much(self) -> None:
+        for ways, expected in ((3, []), (4, [{OTHER}])):
+            self.holders[FIRST] = {WAYS: {OTHER: ways}}
+            self.run_rounds(1)
+            self.assertEqual(expected, self.asked_of)
 
 
 class WrongProviderTest(AllocatedTestCase):

@@ -210,18 +210,20 @@ class DoubtTest(base.TestCase):
 
         self.assertTrue(self.is_in_doubt(entry, {'a': 4, 'b': 2}))
         self.assertTrue(self.is_in_doubt(entry, {'a': 5, 'b': 2, 'c': 1}))
-        self.assertTrue(self.is_in_doubt(entry, {'b': 2}, a=4))
+        self.assertTrue(self.is_in_doubt(entry, {'a': 4, 'b': 2}, a=4))
 
     def test_another_has_what_is_on_another_provider(self) -> None:
         """A server that moves may get something of its own host."""
         self.assertTrue(self.is_in_doubt(make_entry(('a', 4)), {'a': 4}, b=4))
 
     def test_another_has_less(self) -> None:
+        """Nova gives a migration all that the server has."""
         entry = make_entry(('a', 4), ('b', 2))
 
         self.assertFalse(self.is_in_doubt(entry, {'a': 3, 'b': 2}))
         self.assertFalse(self.is_in_doubt(entry, {'a': 4}))
         self.assertFalse(self.is_in_doubt(entry, {'c': 4}))
+        self.assertFalse(self.is_in_doubt(entry, {'b': 2}, a=4))
 
     def test_another_that_is_recorded_holds_its_own(self) -> None:
         entry = make_entry(('a', 4))
@@ -230,8 +232,12 @@ class DoubtTest(base.TestCase):
             self.is_in_doubt(entry, {'a': 4}, recorded=(SERVER, OTHER))
         )
 
-    def test_more_than_is_recorded_is_no_doubt(self) -> None:
-        self.assertFalse(self.is_in_doubt(make_entry(('a', 4)), {'b': 1}, a=5))
+    def test_another_has_what_is_held_and_the_server_more(self) -> None:
+        """A server that moves on its host has both."""
+        entry = make_entry(('a', 4))
+
+        self.assertTrue(self.is_in_doubt(entry, {'a': 4}, a=5))
+        self.assertFalse(self.is_in_doubt(entry, {'b': 1}, a=5))
 
 
 class MovedTest(base.TestCase):
