@@ -154,9 +154,10 @@ def is_stuck(migration: Any, patience: float) -> bool:
 def is_abandoned(migration: Any) -> bool:
     """Return whether Nova does nothing more for a move, and has not ended it.
 
-    A process of Nova was killed on the way. Nova gives a server its task
-    before it makes the migration, and takes it away when the migration has
-    its last status.
+    A process of Nova was killed on the way, or the state of the server was
+    set by hand. Nova gives a server its task before it makes the migration,
+    and takes it away when the migration has its last status, or shortly before
+    that of a live one.
     """
     if migration.migration_type not in MOVES or (
         migration.status not in _WITH_TASK
