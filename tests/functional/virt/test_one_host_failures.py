@@ -7,6 +7,7 @@ from typing import Any
 import fixtures
 from nova import objects
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.functional.virt import base
 from tests.functional.virt import breaking
@@ -174,6 +175,11 @@ class OneHostTest(breaking.BreakingTestCase):
         (found,) = self.list_unheld('host1')
         self.assertNotIn(found.subject, (self.uuid, ''))
         self.assertIn('status "migrating" of server', found.text)
+        (told,) = self.list_differences('host1')
+        self.assertEqual(
+            (alarm.NOT_RECORDED, self.uuid), (told.alarm, told.subject)
+        )
+        self.assertIn(f'its migration {found.subject}', told.text)
 
     def test_a_guest_that_does_not_start(self) -> None:
         with moving.failing('spawn'):
