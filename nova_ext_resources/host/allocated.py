@@ -97,6 +97,7 @@ class Allocated(worker.Worker):
         self._since: dict[str, tuple[audit.Difference, float]] = {}
         self._found: dict[str, _Found] = {}
         self._failure = ''
+        self._error: type[Exception] | None = None
 
     @property
     def problems(self) -> tuple[alarm_mod.Problem, ...]:
@@ -151,9 +152,7 @@ class Allocated(worker.Worker):
             view.keys,
             recorded=self._host.entries,
         )
-        lasting = self._list_lasting(
-            {uuid: self._blame(one) for uuid, one in differences.items()}
-        )
+        lasting = self._list_lasting(self._blame_all(differences))
         self._found = {
             one.difference.entry.consumer_uuid: one
             for one in self._correct_all(lasting)
@@ -165,28 +164,51 @@ class Allocated(worker.Worker):
             if not one.difference.migration_uuid
         )
 
-    def _blame(self, difference: audit.Difference) -> audit.Difference:
-        """Ask Nova for the migration that a difference comes from."""
-        if not difference.others:
-            return difference
-        moves = dict.fromkeys(difference.others, True)
-        try:
-            moves = dict(
-                self._find_moves(
-                    difference.entry.server_uuid, difference.others
-                )
-            )
-        # Of Nova, which may be away for a while.
-        except Exception as err:
-            LOG.debug(
-                'Nova does not say which moves it has given up: %(err)s',
-                {'err': plugins.describe(err)},
-            )
-        # Nova does not take up again what it has given up once, though the
-        # server may have a task of another kind.
-        if former := self._found.get(difference.entry.consumer_uuid):
-            moves[former.difference.migration_uuid] = False
-        return audit.blame(difference, moves)
+    def _blame_all(
+        self, differences: Mapping[str, audit.Difference]
+    ) -> dict[str, audit.Difference]:
+        """Ask Nova for the migrations that differences come from.
+
+        Not again in this round once it has not answered: each question may
+        last as long as Nova waits.
+        """
+        former, self._error = self._error, None
+        found = {}
+        for uuid, one in differences.items():
+            moves = self._ask(one, former)
+            # A task that the server has since ends nothing: a next move may
+            # take the same migration again, and then has something else.
+            if (before := self._found.get(uuid)) is not None:
+                moves[before.difference.migration_uuid] = False
+            found[uuid] = audit.blame(one, moves)
+        return found
+
+    def _ask(
+        self, difference: audit.Difference, former: type[Exception] | None
+    ) -> dict[str, bool]:
+        """Return which of the others are migrations of the server, or may be.
+
+        :param former: what failed in the last round
+        """
+        others = difference.others
+        if others and self._error is None:
+            try:
+                found = self._find_moves(difference.entry.server_uuid, others)
+                return dict(found)
+            # Of Nova, which may be away for a while; or a bug.
+            except Exception as err:
+                self._error = type(err)
+                if self._error is not former:
+                    LOG.warning(
+                        'Host %(host)s: Nova does not say which moves it has '
+                        'given up, and this will be retried: %(failure)s',
+                        {
+                            'host': self._host.host,
+                            'failure': plugins.describe(err),
+                        },
+                        exc_info=True,
+                    )
+        return dict.fromkeys(others, True)
 
     def _read(
         self, rp_uuids: Iterable[str]

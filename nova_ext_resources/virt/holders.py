@@ -36,18 +36,17 @@ def find_moves(
     :returns: uuid of a migration -> whether Nova may still go on with it, or
         does not have the server on this host
     """
-    instance = servers.find(server_uuid)
     found = objects.MigrationList.get_by_filters(
         # Nova deletes the migrations of a server with the server.
         nova_context.get_admin_context(read_deleted='yes'),
-        {'instance_uuid': server_uuid},
+        {'instance_uuid': server_uuid, 'uuid': sorted(uuids)},
     )
+    instance = servers.find(server_uuid) if found else None
     return {
         one.uuid: instance is None
         or instance.host != host
         or _is_open(one, instance)
         for one in found
-        if one.uuid in uuids
     }
 
 

@@ -2,10 +2,12 @@
 
 """Which migrations of a server Nova may still go on with."""
 
+import fixtures
 from nova.compute import task_states
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.virt import holders
+from nova_ext_resources.virt import servers
 from tests.functional.virt import backends
 from tests.functional.virt import moving
 
@@ -44,6 +46,13 @@ class FindMovesTest(backends.Static):
             (uuidsentinel.other, {self.migration.uuid}),
         ):
             self.assertEqual({}, holders.find_moves('host1', server, uuids))
+
+    def test_no_server_is_asked_for_without_one(self) -> None:
+        """What others have left is there for long, and asked of again."""
+        with fixtures.MockPatchObject(
+            servers, 'find', side_effect=AssertionError
+        ):
+            holders.find_moves('host1', self.uuid, {uuidsentinel.other})
 
     def test_not_with_one_that_has_ended_or_was_given_up(self) -> None:
         for status in (

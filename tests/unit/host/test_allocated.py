@@ -365,6 +365,33 @@ class MigrationTest(AllocatedTestCase):
             self.allocate(FIRST, 4)
             self.run_rounds(1)
 
+    def test_nova_is_not_waited_for_twice_in_a_round(self) -> None:
+        """Each question may last as long as Nova's timeout."""
+        self.host.claim(with_host.make_claim(uuidsentinel.next, 4))
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.moves = None
+
+        for _ in range(3):
+            self.asked_of.clear()
+            self.assertEqual([], self.run_rounds(1))
+            self.assertEqual([{OTHER}], self.asked_of)
+
+        self.moves = {}
+        self.asked_of.clear()
+        self.run_rounds(1)
+        self.assertEqual([{OTHER}, {OTHER}], self.asked_of)
+
+    def test_a_question_that_fails_is_logged_once(self) -> None:
+        """With its cause, which may be a bug."""
+        self.allocate_to_other(4)
+        for _ in range(2):
+            self.moves = None
+            self.run_rounds(3)
+            self.moves = {SERVER: {OTHER: True}}
+            self.run_rounds(1)
+
+        self.assertEqual(2, self.log.output.count('Traceback'))
+
     def test_one_that_goes_on_beside_one_given_up(self) -> None:
         """The latter may have nothing of what the server has here now."""
         self.holders[FIRST] = {WAYS: {OTHER: 4, THIRD: 4}}
