@@ -95,7 +95,7 @@ class Unheld(worker.Worker):
             self._look()
         # Placement, Nova, or a bug here.
         except Exception as err:
-            self._note_failure(plugins.describe(err))
+            self._note_failure(err)
             return
         self._failure = ''
         for one in self._found:
@@ -104,8 +104,9 @@ class Unheld(worker.Worker):
         if self._found != before:
             self._on_changed()
 
-    def _note_failure(self, failure: str) -> None:
+    def _note_failure(self, err: Exception) -> None:
         """Begin anew with what may be over while nothing can be read."""
+        failure = plugins.describe(err)
         found = {one.subject for one in self._found}
         self._since = {
             uuid: one for uuid, one in self._since.items() if uuid in found
@@ -115,6 +116,7 @@ class Unheld(worker.Worker):
                 'Host %(host)s: allocations could not be compared with Nova, '
                 'and this will be retried: %(failure)s',
                 {'host': self._host.host, 'failure': failure},
+                exc_info=not isinstance(err, exception.PlacementError),
             )
         self._failure = failure
 

@@ -139,6 +139,15 @@ class UnheldTest(with_host.HostTestCase):
         self.assertEqual(1, self.log.output.count('away'))
         self.assertEqual(1, self.log.output.count('nobody knows it'))
 
+    def test_what_is_not_placements_is_logged_with_its_cause(self) -> None:
+        for failure, expected in (
+            (exception.PlacementUnavailable(action='ask', detail='x'), 0),
+            (TypeError('a bug'), 1),
+        ):
+            self.failure = failure
+            self.look(3)
+            self.assertEqual(expected, self.log.output.count('Traceback'))
+
     def test_and_begins_anew_if_it_was_not_reported(self) -> None:
         self.look(1)
         self.failure = OSError('no message bus')
