@@ -173,6 +173,6 @@ class Unheld(worker.Worker):
             subject=uuid,
             text=f'placement has allocated {amounts} of host '
             f'{self._host.host} to {uuid}, which holds nothing there: '
-            f'{reason}. No other server gets that. See not_held in the '
-            'documentation before you delete any of it',
+            f'{reason}. No other server gets these units. See not_held in '
+            'the documentation before you delete any allocation',
         )

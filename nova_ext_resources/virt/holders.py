@@ -62,15 +62,15 @@ def _explain(host: str, uuid: str) -> str:
         return ''
     if instance.host == host:
         return ''
+    words = f'this is a server {_locate(instance)}'
     if servers.was_evacuated(host, uuid):
         return (
-            f'this is a server that was evacuated from here to host '
-            f'{instance.host}. A restart of nova-compute here has Nova delete '
-            'it'
+            f'{words}, and that was evacuated from this host. Nova deletes '
+            'this allocation when nova-compute of this host starts again'
         )
-    return (
-        f'this is a server {_locate(instance)}, and may need what it has there'
-    )
+    if not instance.host:
+        return words
+    return f'{words}, and may need what it has there'
 
 
 def _explain_migration(migration: Any) -> str:

@@ -198,7 +198,12 @@ class SourceComesBackTest(EvacuationTestCase):
 
         words = holders.explain('host1', [self.uuid, nobody])
 
-        self.assertIn('evacuated from here to host host2', words[self.uuid])
+        self.assertEqual(
+            'this is a server that Nova has on host host2, and that was '
+            'evacuated from this host. Nova deletes this allocation when '
+            'nova-compute of this host starts again',
+            words[self.uuid],
+        )
         self.assertIn('neither a server nor a migration', words[nobody])
         self.assertEqual({}, holders.explain('host2', [self.uuid]))
 

@@ -23,7 +23,7 @@ class FindMovesTest(backends.Static):
         self.migration = self.find_migration(self.server)
 
     def set_state(
-        self, status: str, host: str, task_state: str | None = None
+        self, status: str, host: str | None, task_state: str | None = None
     ) -> None:
         self.migration.status = status
         self.migration.save()
@@ -94,3 +94,14 @@ class FindMovesTest(backends.Static):
         moving.find_instance(self.uuid).destroy()
 
         self.assertTrue(self.may_go_on())
+
+    def test_the_words_for_a_server_that_is_elsewhere(self) -> None:
+        for host, expected in (
+            ('host2', 'on host host2, and may need what it has there'),
+            (None, 'on no host'),
+        ):
+            self.set_state('completed', host)
+            self.assertEqual(
+                {self.uuid: f'this is a server that Nova has {expected}'},
+                holders.explain('host1', [self.uuid]),
+            )
