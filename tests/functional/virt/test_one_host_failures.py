@@ -2,6 +2,7 @@
 
 """Resizes on one host that do not end as they should."""
 
+import threading
 from typing import Any
 
 import fixtures
@@ -180,6 +181,41 @@ class OneHostTest(breaking.BreakingTestCase):
             (alarm.NOT_RECORDED, self.uuid), (told.alarm, told.subject)
         )
         self.assertIn(f'its migration {found.subject}', told.text)
+
+    def prepare(self, error: BaseException) -> None:
+        """Begin a resize that ends with an error before the host claims."""
+        asked = threading.Event()
+
+        def fail(*_args: Any, **_kwargs: Any) -> None:
+            asked.set()
+            raise error
+
+        with fixtures.MockPatchObject(
+            self.services['host1'].manager, '_prep_resize', fail
+        ):
+            self.begin(self.make_own_flavor(3))
+            self.assertTrue(asked.wait(base.SECONDS))
+
+    def test_a_migration_that_nova_takes_again(self) -> None:
+        """It then has what the server was to get, and none what it holds."""
+        self.prepare(SystemExit())
+        self.restart('host1')
+        self.act(self.server, 'os-resetState', state='active')
+        migration = self.find_migration(self.server).uuid
+
+        self.prepare(RuntimeError('it fails'))
+        self._wait_for_migration_status(self.server, ['error'])
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+
+        self.assertEqual(migration, self.find_migration(self.server).uuid)
+        self.assertEqual({}, self._get_allocations_by_server_uuid(migration))
+        (told,) = self.list_differences('host1')
+        self.assertEqual(
+            (alarm.NOT_RECORDED, self.uuid), (told.alarm, told.subject)
+        )
+        self.assertNotIn('its migration', told.text)
 
     def test_a_guest_that_does_not_start(self) -> None:
         with moving.failing('spawn'):
