@@ -243,7 +243,7 @@ class Host:
 
     def list_threads(self, uuid: str) -> set[int]:
         """Return the threads of a guest's process, as this host sees them."""
-        proc = pathlib.Path(f'/proc/{self.init}/root/proc')
+        proc = pathlib.Path('/proc', str(self.init), 'root', 'proc')
         for path in proc.glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 words = path.read_bytes().split(b'\0')
