@@ -125,6 +125,14 @@ class LiveFailureTestCase(moving.MovesTestCase):
         entries = self.get_host(host).entries
         return {u: (e.state, e.purpose) for u, e in entries.items()}
 
+    def assert_only_entry(
+        self, host: str, purpose: assignment.Purpose
+    ) -> None:
+        """A host has the server's entry, applied, and no other."""
+        self.assertEqual(
+            {self.uuid: (State.APPLIED, purpose)}, self.list_states(host)
+        )
+
     def assert_only_on(self, host: str) -> None:
         self.assert_agreement(**{host: {self.uuid: State.APPLIED}})
         entry = self.get_host(host).entries[self.uuid]
@@ -208,14 +216,8 @@ class LiveSuite(LiveFailureTestCase):
                 self.compare(host)
                 self._assert_no_alarm(host)
                 self.assert_no_difference(host)
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host1'),
-        )
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.INCOMING)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host1', Purpose.OWN)
+        self.assert_only_entry('host2', Purpose.INCOMING)
 
         transfer.go.set()
 

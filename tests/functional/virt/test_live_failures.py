@@ -26,7 +26,6 @@ from tests.functional.virt import live
 from tests.functional.virt import moving
 from tests.functional.virt import transfers
 
-State = assignment.State
 Purpose = assignment.Purpose
 
 _FAKE = nova_fake.FakeDriver
@@ -128,10 +127,7 @@ class PreparationTest(backends.Resctrl, live.LiveFailureTestCase):
         may_fail.set()
         first[0].join(base.SECONDS)
 
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.INCOMING)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host2', Purpose.INCOMING)
         transfer.go.set()
         self.wait_for_end('completed')
         self.assert_only_on('host2')
@@ -168,10 +164,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
     def test_a_lost_ledger_is_made_anew_from_the_migration(self) -> None:
         self.lose_the_source()
 
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host1'),
-        )
+        self.assert_only_entry('host1', Purpose.OWN)
         migration = self.find_migration(self.server).uuid
         self.assert_named('host1', self.server, migration)
 
@@ -338,10 +331,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
 
         self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
         self.assertEqual({}, self.list_states('host1'))
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.INCOMING)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host2', Purpose.INCOMING)
         self.admin_api.delete_server(self.uuid)
         self._wait_until_deleted(self.server)
         context = nova_context.get_admin_context()
@@ -453,19 +443,13 @@ class ArrivalTest(backends.Static, live.LiveFailureTestCase):
         )
         self.begin()
         self.wait_for_end('error', state='ERROR')
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.INCOMING)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host2', Purpose.INCOMING)
 
         self.compare('host2')
 
         # Nova leaves the allocations of the source.
         self.assertEqual({}, self.list_states('host1'))
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host2', Purpose.OWN)
 
     def test_the_source_fails_to_clean_up(self) -> None:
         self.break_method(
@@ -475,19 +459,13 @@ class ArrivalTest(backends.Static, live.LiveFailureTestCase):
         )
         self.begin()
         self.wait_for_end('error', state='ERROR')
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host1'),
-        )
+        self.assert_only_entry('host1', Purpose.OWN)
 
         for host in self.HOSTS:
             self.compare(host)
 
         self.assertEqual({}, self.list_states('host1'))
-        self.assertEqual(
-            {self.uuid: (State.APPLIED, Purpose.OWN)},
-            self.list_states('host2'),
-        )
+        self.assert_only_entry('host2', Purpose.OWN)
 
     def test_a_release_that_fails_does_not_stop_nova(self) -> None:
         """Nova would set the server to ERROR, and finish nothing."""
