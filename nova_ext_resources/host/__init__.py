@@ -21,6 +21,7 @@
 * ``lifecycle``: claims, applies and releases servers
 * ``locks``: one lock per server
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
+* ``nova_compute``: what a host needs of the nova-compute in which it runs
 * ``partners``: finds a server that can exchange its allocation with another
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here

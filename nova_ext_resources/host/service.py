@@ -6,7 +6,7 @@ The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 import os
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore
@@ -73,24 +74,7 @@ class HostService:
 
     :param conf: parsed; plugins add their options to it
     :param state_path: folder of the ledger where no other is set
-    :param on_deleted: called after providers were deleted from placement
-    :param on_changed: see :class:`.periodic.Periodic`
-    :param list_roles: returns the role of each consumer that Nova or the
-        hypervisor has here, and of each entry that a move has left; gets the
-        entries; called in a thread, after :meth:`accept_host`
-    :param find_moves: see ``virt/holders``
-    :param explain: see ``virt/holders``
-    :param find_hosts: returns server -> its host in Nova, '' for none, of the
-        servers that it is given; called like ``list_roles``
-    :param list_requests: returns what each server requests, see
-        :meth:`.Restore.expect`, of those that Nova and the hypervisor have
-        here, and that nothing is done with now; called like ``list_roles``
-    :param list_servers: describes Nova's servers here, by uuid; called in a
-        thread of its own, and for metrics and monitoring only
-    :param list_guests: returns server -> its guest, of all that have
-        processes on this host now; called in threads of its own, often
-    :param find_building: returns which of these consumers are servers that
-        Nova builds here, or may build here; called in threads of claims
+    :param compute: the nova-compute in which it runs
     :raises ExtResourcesError: something named in the options cannot be
         used; nothing was started
     """
@@ -102,29 +86,10 @@ class HostService:
         host: str,
         node: provider.Node,
         state_path: str,
-        on_deleted: Callable[[], None] = lambda: None,
-        on_changed: Callable[[], None] = lambda: None,
-        list_roles: periodic.ListRoles = lambda _entries: {},
-        find_moves: Callable[
-            [str, Collection[str]], Mapping[str, bool]
-        ] = lambda _server, uuids: dict.fromkeys(uuids, True),
-        explain: Callable[
-            [Iterable[str]], Mapping[str, str]
-        ] = lambda _uuids: {},
-        find_hosts: Callable[
-            [frozenset[str]], Mapping[str, str]
-        ] = lambda uuids: dict.fromkeys(uuids, ''),
-        list_requests: Callable[[], restore.Requests] = dict,
-        list_servers: Callable[
-            [], Mapping[str, server_obj.NovaServer]
-        ] = lambda: {},
-        list_guests: Callable[[], guests.Guests] = dict,
-        find_building: Callable[
-            [frozenset[str]], Collection[str]
-        ] = lambda _uuids: (),
+        compute: nova_compute.NovaCompute,
     ) -> None:
         self.conf = conf
-        self._guests = guests.GuestList(list_guests, host=host)
+        self._guests = guests.GuestList(compute.list_guests, host=host)
         options = conf.ext_resources
         self._ledger_path = find_ledger_path(options, state_path, host)
         self.grammar = plugins.load_grammar()
@@ -139,7 +104,7 @@ class HostService:
         self.audit_path = find_audit_path(state_path, host)
         self._measuring: telemetry.Measuring | None = None
         self._servers = servers.ServerList(
-            list_servers, host=host, interval=options.refresh_interval
+            compute.list_servers, host=host, interval=options.refresh_interval
         )
         self._metrics: metrics_server.MetricsServer | None = None
         self._is_node_noticed = False
@@ -148,7 +113,7 @@ class HostService:
             node,
             wanted=self.host.providers,
             is_complete=lambda: self.host.found.is_complete,
-            on_deleted=on_deleted,
+            on_deleted=compute.on_deleted,
             interval=options.refresh_interval,
         )
         self._restore = restore.Restore(
@@ -160,20 +125,20 @@ class HostService:
             self.host,
             self._placement,
             on_claimed=lambda: self.periodic.wake(),
-            find_building=find_building,
+            find_building=compute.find_building,
         )
         self.allocated = allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
             follow=self.follower.move,
-            find_moves=find_moves,
+            find_moves=compute.find_moves,
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )
         self.unheld = unheld.Unheld(
             self.host,
             list_holders=self._placement.list_holders,
-            explain=explain,
+            explain=compute.explain,
             on_changed=lambda: self.periodic.wake(),
             interval=options.refresh_interval,
         )
@@ -186,11 +151,11 @@ class HostService:
                 *self.allocated.problems,
                 *self.unheld.problems,
             ),
-            list_roles=list_roles,
-            find_hosts=find_hosts,
-            list_requests=list_requests,
+            list_roles=compute.list_roles,
+            find_hosts=compute.find_hosts,
+            list_requests=compute.list_requests,
             expect=self._servers.expect,
-            on_changed=on_changed,
+            on_changed=compute.on_changed,
             interval=options.refresh_interval,
         )
 

@@ -23,6 +23,7 @@ from oslo_log import log as logging
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
+from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
@@ -104,6 +105,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             host=host,
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
+            compute=self._make_compute(host),
+        )
+
+    def _make_compute(self, host: str) -> nova_compute.NovaCompute:
+        """Answer what the host asks, from here on and in any thread."""
+        return nova_compute.NovaCompute(
             on_deleted=lambda: providers.forget(self._find_tracker()),
             on_changed=self._update_stats,
             list_roles=lambda entries: roles.list_roles(

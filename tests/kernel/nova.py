@@ -50,6 +50,7 @@ class Compute:
             host='host1',
             node=with_host.NODE,
             state_path=folder,
+            compute=with_host.COMPUTE,
         )
         self._service.start()
 

@@ -93,7 +93,11 @@ class CommandTestCase(with_both.HandOverTestCase, mounting.MountedTestCase):
     def make_service(self, name: str) -> service.HostService:
         conf = reader.read_conf([self.write_conf(name)], [], 'host1')
         return service.HostService(
-            conf, host='host1', node=with_host.NODE, state_path='/nowhere'
+            conf,
+            host='host1',
+            node=with_host.NODE,
+            state_path='/nowhere',
+            compute=with_host.COMPUTE,
         )
 
 

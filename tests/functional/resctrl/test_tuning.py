@@ -72,6 +72,7 @@ class TuningTest(base.TestCase):
             host='host1',
             node=with_host.NODE,
             state_path=str(self.folder),
+            compute=with_host.COMPUTE,
         )
         made.start()
         self.addCleanup(made.stop)

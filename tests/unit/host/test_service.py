@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from collections.abc import Callable, Mapping
+import dataclasses
 import json
 import os
 import socket
@@ -206,16 +207,20 @@ class ReadConfTest(ConfTestCase):
 
 
 class HostServiceTestCase(ConfTestCase):
-    def make(self, text: str = HOST, **fields: Any) -> service.HostService:
+    def make(
+        self, text: str = HOST, host: str = 'host1', **answers: Any
+    ) -> service.HostService:
+        """Make one.
+
+        :param answers: of nova-compute
+        """
         conf = self.read(text + NO_PLACEMENT)
         made = service.HostService(
             conf,
-            **{
-                'host': 'host1',
-                'node': with_host.NODE,
-                'state_path': os.path.join(self.folder, 'state'),
-                **fields,
-            },
+            host=host,
+            node=with_host.NODE,
+            state_path=os.path.join(self.folder, 'state'),
+            compute=dataclasses.replace(with_host.COMPUTE, **answers),
         )
         self.addCleanup(made.host.close)
         return made
@@ -411,6 +416,7 @@ class LoadTest(HostServiceTestCase):
             host='host1',
             node=with_host.NODE,
             state_path=self.folder,
+            compute=with_host.COMPUTE,
         )
 
         self.assertIn(
@@ -611,9 +617,13 @@ class MetricsTest(HostServiceTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.port = self.useFixture(ports.Port()).number
 
-    def start(self, **fields: Any) -> service.HostService:
+    def start(
+        self, host: str = 'host1', **answers: Any
+    ) -> service.HostService:
         made = self.make(
-            f'{HOST}[ext_resources_metrics]\nport = {self.port}\n', **fields
+            f'{HOST}[ext_resources_metrics]\nport = {self.port}\n',
+            host,
+            **answers,
         )
         made.start()
         self.addCleanup(made.stop)

@@ -17,6 +17,7 @@ from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources.drivers.rmd.api import losses
 from nova_ext_resources import exception
 from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -33,6 +34,20 @@ CLOS = builders.CLOS
 #: The same in every process.
 NODE = provider.Node(
     uuid='99999999-9999-4999-8999-999999999999', hypervisor_hostname='host1'
+)
+
+#: Nova has no servers on the host.
+COMPUTE = nova_compute.NovaCompute(
+    on_deleted=lambda: None,
+    on_changed=lambda: None,
+    list_roles=lambda _entries: {},
+    find_moves=lambda _server, uuids: dict.fromkeys(uuids, True),
+    explain=lambda _uuids: {},
+    find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
+    list_requests=dict,
+    list_servers=dict,
+    list_guests=dict,
+    find_building=lambda _uuids: (),
 )
 
 #: A folder in memory, where there is one: it outlives a process that is

@@ -16,6 +16,7 @@ class StartTest(test_service.ConfTestCase):
             host='host1',
             node=with_host.NODE,
             state_path=self.folder,
+            compute=with_host.COMPUTE,
         )
 
     def test_a_host_does_not_start_in_the_middle_of_a_hand_over(self) -> None:
