@@ -30,9 +30,9 @@ from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import discovery as discovery_mod
 from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host import files
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import ledger_copy
-from nova_ext_resources.host import service
 from nova_ext_resources.host import telemetry
 from nova_ext_resources.objects import resource
 from nova_ext_resources import opts
@@ -211,7 +211,7 @@ class Checks:
         if not folder and not options.ledger_path:
             return 'Not checked: [DEFAULT] state_path is not set.'
         path = os.path.abspath(
-            service.find_ledger_path(options, folder, self.host)
+            files.find_ledger_path(options, folder, self.host)
         )
         # First: what this user may not see looks damaged to the others.
         problem = _find_unwritable(path)
@@ -270,7 +270,7 @@ class Checks:
         if not folder and not options.audit_path:
             return 'Not checked: [DEFAULT] state_path is not set.'
         path = os.path.abspath(
-            options.audit_path or service.find_audit_path(folder, self.host)
+            options.audit_path or files.find_audit_path(folder, self.host)
         )
         is_link = os.path.islink(path)
         problem = 'it is a link' if is_link else _find_unwritable(path)

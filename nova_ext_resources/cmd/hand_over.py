@@ -18,10 +18,10 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import state
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
+from nova_ext_resources.host import files
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host.handover import run
 from nova_ext_resources.host import ledger as ledger_mod
-from nova_ext_resources.host import service
 from nova_ext_resources import plugins
 
 _DESCRIPTION = """\
@@ -196,7 +196,7 @@ def _find_ledger(conf: cfg.ConfigOpts, options: argparse.Namespace) -> str:
     :raises LedgerError: it is not there, or nova-compute could not write to
         it afterwards
     """
-    path: str = options.ledger or service.find_ledger_path(
+    path: str = options.ledger or files.find_ledger_path(
         conf.ext_resources, state.find_folder(conf), options.host
     )
     reason = ''

@@ -10,6 +10,7 @@
 * ``audit_units``: finds units in the ledger that cannot be as recorded; pure
 * ``discovery``: runs the inventory providers; a failed one's report stays
 * ``enforcement``: runs the enforcers in two phases, undone on failure
+* ``files``: where a host's files are that no option names
 * ``following``: has placement follow what the host decides
 * ``guests``: which guests run, asked of the hypervisor with a limit of time
 * ``handover``: moves running servers from one backend to another
@@ -19,7 +20,9 @@
 * ``ledger_copy``: tries on a copy whether a start could use the ledger
 * ``ledger_tables``: the tables of the ledger, in each version of them
 * ``lifecycle``: claims, applies and releases servers
+* ``loading``: makes a host from options: its plugins and its ledger
 * ``locks``: one lock per server
+* ``metrics``: offers metrics, health and measurements of a host
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
 * ``nova_compute``: what a host needs of the nova-compute in which it runs
 * ``partners``: finds a server that can exchange its allocation with another
@@ -30,7 +33,7 @@
 * ``resources``: one host: ``lifecycle``, discovery, repair and view together
 * ``restore``: makes entries anew of servers that the ledger has lost
 * ``servers``: names of Nova's servers for metrics; never decides a release
-* ``service``: builds all of it from options; starts and stops it
+* ``service``: puts all of it together; starts and stops it
 * ``state``: entries and view in memory, under one lock
 * ``telemetry``: runs monitoring and tuning
 * ``unheld``: finds what placement has allocated to consumers without an entry

@@ -7,29 +7,24 @@ Nova's driver runs it inside nova-compute.
 """
 
 from collections.abc import Mapping
-import os
-from typing import TYPE_CHECKING
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import allocated
+from nova_ext_resources.host import files
 from nova_ext_resources.host import following
 from nova_ext_resources.host import guests
 from nova_ext_resources.host.handover import journal
 from nova_ext_resources.host import health as health_mod
-from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import loading
+from nova_ext_resources.host import metrics
 from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import periodic
-from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore
-from nova_ext_resources.host import servers
-from nova_ext_resources.host import telemetry
 from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import assignment
-from nova_ext_resources.objects import health as health_obj
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
@@ -38,35 +33,12 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
 
-if TYPE_CHECKING:
-    from nova_ext_resources.monitoring.exporter import series
-    from nova_ext_resources.monitoring.exporter import server as metrics_server
-
 LOG = logging.getLogger(__name__)
 
 #: What is known of a host is no longer believed after so many intervals
 #: of refreshing, and so many seconds.
 _STALE_ROUNDS = 3
 _STALE = 300.0
-
-
-def find_ledger_path(
-    options: cfg.ConfigOpts.GroupAttr, state_path: str, host: str
-) -> str:
-    """Return the file of a host's ledger.
-
-    :param options: of ``[ext_resources]``
-    :param state_path: its folder where the options name no file
-    """
-    name = f'{reader.make_file_name(host)}.sqlite'
-    return options.ledger_path or os.path.join(state_path, name)
-
-
-def find_audit_path(state_path: str, host: str) -> str:
-    """Return the file of a host's audit trail where no option names it."""
-    return os.path.join(
-        state_path, f'{reader.make_file_name(host)}-tuning.jsonl'
-    )
 
 
 class HostService:
@@ -89,33 +61,23 @@ class HostService:
         compute: nova_compute.NovaCompute,
     ) -> None:
         self.conf = conf
-        self._guests = guests.GuestList(compute.list_guests, host=host)
         options = conf.ext_resources
-        self._ledger_path = find_ledger_path(options, state_path, host)
+        self._interval: float = options.refresh_interval
+        self._is_node_noticed = False
+        self._guests = guests.GuestList(compute.list_guests, host=host)
+        self._ledger_path = files.find_ledger_path(options, state_path, host)
         self.grammar = plugins.load_grammar()
         self._placement = placement_client.from_conf(conf)
-        self.host = self._make_host(host, node)
-        self.health = health_mod.Health(
-            host,
-            inventory_providers=options.inventory_providers,
-            enforcers=options.enforcers,
-            stale_after=_STALE_ROUNDS * options.refresh_interval + _STALE,
+        self.host = loading.load_host(
+            conf,
+            host=host,
+            node=node,
+            ledger_path=self._ledger_path,
+            list_guests=self._guests.read,
         )
-        self.audit_path = find_audit_path(state_path, host)
-        self._measuring: telemetry.Measuring | None = None
-        self._servers = servers.ServerList(
-            compute.list_servers, host=host, interval=options.refresh_interval
-        )
-        self._metrics: metrics_server.MetricsServer | None = None
-        self._is_node_noticed = False
-        self.publisher = publisher.Publisher(
-            self._placement,
-            node,
-            wanted=self.host.providers,
-            is_complete=lambda: self.host.found.is_complete,
-            on_deleted=compute.on_deleted,
-            interval=options.refresh_interval,
-        )
+        self.health = self._make_health()
+        self.publisher = self._make_publisher(node, compute)
+        self.metrics = self._make_metrics(state_path, compute)
         self._restore = restore.Restore(
             self.host,
             restore=self._restore_entry,
@@ -124,25 +86,72 @@ class HostService:
         self.follower = following.Follower(
             self.host,
             self._placement,
-            on_claimed=lambda: self.periodic.wake(),
+            on_claimed=self._wake,
             find_building=compute.find_building,
         )
-        self.allocated = allocated.Allocated(
+        self.allocated = self._make_allocated(compute)
+        self.unheld = self._make_unheld(compute)
+        self.periodic = self._make_periodic(compute)
+
+    def _make_health(self) -> health_mod.Health:
+        options = self.conf.ext_resources
+        return health_mod.Health(
+            self.host.host,
+            inventory_providers=options.inventory_providers,
+            enforcers=options.enforcers,
+            stale_after=_STALE_ROUNDS * self._interval + _STALE,
+        )
+
+    def _make_publisher(
+        self, node: provider.Node, compute: nova_compute.NovaCompute
+    ) -> publisher.Publisher:
+        return publisher.Publisher(
+            self._placement,
+            node,
+            wanted=self.host.providers,
+            is_complete=lambda: self.host.found.is_complete,
+            on_deleted=compute.on_deleted,
+            interval=self._interval,
+        )
+
+    def _make_metrics(
+        self, state_path: str, compute: nova_compute.NovaCompute
+    ) -> metrics.Metrics:
+        return metrics.Metrics(
+            self.conf,
+            self.host,
+            self.health,
+            self.publisher,
+            list_servers=compute.list_servers,
+            list_guests=self._guests.read,
+            audit_path=files.find_audit_path(state_path, self.host.host),
+        )
+
+    def _make_allocated(
+        self, compute: nova_compute.NovaCompute
+    ) -> allocated.Allocated:
+        return allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
             follow=self.follower.move,
             find_moves=compute.find_moves,
-            on_changed=lambda: self.periodic.wake(),
-            interval=options.refresh_interval,
+            on_changed=self._wake,
+            interval=self._interval,
         )
-        self.unheld = unheld.Unheld(
+
+    def _make_unheld(self, compute: nova_compute.NovaCompute) -> unheld.Unheld:
+        return unheld.Unheld(
             self.host,
             list_holders=self._placement.list_holders,
             explain=compute.explain,
-            on_changed=lambda: self.periodic.wake(),
-            interval=options.refresh_interval,
+            on_changed=self._wake,
+            interval=self._interval,
         )
-        self.periodic = periodic.Periodic(
+
+    def _make_periodic(
+        self, compute: nova_compute.NovaCompute
+    ) -> periodic.Periodic:
+        return periodic.Periodic(
             self.host,
             self.health,
             self.publisher,
@@ -154,68 +163,18 @@ class HostService:
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,
             list_requests=compute.list_requests,
-            expect=self._servers.expect,
+            expect=self.metrics.servers.expect,
             on_changed=compute.on_changed,
-            interval=options.refresh_interval,
+            interval=self._interval,
         )
 
-    def _make_host(
-        self, host: str, node: provider.Node
-    ) -> host_mod.HostResources:
-        """Load all plugins, then open the ledger."""
-        options = self.conf.ext_resources
-        trackers = plugins.load_trackers()
-        tests = plugins.load_claim_tests(trackers, options.claim_tests)
-        providers, enforcers = plugins.load_for_host(
-            self.conf,
-            host,
-            lambda: self.host.entries,
-            options.inventory_providers,
-            options.enforcers,
-            guests=self._guests.read,
-        )
-        ledger = ledger_mod.Ledger(self._ledger_path)
-        try:
-            journal.check_none(self._ledger_path, self._list_enabled())
-            return host_mod.HostResources(
-                host=host,
-                node=node,
-                providers=providers,
-                trackers=trackers,
-                tests=tests,
-                enforcers=enforcers,
-                ledger=ledger,
-            )
-        except BaseException:
-            ledger.close()
-            raise
+    def _wake(self) -> None:
+        self.periodic.wake()
 
     @property
     def is_enabled(self) -> bool:
         """Whether any inventory provider is enabled."""
         return bool(self.conf.ext_resources.inventory_providers)
-
-    def prepare(self) -> None:
-        """Make what measures, and what serves metrics; :meth:`stop` ends it.
-
-        :raises InvalidConfiguration: an option for metrics or measuring
-            cannot be used
-        """
-        self._measuring = telemetry.Measuring(
-            self.conf,
-            self.host,
-            self.health,
-            audit_path=self.audit_path,
-            list_uuids=self._servers.list_uuids,
-            list_guests=self._guests.read,
-        )
-        if self.conf.ext_resources_metrics.port:
-            # Only a host with metrics needs an HTTP server.
-            from nova_ext_resources.monitoring.exporter import server
-
-            self._metrics = server.from_conf(
-                self.conf, read=self.read_metrics, health=self.read_health
-            )
 
     def start(self) -> None:
         """Discover, repair, publish, and go on in threads.
@@ -224,12 +183,24 @@ class HostService:
         :meth:`accept_host`. What has to leave placement does so before this
         returns, when Nova has not read its provider tree yet.
 
-        :raises InvalidConfiguration: see :meth:`prepare`, which this calls
-            unless the caller has; nothing was started
+        :raises InvalidConfiguration: see :meth:`.Metrics.prepare`, which this
+            calls unless the caller has; nothing was started
         """
-        if self._measuring is None:
-            self.prepare()
-        assert self._measuring is not None
+        self.metrics.prepare()
+        self._log_start()
+        self.metrics.ask_nova()
+        self.periodic.run_round()
+        self.periodic.start()
+        self.publisher.run_round()
+        self.publisher.start()
+        self.allocated.start()
+        # Nothing is wrong so early, and a start asks placement enough.
+        self.unheld.start(self._interval)
+        self.metrics.start()
+        # Not before: a start that fails may be followed by one as before.
+        journal.forget(self._ledger_path, loading.list_enabled(self.conf))
+
+    def _log_start(self) -> None:
         options = self.conf.ext_resources
         LOG.info(
             'Host %(host)s: extended resources of %(providers)s, applied by '
@@ -242,20 +213,6 @@ class HostService:
                 'ledger': self._ledger_path,
             },
         )
-        if self._metrics is not None or self._measuring.is_enabled:
-            self._servers.start()
-        self.periodic.run_round()
-        self.periodic.start()
-        self.publisher.run_round()
-        self.publisher.start()
-        self.allocated.start()
-        # Nothing is wrong so early, and a start asks placement enough.
-        self.unheld.start(options.refresh_interval)
-        self._measuring.start()
-        if self._metrics is not None:
-            self._metrics.start()
-        # Not before: a start that fails may be followed by one as before.
-        journal.forget(self._ledger_path, self._list_enabled())
 
     def describe(self, servers: Mapping[str, server_obj.NovaServer]) -> None:
         """See :meth:`.lifecycle.Lifecycle.describe`; raises nothing."""
@@ -269,17 +226,9 @@ class HostService:
                 {'host': self.host.host, 'err': err},
             )
 
-    def _list_enabled(self) -> frozenset[str]:
-        options = self.conf.ext_resources
-        return frozenset({*options.inventory_providers, *options.enforcers})
-
     def stop(self) -> None:
         """End the threads and close the ledger; what is applied stays."""
-        if self._metrics is not None:
-            self._metrics.stop()
-        if self._measuring is not None:
-            self._measuring.stop()
-        self._servers.stop()
+        self.metrics.stop()
         self.periodic.stop()
         self.publisher.stop()
         self.allocated.stop()
@@ -365,7 +314,7 @@ class HostService:
         finally:
             self.follower.forget(consumer_uuid)
             if is_ours:
-                self.periodic.wake()
+                self._wake()
 
     def hold(
         self, server_uuid: str, migration_uuid: str, *, is_retry: bool = False
@@ -374,34 +323,16 @@ class HostService:
         try:
             self.host.hold(server_uuid, migration_uuid, is_retry=is_retry)
         finally:
-            self.periodic.wake()
+            self._wake()
 
     def take_back(self, server_uuid: str, migration_uuid: str) -> None:
         """See :meth:`.lifecycle.Lifecycle.take_back`."""
         try:
             self.host.take_back(server_uuid, migration_uuid)
         finally:
-            self.periodic.wake()
+            self._wake()
 
     def _is_reported(self, consumer_uuid: str) -> bool:
         """Return whether anything is wrong with a server."""
         problems = (*self.host.problems, *self._restore.problems)
         return any(one.subject == consumer_uuid for one in problems)
-
-    def read_health(self) -> health_obj.HostHealth:
-        """Return how the host is, without I/O."""
-        self.health.observe_publisher(self.publisher.status)
-        return self.health.snapshot()
-
-    def read_metrics(self) -> 'series.HostSnapshot':
-        """Return all that metrics are made of, without I/O."""
-        from nova_ext_resources.monitoring.exporter import series
-
-        return series.HostSnapshot(
-            health=self.read_health(),
-            view=self.host.view,
-            entries=self.host.entries,
-            servers=self._servers.latest,
-            sweep=self._measuring.latest if self._measuring else None,
-            tuning_changes=self._measuring.changes if self._measuring else {},
-        )

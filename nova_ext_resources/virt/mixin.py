@@ -76,7 +76,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext = self._make_service(conf, host)
             stack.callback(self._ext.stop)
             self._ext_grammar = self._ext.grammar
-            self._ext.prepare()
+            self._ext.metrics.prepare()
             super().init_host(host)
             if (compute := self._find_compute()) is not None:
                 node.check(compute, host)

@@ -139,7 +139,7 @@ class TuningTest(base.TestCase):
         self.assertGreaterEqual(self.count_ways(IDLE), 1)
         # It is written once the change is in force.
         self.wait_for(self.read_trail)
-        self.wait_for(lambda: made.read_metrics().tuning_changes)
+        self.wait_for(lambda: made.metrics.read().tuning_changes)
         self.assertEqual((), made.host.problems)
 
     def test_a_dry_run_only_says_what_it_would_do(self) -> None:

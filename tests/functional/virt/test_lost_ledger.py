@@ -55,7 +55,8 @@ class LostLedgerTestCase(base.NovaTestCase):
 
     def list_alarms(self) -> list[tuple[str, str]]:
         return [
-            (one.name, one.subject) for one in self.ext.read_health().alarms
+            (one.name, one.subject)
+            for one in self.ext.metrics.read_health().alarms
         ]
 
 

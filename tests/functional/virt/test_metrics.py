@@ -20,7 +20,7 @@ class MetricsTest(base.NovaTestCase):
         server = self.boot(flavor_id)
         self.publish(self.service)
         # It is asked by itself, some seconds later.
-        self.service.manager.driver._ext._servers.run_once()
+        self.service.manager.driver._ext.metrics.servers.run_once()
 
         lines = [line for line in self.read() if server['id'] in line]
 

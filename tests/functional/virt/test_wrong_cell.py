@@ -115,7 +115,7 @@ class WrongCellTest(base.NovaTestCase):
         self.start_in('cell1')
         self.run_until_compared()
         self.assertEqual(self.before, self.read_all())
-        self.assertEqual((), self.ext.read_health().alarms)
+        self.assertEqual((), self.ext.metrics.read_health().alarms)
 
         self._delete_server(self.server)
         self.assertEqual({}, self.ext.host.entries)

@@ -177,7 +177,7 @@ class LostTest(test_service_rounds.RoundsTestCase):
         self.made.periodic.run_round()
 
         self.assertEqual({}, self.made.host.entries)
-        found = self.made.read_health()
+        found = self.made.metrics.read_health()
         self.assertIn(alarm.NOT_RECORDED, [one.name for one in found.alarms])
         self.assertEqual(health_obj.HealthStatus.FAILING, found.status)
 

@@ -663,7 +663,7 @@ class MetricsTest(HostServiceTestCase):
         made = self.start(list_servers=lambda: {SERVER: info})
         made.claim(with_host.make_claim(SERVER))
         made.host.apply(SERVER)
-        made._servers.list_uuids(WAIT)
+        made.metrics.servers.list_uuids(WAIT)
 
         text = self.ask('/metrics')
 
@@ -701,7 +701,7 @@ class MetricsTest(HostServiceTestCase):
         self.assertNotIn('healing_failed', self.list_alarms(made))
 
     def list_alarms(self, made: service.HostService) -> list[str]:
-        return [one.name for one in made.read_health().alarms]
+        return [one.name for one in made.metrics.read_health().alarms]
 
     def test_publishing_goes_on_while_nova_tells_nothing_of_servers(
         self,

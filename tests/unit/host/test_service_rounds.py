@@ -146,7 +146,7 @@ class StartTest(RoundsTestCase):
         self.assertEqual(['look'], looks)
         (alarm,) = (
             one
-            for one in self.made.read_health().alarms
+            for one in self.made.metrics.read_health().alarms
             if one.name == alarm_mod.HEALING_FAILED
         )
         self.assertIn('discovery: RuntimeError: a bug', alarm.text)
@@ -167,7 +167,10 @@ class DifferenceTest(RoundsTestCase):
         self.made.periodic.run_round()
         self.assertIn(
             (alarm_mod.NOT_IN_PLACEMENT, SERVER),
-            [(o.name, o.subject) for o in self.made.read_health().alarms],
+            [
+                (o.name, o.subject)
+                for o in self.made.metrics.read_health().alarms
+            ],
         )
 
     def test_it_is_looked_for_from_the_start_to_the_end(self) -> None:

@@ -64,13 +64,13 @@ class MeasuringTest(test_service.HostServiceTestCase):
             time.sleep(0.01)
 
     def list_parts(self, made: service.HostService) -> dict[str, str]:
-        health = made.read_health()
+        health = made.metrics.read_health()
         return {str(one.part): one.failure for one in health.parts}
 
     def test_nothing_is_measured_by_default(self) -> None:
         made = self.start('')
 
-        self.assertIsNone(made.read_metrics().sweep)
+        self.assertIsNone(made.metrics.read().sweep)
         self.assertNotIn('monitoring', self.list_parts(made))
 
     def test_hosts_on_which_nothing_is_enabled_are_left_in_peace(self) -> None:
@@ -117,7 +117,7 @@ class MeasuringTest(test_service.HostServiceTestCase):
         self.wait_for(lambda: 'monitoring' in self.list_parts(made))
 
         self.assertIn('not mounted', self.list_parts(made)['monitoring'])
-        self.assertEqual({}, made.read_metrics().tuning_changes)
+        self.assertEqual({}, made.metrics.read().tuning_changes)
 
     def test_tuning_runs_after_each_sweep(self) -> None:
         made = self.start(MONITORED + TUNED, TUNABLE)
@@ -156,7 +156,7 @@ class MeasuringTest(test_service.HostServiceTestCase):
 
         made = self.start(MONITORED)
 
-        self.wait_for(lambda: made.read_metrics().sweep is not None)
+        self.wait_for(lambda: made.metrics.read().sweep is not None)
         self.assertTrue(os.path.isdir(group))
 
     def test_its_thread_ends_with_the_service(self) -> None:
@@ -202,7 +202,7 @@ class MeasuringTest(test_service.HostServiceTestCase):
 
         self.assertEqual(
             os.path.join(self.folder, 'state', 'host1-tuning.jsonl'),
-            made.audit_path,
+            made.metrics.audit_path,
         )
 
 
