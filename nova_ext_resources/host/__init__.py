@@ -19,7 +19,7 @@
 * ``ledger``: the durable record of what servers hold
 * ``ledger_copy``: tries on a copy whether a start could use the ledger
 * ``ledger_tables``: the tables of the ledger, in each version of them
-* ``lifecycle``: claims, applies and releases servers
+* ``lifecycle``: decides which step a server's claim takes, under its lock
 * ``loading``: makes a host from options: its plugins and its ledger
 * ``locks``: one lock per server
 * ``metrics``: offers metrics, health and measurements of a host
@@ -36,6 +36,7 @@
 * ``service``: puts all of it together; starts and stops it
 * ``state``: entries and view in memory, under one lock
 * ``telemetry``: runs monitoring and tuning
+* ``transitions``: takes each step, in ledger, host and memory
 * ``unheld``: finds what placement has allocated to consumers without an entry
 * ``view``: from discovered resources and entries to the view and the tree
 """

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The life of a claim: taken, applied, released.
+"""The life of a claim: taken, applied, moved, released.
 
-A row of the ledger is written before anything on the host is touched:
-``CLAIMED`` with the units that the tracker chose, then the enforcers run,
-then ``APPLIED`` with the units that the server really has. A process that is
-killed in between leaves a row that :mod:`.repair` carries to its end.
+Which step comes next is decided here, with the locks of the servers held;
+:mod:`.transitions` takes it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import contextlib
 import dataclasses
-
-from oslo_log import log as logging
-from oslo_utils import timeutils
 
 from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources import exception
@@ -22,10 +17,9 @@ from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import locks
 from nova_ext_resources.host import recent
 from nova_ext_resources.host import state as state_mod
+from nova_ext_resources.host import transitions
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import server as server_obj
-
-LOG = logging.getLogger(__name__)
 
 State = assignment.State
 Purpose = assignment.Purpose
@@ -37,7 +31,7 @@ class Lifecycle:
     Calls for different servers run side by side; those for one server run
     one after the other.
 
-    :ivar state: entries and view; changed by this class only
+    :ivar state: entries and view; changed by the transitions only
     :ivar gone: servers that Nova has released here, and that have not
         claimed since; a claim that failed makes none of them
     """
@@ -55,7 +49,9 @@ class Lifecycle:
         self.state = state
         self.enforcement = enforcement
         self._ledger = ledger
-        self._tests = tuple(tests)
+        self._transitions = transitions.Transitions(
+            state, enforcement, ledger, host=host, tests=tests
+        )
         self._servers = locks.ServerLocks()
         self._published = ledger.list_published()
         self.gone = recent.Recent()
@@ -127,47 +123,14 @@ class Lifecycle:
         if is_move:
             former.update(self.list_consumers(request.server_uuid))
             former -= {request.server_uuid} - {uuid}
-        with self._hold_all(former):
+        with self._servers.hold_all(former):
             self.gone.discard(uuid)
-            self._release(sorted(former))
-            return self._claim(
-                request, Purpose.INCOMING if is_move else Purpose.OWN
+            self._transitions.release(sorted(former))
+            return self._transitions.claim(
+                request,
+                self._published,
+                Purpose.INCOMING if is_move else Purpose.OWN,
             )
-
-    @contextlib.contextmanager
-    def _hold_all(self, consumer_uuids: Iterable[str]) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            # In one order, or two that hold several would wait for each other.
-            for uuid in sorted(set(consumer_uuids)):
-                stack.enter_context(self._servers.hold(uuid))
-            yield
-
-    def _claim(
-        self,
-        request: assignment.ClaimRequest,
-        purpose: assignment.Purpose = Purpose.OWN,
-    ) -> assignment.Entry:
-        entry = self.state.take(
-            request,
-            tests=self._tests,
-            published=self._published,
-            claimed_at=timeutils.utcnow(with_timezone=True),
-            purpose=purpose,
-        )
-        if not entry.assignments:
-            return entry
-        try:
-            self._ledger.put(entry)
-        except exception.LedgerError:
-            self.state.drop([entry.consumer_uuid])
-            raise
-        if not self.enforcement.chooses_units(entry):
-            return entry
-        try:
-            return self._apply(entry)
-        except exception.ExtResourcesError:
-            self._undo(entry.consumer_uuid)
-            raise
 
     def apply(self, consumer_uuid: str, *, must_hold: bool = False) -> None:
         """Apply a server's claim; applying it again changes nothing.
@@ -183,12 +146,12 @@ class Lifecycle:
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
                 try:
-                    self._apply(
+                    self._transitions.apply(
                         dataclasses.replace(entry, purpose=Purpose.OWN)
                     )
                 except exception.ExtResourcesError:
                     if entry.state is State.CLAIMED:
-                        self._undo(consumer_uuid)
+                        self._transitions.undo(consumer_uuid)
                     raise
             elif must_hold:
                 raise self._make_released(consumer_uuid, 'start')
@@ -204,22 +167,6 @@ class Lifecycle:
             f'{action} the server again',
         )
 
-    def _apply(self, entry: assignment.Entry) -> assignment.Entry:
-        # Of what fails now, nothing was applied before: it is taken back.
-        is_new = entry.state is State.HELD
-        real = self.enforcement.apply(
-            dataclasses.replace(entry, state=State.CLAIMED)
-            if is_new
-            else entry
-        )
-        applied = dataclasses.replace(
-            entry, assignments=real, state=State.APPLIED
-        )
-        if applied != self.find_entry(entry.consumer_uuid):
-            self._ledger.put(applied)
-            self.state.put(applied)
-        return applied
-
     def prepare(self, server_uuid: str) -> None:
         """Apply what a server has claimed here; its guest runs elsewhere yet.
 
@@ -229,7 +176,7 @@ class Lifecycle:
             entry = self._find_held(server_uuid)
             if entry is None:
                 raise self._make_released(server_uuid, 'migrate')
-            self._apply(entry)
+            self._transitions.apply(entry)
 
     # -- what a move keeps, see "The flow of a move" --------------------
 
@@ -250,7 +197,7 @@ class Lifecycle:
         :raises EnforcementFailed, ClaimError: the units are counted, but
             an enforcer that chooses them may choose others
         """
-        with self._hold_all([server_uuid, migration_uuid]):
+        with self._servers.hold_all([server_uuid, migration_uuid]):
             if self._find_held(migration_uuid, Purpose.KEPT):
                 return
             comes = self._find_held(migration_uuid, Purpose.INCOMING)
@@ -259,26 +206,13 @@ class Lifecycle:
             leaves = self._find_held(
                 server_uuid, *(() if is_all else (Purpose.OWN,))
             )
-            old = [one for one in (leaves, comes) if one]
-            if not old:
-                return
-            new = [
-                dataclasses.replace(
-                    one,
-                    state=State.HELD,
-                    consumer_uuid=uuid,
-                    purpose=purpose,
+            if leaves or comes:
+                self._transitions.hold(
+                    leaves,
+                    comes,
+                    server_uuid=server_uuid,
+                    migration_uuid=migration_uuid,
                 )
-                for one, uuid, purpose in (
-                    (leaves, migration_uuid, Purpose.KEPT),
-                    (comes, server_uuid, Purpose.INCOMING),
-                )
-                if one
-            ]
-            self._rename(old, new)
-            for one in new:
-                if self.enforcement.chooses_units(one):
-                    self._apply(one)
 
     def take_back(self, server_uuid: str, migration_uuid: str) -> None:
         """Give a server back what its move has kept, and apply it.
@@ -289,22 +223,22 @@ class Lifecycle:
         :raises EnforcementFailed, ClaimError: it is not applied; repair
             tries again
         """
-        with self._hold_all([server_uuid, migration_uuid]):
+        with self._servers.hold_all([server_uuid, migration_uuid]):
             kept = self._find_held(migration_uuid, Purpose.KEPT)
             entry = self._find_held(server_uuid)
             if kept is not None:
                 if server_uuid in self.entries:
-                    self._release([server_uuid])
+                    self._transitions.release([server_uuid])
                 entry = dataclasses.replace(
                     kept,
                     consumer_uuid=server_uuid,
                     state=State.CLAIMED,
                     purpose=Purpose.OWN,
                 )
-                self._rename([kept], [entry])
+                self._transitions.rename([kept], [entry])
                 self.gone.discard(server_uuid)
             if entry is not None:
-                self._apply(entry)
+                self._transitions.apply(entry)
 
     def _find_held(
         self, consumer_uuid: str, *purposes: assignment.Purpose
@@ -314,50 +248,10 @@ class Lifecycle:
             return None
         return entry if entry.purpose in (purposes or Purpose) else None
 
-    def _rename(
-        self,
-        old: Sequence[assignment.Entry],
-        new: Sequence[assignment.Entry],
-    ) -> None:
-        """Put entries in the place of others, with the same units.
-
-        First, the settings go that have the former uuids: whatever is applied
-        has an entry. What cannot be removed is left over from then on.
-        """
-        _done, failures = self.enforcement.release_all(
-            one for one in old if one.state is not State.HELD
-        )
-        for err in failures:
-            LOG.error(
-                'Host %(host)s: settings of a server that moves could not be '
-                'removed, and this will be retried: %(err)s',
-                {'host': self.host, 'err': err},
-            )
-        for one in old:
-            self.enforcement.released.add(one.consumer_uuid)
-        gone = [one.consumer_uuid for one in old]
-        self._ledger.replace(gone, new)
-        self.state.replace(gone, new)
-
     def undo(self, consumer_uuid: str) -> None:
-        """Release a claim that could not be completed, see :meth:`_undo`."""
+        """Release a claim that could not be completed; log what fails."""
         with self._servers.hold(consumer_uuid):
-            self._undo(consumer_uuid)
-
-    def _undo(self, consumer_uuid: str) -> None:
-        """Release after a claim that failed; its server may be here.
-
-        Errors here are logged only, so that the first error is the one
-        raised.
-        """
-        try:
-            self._release([consumer_uuid])
-        except exception.ExtResourcesError as err:
-            LOG.error(
-                'Host %(host)s: releasing failed too and will be retried: '
-                '%(err)s',
-                {'host': self.host, 'err': err},
-            )
+            self._transitions.undo(consumer_uuid)
 
     def release(self, consumer_uuid: str) -> None:
         """Release all that a server holds that leaves this host.
@@ -371,24 +265,7 @@ class Lifecycle:
         with self._servers.hold(consumer_uuid):
             self.gone.add(consumer_uuid)
             self.enforcement.released.add(consumer_uuid)
-            self._release([consumer_uuid])
-
-    def _release(self, consumer_uuids: Iterable[str]) -> None:
-        """Release servers together; all are tried.
-
-        :raises EnforcementFailed, LedgerError: the first failure
-        """
-        entries = self.state.mark_releasing(consumer_uuids)
-        if not entries:
-            return
-        uuids = [one.consumer_uuid for one in entries]
-        self._ledger.set_state(uuids, State.RELEASING)
-        done, failures = self.enforcement.release_all(entries)
-        gone = {one.consumer_uuid for one in done}
-        self._ledger.delete(gone)
-        self.state.drop(gone)
-        if failures:
-            raise failures[0]
+            self._transitions.release([consumer_uuid])
 
     # -- what repair does ----------------------------------------------
 
@@ -399,8 +276,8 @@ class Lifecycle:
             claimed anew since keeps what it has
         :raises EnforcementFailed, LedgerError: the first failure
         """
-        with self._hold_all(one.consumer_uuid for one in entries):
-            self._release(
+        with self._servers.hold_all(one.consumer_uuid for one in entries):
+            self._transitions.release(
                 one.consumer_uuid
                 for one in entries
                 if self.find_entry(one.consumer_uuid) == one
@@ -436,26 +313,11 @@ class Lifecycle:
             if self.find_entry(uuid) or uuid in self.gone:
                 return None
             if not is_applied:
-                return self._claim(request)
-            entry = self._recognize(request)
+                return self._transitions.claim(request, self._published)
+            entry = self._transitions.recognize(request)
             if entry is not None:
-                self._ledger.put(entry)
-                self.state.put(entry)
+                self._transitions.record(entry)
             return entry
-
-    def _recognize(
-        self, request: assignment.ClaimRequest
-    ) -> assignment.Entry | None:
-        try:
-            entry = self.state.describe(request)
-        except ValueError:
-            # The host has been updated since the server was built.
-            return None
-        held = self.enforcement.recognize(entry)
-        if held is None:
-            return None
-        entry = dataclasses.replace(entry, assignments=held)
-        return entry if self.state.understands(entry) else None
 
     def finish(self, consumer_uuid: str) -> None:
         """Finish a release, or apply what should be applied.
@@ -465,9 +327,9 @@ class Lifecycle:
         with self._servers.hold(consumer_uuid):
             entry = self.find_entry(consumer_uuid)
             if entry is not None and self.holds(consumer_uuid):
-                self._apply(entry)
+                self._transitions.apply(entry)
             elif entry is not None:
-                self._release([consumer_uuid])
+                self._transitions.release([consumer_uuid])
 
     def describe(self, servers: Mapping[str, server_obj.NovaServer]) -> None:
         """Complete entries of a ledger that was upgraded.
@@ -484,8 +346,7 @@ class Lifecycle:
                     entry, flavor=info.flavor, project_id=info.project_id
                 )
                 if self.find_entry(uuid) == entry:
-                    self._ledger.put(described)
-                    self.state.put(described)
+                    self._transitions.record(described)
 
     def close(self) -> None:
         self._ledger.close()

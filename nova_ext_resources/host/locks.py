@@ -2,7 +2,7 @@
 
 """One lock for each server of a host."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import contextlib
 import threading
 
@@ -42,3 +42,11 @@ class ServerLocks:
                 if users > 1:
                     self._locks[consumer_uuid] = lock, users - 1
                 self._guard.notify_all()
+
+    @contextlib.contextmanager
+    def hold_all(self, consumer_uuids: Iterable[str]) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            # In one order, or two that hold several would wait for each other.
+            for uuid in sorted(set(consumer_uuids)):
+                stack.enter_context(self.hold(uuid))
+            yield

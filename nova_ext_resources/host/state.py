@@ -2,8 +2,8 @@
 
 """What a host has and what its servers hold, in memory, without I/O.
 
-The ledger has the same entries on the disk; :mod:`.lifecycle` keeps the two
-in step.
+The ledger has the same entries on the disk; :mod:`.transitions` keeps the
+two in step.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -224,7 +224,7 @@ class ClaimTest(with_host.HostTestCase):
         )
 
     def test_what_no_test_refuses_is_not_taken_unless_it_fits(self) -> None:
-        self.host._tests = ()
+        self.host._transitions._tests = ()
 
         err = self.assertRaises(
             exception.CapacityExceeded,

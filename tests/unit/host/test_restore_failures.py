@@ -241,7 +241,9 @@ class DeletedTest(test_service_rounds.RoundsTestCase):
         with host._servers.hold(SERVER):
             deleting.start()
             deleting.join(test_resources_meanwhile.PAUSE)
-            host._claim(with_host.make_claim(SERVER, 3))
+            host._transitions.claim(
+                with_host.make_claim(SERVER, 3), host._published
+            )
 
         deleting.join(test_resources_meanwhile.WAIT)
         self.assertEqual({}, host.entries)

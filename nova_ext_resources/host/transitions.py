@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Each step of an entry's life, in ledger, host and memory.
+
+A row of the ledger is written before anything on the host is touched:
+``CLAIMED`` with the units that the tracker chose, then the enforcers run,
+then ``APPLIED`` with the units that the server really has. A process that is
+killed in between leaves a row that :mod:`.repair` carries to its end.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+import dataclasses
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources.claims import base as claims_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import enforcement as enforcement_mod
+from nova_ext_resources.host import ledger as ledger_mod
+from nova_ext_resources.host import state as state_mod
+from nova_ext_resources.objects import assignment
+
+LOG = logging.getLogger(__name__)
+
+State = assignment.State
+Purpose = assignment.Purpose
+
+
+class Transitions:
+    """Of the entries of one host.
+
+    The caller holds the locks of the consumers, see :class:`.Lifecycle`.
+    """
+
+    def __init__(
+        self,
+        state: state_mod.HostState,
+        enforcement: enforcement_mod.Enforcement,
+        ledger: ledger_mod.Ledger,
+        *,
+        host: str,
+        tests: Sequence[claims_base.ClaimTest],
+    ) -> None:
+        self._state = state
+        self._enforcement = enforcement
+        self._ledger = ledger
+        self._host = host
+        self._tests = tuple(tests)
+
+    def claim(
+        self,
+        request: assignment.ClaimRequest,
+        published: Collection[str],
+        purpose: assignment.Purpose = Purpose.OWN,
+    ) -> assignment.Entry:
+        """Take everything or nothing; apply what an enforcer chooses itself.
+
+        :param published: see :meth:`.HostState.take`
+        :raises ClaimError: with every shortfall
+        :raises EnforcementFailed: the units could not be applied
+        :raises LedgerError: it could not be written down
+        """
+        entry = self._state.take(
+            request,
+            tests=self._tests,
+            published=published,
+            claimed_at=timeutils.utcnow(with_timezone=True),
+            purpose=purpose,
+        )
+        if not entry.assignments:
+            return entry
+        try:
+            self._ledger.put(entry)
+        except exception.LedgerError:
+            self._state.drop([entry.consumer_uuid])
+            raise
+        if not self._enforcement.chooses_units(entry):
+            return entry
+        try:
+            return self.apply(entry)
+        except exception.ExtResourcesError:
+            self.undo(entry.consumer_uuid)
+            raise
+
+    def apply(self, entry: assignment.Entry) -> assignment.Entry:
+        """Apply an entry; return it as it is then.
+
+        :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
+        """
+        # Of what fails now, nothing was applied before: it is taken back.
+        is_new = entry.state is State.HELD
+        real = self._enforcement.apply(
+            dataclasses.replace(entry, state=State.CLAIMED)
+            if is_new
+            else entry
+        )
+        applied = dataclasses.replace(
+            entry, assignments=real, state=State.APPLIED
+        )
+        if applied != self._state.entries.get(entry.consumer_uuid):
+            self.record(applied)
+        return applied
+
+    def record(self, entry: assignment.Entry) -> None:
+        """Replace an entry by what its server really has.
+
+        :raises LedgerError: nothing was changed
+        """
+        self._ledger.put(entry)
+        self._state.put(entry)
+
+    def recognize(
+        self, request: assignment.ClaimRequest
+    ) -> assignment.Entry | None:
+        """Return the entry of a server whose settings are all that is left.
+
+        :return: None where it cannot be told for certain which units these
+            are
+        :raises ClaimError: the host does not offer all of it now
+        :raises EnforcementFailed: an enforcer cannot tell
+        """
+        try:
+            entry = self._state.describe(request)
+        except ValueError:
+            # The host has been updated since the server was built.
+            return None
+        held = self._enforcement.recognize(entry)
+        if held is None:
+            return None
+        entry = dataclasses.replace(entry, assignments=held)
+        return entry if self._state.understands(entry) else None
+
+    def hold(
+        self,
+        leaves: assignment.Entry | None,
+        comes: assignment.Entry | None,
+        *,
+        server_uuid: str,
+        migration_uuid: str,
+    ) -> None:
+        """Give a migration what its server has, and the server what comes.
+
+        See :meth:`.Lifecycle.hold`.
+        """
+        old = [one for one in (leaves, comes) if one]
+        new = [
+            dataclasses.replace(
+                one, state=State.HELD, consumer_uuid=uuid, purpose=purpose
+            )
+            for one, uuid, purpose in (
+                (leaves, migration_uuid, Purpose.KEPT),
+                (comes, server_uuid, Purpose.INCOMING),
+            )
+            if one
+        ]
+        self.rename(old, new)
+        for one in new:
+            if self._enforcement.chooses_units(one):
+                self.apply(one)
+
+    def rename(
+        self,
+        old: Sequence[assignment.Entry],
+        new: Sequence[assignment.Entry],
+    ) -> None:
+        """Put entries in the place of others, with the same units.
+
+        First, the settings go that have the former uuids: whatever is applied
+        has an entry. What cannot be removed is left over from then on.
+
+        :raises LedgerError: nothing was changed but what is applied
+        """
+        _done, failures = self._enforcement.release_all(
+            one for one in old if one.state is not State.HELD
+        )
+        for err in failures:
+            LOG.error(
+                'Host %(host)s: settings of a server that moves could not be '
+                'removed, and this will be retried: %(err)s',
+                {'host': self._host, 'err': err},
+            )
+        for one in old:
+            self._enforcement.released.add(one.consumer_uuid)
+        gone = [one.consumer_uuid for one in old]
+        self._ledger.replace(gone, new)
+        self._state.replace(gone, new)
+
+    def undo(self, consumer_uuid: str) -> None:
+        """Release after a claim that failed; its server may be here.
+
+        Errors here are logged only, so that the first error is the one
+        raised.
+        """
+        try:
+            self.release([consumer_uuid])
+        except exception.ExtResourcesError as err:
+            LOG.error(
+                'Host %(host)s: releasing failed too and will be retried: '
+                '%(err)s',
+                {'host': self._host, 'err': err},
+            )
+
+    def release(self, consumer_uuids: Iterable[str]) -> None:
+        """Release servers together; all are tried.
+
+        :raises EnforcementFailed, LedgerError: the first failure
+        """
+        entries = self._state.mark_releasing(consumer_uuids)
+        if not entries:
+            return
+        uuids = [one.consumer_uuid for one in entries]
+        self._ledger.set_state(uuids, State.RELEASING)
+        done, failures = self._enforcement.release_all(entries)
+        gone = {one.consumer_uuid for one in done}
+        self._ledger.delete(gone)
+        self._state.drop(gone)
+        if failures:
+            raise failures[0]
