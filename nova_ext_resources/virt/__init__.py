@@ -4,6 +4,7 @@
 
 * ``admission``: applies when a guest that is migrated live starts
 * ``attempts``: which live migration of a server has claimed here
+* ``claims``: claims, applies and releases for Nova's instances
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
 * ``fake``: Nova's fake driver with extended resources
@@ -13,7 +14,7 @@
 * ``libvirt``: Nova's libvirt driver; applies resources wherever a guest starts
 * ``live``: the driver's methods for live migrations
 * ``migrations``: those of a host, and whether Nova goes on with them
-* ``mixin``: the driver's methods that claim, apply and release
+* ``mixin``: the driver's methods for all that is not a move
 * ``moves``: those for resizes and cold migrations
 * ``node``: the compute node of a driver that has not started yet
 * ``operations``: from the call of a method to what Nova does with a server

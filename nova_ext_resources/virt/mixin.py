@@ -20,18 +20,15 @@ from nova.virt import driver
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.conf import reader
 from nova_ext_resources import exception
 from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import service
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import guest
-from nova_ext_resources.objects import role
 from nova_ext_resources.objects import stats
-from nova_ext_resources import plugins
+from nova_ext_resources.virt import claims
 from nova_ext_resources.virt import errors
-from nova_ext_resources.virt import events
 from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import holders
 from nova_ext_resources.virt import migrations
@@ -50,7 +47,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
     """Comes before a ``ComputeDriver`` in the bases of a driver class."""
 
     _ext: service.HostService
-    _ext_grammar: extra_specs.Grammar
+    _claims: claims.Claims
     _telling = threading.Lock()
 
     @classmethod
@@ -75,7 +72,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._check_conf(conf)
             self._ext = self._make_service(conf, host)
             stack.callback(self._ext.stop)
-            self._ext_grammar = self._ext.grammar
+            self._claims = claims.Claims(
+                self._ext,
+                find_topology=self._find_host_topology,
+                read_allocations=self._read_allocations,
+                on_changed=lambda: self._update_stats(),
+            )
             self._ext.metrics.prepare()
             super().init_host(host)
             if (compute := self._find_compute()) is not None:
@@ -118,7 +120,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._ext.host.node.hypervisor_hostname,
                 self.list_instance_uuids(),
                 entries,
-                self._find_kept_role,
+                self._claims.find_kept_role,
                 self._list_running(),
                 # For all that may take long in a resize.
                 CONF.long_rpc_timeout,
@@ -154,7 +156,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
                     found[one.uuid] = request.make_request(
                         one,
                         self._read_left(host, one.uuid),
-                        self._ext_grammar,
+                        self._ext.grammar,
                         topology,
                     )
         return found
@@ -180,6 +182,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
         guests are processes returns them; Nova's fake driver has none.
         """
         return {}
+
+    def _read_allocations(self, context: Any, consumer_uuid: str) -> Any:
+        """Return what placement has allocated, as Nova passes it to us."""
+        return self.virtapi.reportclient.get_allocations_for_consumer(
+            context, consumer_uuid
+        )
 
     def _find_tracker(self) -> Any:
         """Return Nova's resource tracker; None where there is none (yet)."""
@@ -207,9 +215,6 @@ class ExtResourcesMixin(driver.ComputeDriver):
 
     # -- the life of a server ------------------------------------------
 
-    def _has_claim(self, instance: Any) -> bool:
-        return self._ext.host.holds(instance.uuid)
-
     def spawn(
         self,
         context: Any,
@@ -229,7 +234,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext.host.starting(instance.uuid),
         ):
             try:
-                self._claim(context, instance, allocations, operation)
+                self._claims.claim(context, instance, allocations, operation)
                 with self._building(context, instance):
                     super().spawn(
                         context,
@@ -255,14 +260,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         try:
-            self._restore_and_apply(context, instance)
+            self._claims.restore_and_apply(context, instance)
         except nova_exc.NovaException as err:
             # Starting it would use up the memory that was saved.
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
         super().resume(context, instance, *args, **kwargs)
 
     def unrescue(self, context: Any, instance: Any) -> None:
-        self._restore_and_apply(context, instance)
+        self._claims.restore_and_apply(context, instance)
         super().unrescue(context, instance)
 
     def destroy(
@@ -281,89 +286,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
         super().destroy(context, instance, *args, **kwargs)
         self._release(instance, operation)
 
-    def _claim(
-        self,
-        context: Any,
-        instance: Any,
-        allocations: Mapping[str, Any] | None,
-        operation: operations.Operation,
-        *,
-        migration_uuid: str = '',
-        is_here: bool = False,
-    ) -> None:
-        """Claim, unless the server has a claim that the operation keeps.
-
-        :param migration_uuid: of the move for which this is Nova's claim on
-            the destination
-        :param is_here: whether the server moves to the host that it is on
-        """
-        if not migration_uuid and (
-            operation.keeps_claim and self._is_claim_valid(instance)
-        ):
-            return
-        with errors.translated(instance, self._ext.host.host):
-            asked = self._make_request(
-                instance,
-                allocations,
-                consumer_uuid=migration_uuid if is_here else instance.uuid,
-            )
-        with (
-            self._reported(
-                context, events.CLAIM, request.find_keys(instance), instance
-            ),
-            errors.translated(instance, self._ext.host.host),
-        ):
-            self._ext.claim(asked, is_move=bool(migration_uuid))
-        self._update_stats()
-
-    def _make_request(
-        self,
-        instance: Any,
-        allocations: Mapping[str, Any] | None,
-        consumer_uuid: str = '',
-    ) -> assignment.ClaimRequest:
-        """Return what a server requests of this host.
-
-        :raises InvalidExtraSpec: an extra spec of ours is malformed
-        """
-        return request.make_request(
-            instance,
-            allocations,
-            self._ext_grammar if self._ext.is_enabled else None,
-            self._find_host_topology() if instance.numa_topology else None,
-            consumer_uuid=consumer_uuid,
-        )
-
     def _find_host_topology(self) -> Any:
         """Return the host's NUMA topology; None where it has none."""
         return None
-
-    def _is_claim_valid(self, instance: Any) -> bool:
-        """Return whether the server has a claim, for the CPUs that it has.
-
-        After a refused migration Nova may rebuild it on other CPUs.
-        """
-        entry = self._ext.host.find_entry(instance.uuid)
-        return (
-            entry is not None
-            and self._has_claim(instance)
-            and entry.cpus == request.find_cpus(instance)
-        )
-
-    def _apply(
-        self, context: Any, instance: Any, *, must_hold: bool = False
-    ) -> None:
-        entry = self._ext.host.find_entry(instance.uuid)
-        with (
-            self._reported(context, events.APPLY, entry, instance),
-            errors.translated(instance, self._ext.host.host),
-        ):
-            self._ext.host.apply(instance.uuid, must_hold=must_hold)
-        self._update_stats()
-
-    def _restore_and_apply(self, context: Any, instance: Any) -> None:
-        self._restore_claim(context, instance)
-        self._apply(context, instance)
 
     def _update_stats(self) -> None:
         """Update the view in what Nova writes next to its compute node.
@@ -389,114 +314,5 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 {'host': self._ext.host.host},
             )
 
-    def _reported(
-        self, context: Any, name: str, subject: object, instance: Any
-    ) -> contextlib.AbstractContextManager[None]:
-        """Report an event, unless the server has nothing of ours."""
-        if not subject:
-            return contextlib.nullcontext()
-        return events.reported(context, name, self._ext.host.host, instance)
-
     def _release(self, instance: Any, operation: operations.Operation) -> None:
-        self._release_consumer(instance.uuid, operation)
-
-    def _release_consumer(
-        self, consumer_uuid: str, operation: operations.Operation
-    ) -> None:
-        """Release what a consumer holds; never stop Nova's operation.
-
-        An entry that cannot be released stays, and is tried again.
-        """
-        try:
-            self._ext.release(consumer_uuid, operation)
-        # Whatever it was: a guest may run, or be gone, in spite of it.
-        except Exception as err:
-            LOG.error(
-                'Host %(host)s: the resources of %(uuid)s could not be '
-                'released (%(operation)s) and this will be retried: %(err)s',
-                {
-                    'host': self._ext.host.host,
-                    'uuid': consumer_uuid,
-                    'operation': operation,
-                    'err': plugins.describe(err),
-                },
-            )
-        self._update_stats()
-
-    def _restore_claim(self, context: Any, instance: Any) -> None:
-        """Claim for a server whose entry is missing.
-
-        The ledger was lost, or the entry was being released when Nova
-        started the server again. What a move has kept is the server's again
-        if Nova has given the server its former allocations back.
-
-        :raises HostRefused: the resources are no longer available
-        """
-        host = self._ext.host
-        if host.has_own(instance.uuid) or not (
-            self._requests_resources(instance, instance.flavor)
-        ):
-            return
-        self._end_moves(instance)
-        if self._has_claim(instance):
-            return
-        allocations = self.virtapi.reportclient.get_allocations_for_consumer(
-            context, instance.uuid
-        )
-        self._claim(
-            context, instance, allocations, operations.Operation.RESTART
-        )
-
-    def _end_moves(self, instance: Any, consumer_uuid: str = '') -> None:
-        """Give a server back what former moves have kept, if it is its own.
-
-        As the comparison with Nova does, for which there was no time yet.
-
-        :param instance: is on this host; with its flavor and its NUMA
-            topology
-        :param consumer_uuid: under which placement has what the server has:
-            the migration with which it leaves; by default its own
-        :raises NovaException: the server cannot have it
-        """
-        host = self._ext.host
-        if host.has_own(instance.uuid):
-            return
-        with errors.translated(instance, host.host):
-            for uuid in host.list_consumers(instance.uuid):
-                if (entry := host.find_entry(uuid)) is None:
-                    continue
-                found = self._find_kept_role(instance, entry, consumer_uuid)
-                if found is role.Role.RETURNED:
-                    self._ext.take_back(instance.uuid, uuid)
-
-    def _find_kept_role(
-        self, instance: Any, entry: assignment.Entry, consumer_uuid: str = ''
-    ) -> role.Role:
-        """Return what an entry of a move is to its server, which is here.
-
-        For the parameters see :meth:`_end_moves`.
-        """
-        if entry.purpose is not assignment.Purpose.KEPT:
-            return role.Role.LEFT
-        try:
-            asked = self._make_request(instance, None)
-        except exception.InvalidExtraSpec:
-            # What was valid when the server was built.
-            asked = request.make_request(instance, None, None)
-        return self._ext.follower.find_role(
-            entry, asked, consumer_uuid or instance.uuid
-        )
-
-    def _requests_resources(self, instance: Any, flavor: Any) -> bool:
-        """Return whether a server holds or requests resources of ours."""
-        if self._has_claim(instance):
-            return True
-        try:
-            asked = request.make_requirement(flavor, self._ext_grammar)
-        except exception.InvalidExtraSpec:
-            # Refused when a server is built. One that runs was built before
-            # this was enabled, and holds what the ledger says.
-            return False
-        return bool(
-            self._ext.host.view.resource_classes & asked.resources.keys()
-        )
+        self._claims.release(instance.uuid, operation)

@@ -44,7 +44,9 @@ class MovesTest(base.NovaTestCase):
         instance = find_instance(server)
         plain = objects.Flavor(extra_specs={})
 
-        self.assertTrue(again.driver._requests_resources(instance, plain))
+        self.assertTrue(
+            again.driver._claims.requests_resources(instance, plain)
+        )
 
     def test_a_server_that_was_built_without_may_move(self) -> None:
         server = self.boot(self.make_flavor())
@@ -54,7 +56,7 @@ class MovesTest(base.NovaTestCase):
         )
 
         self.assertFalse(
-            driver._requests_resources(find_instance(server), malformed)
+            driver._claims.requests_resources(find_instance(server), malformed)
         )
 
 
@@ -120,7 +122,7 @@ class OneHostTest(base.NovaTestCase):
             zip(sorted(cell.pcpuset), sorted(there), strict=True)
         )
 
-        self.driver._claim(
+        self.driver._claims.claim(
             self.context, instance, allocations, operation.Operation.REBUILD
         )
 
@@ -176,7 +178,7 @@ class OneHostTest(base.NovaTestCase):
         allocations = self._get_allocations_by_server_uuid(server['id'])
         before = self.host.find_entry(server['id'])
 
-        self.driver._claim(
+        self.driver._claims.claim(
             self.context,
             find_instance(server),
             allocations,

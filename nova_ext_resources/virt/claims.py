@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Claims, applies and releases for Nova's instances.
+
+Reports what is refused to the owner of the server, and raises it as an error
+of Nova.
+"""
+
+from collections.abc import Callable, Mapping
+import contextlib
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import service as service_mod
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import role
+from nova_ext_resources import plugins
+from nova_ext_resources.virt import errors
+from nova_ext_resources.virt import events
+from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import request
+
+LOG = logging.getLogger(__name__)
+
+
+class Claims:
+    """Of the servers of one driver. Safe to share by threads.
+
+    :param find_topology: returns the host's NUMA topology; None where it has
+        none
+    :param read_allocations: returns what placement has allocated to a
+        consumer, in the form of Nova's report client; gets Nova's context
+    :param on_changed: called after what servers hold may have changed
+    """
+
+    def __init__(
+        self,
+        service: service_mod.HostService,
+        *,
+        find_topology: Callable[[], Any],
+        read_allocations: Callable[[Any, str], Mapping[str, Any]],
+        on_changed: Callable[[], None],
+    ) -> None:
+        self._service = service
+        self._host = service.host
+        self._grammar = service.grammar
+        self._find_topology = find_topology
+        self._read_allocations = read_allocations
+        self._on_changed = on_changed
+
+    def claim(
+        self,
+        context: Any,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
+        operation: operations.Operation,
+        *,
+        migration_uuid: str = '',
+        is_here: bool = False,
+    ) -> None:
+        """Claim, unless the server has a claim that the operation keeps.
+
+        :param migration_uuid: of the move for which this is Nova's claim on
+            the destination
+        :param is_here: whether the server moves to the host that it is on
+        :raises NovaException: nothing is held
+        """
+        if not migration_uuid and (
+            operation.keeps_claim and self._is_claim_valid(instance)
+        ):
+            return
+        with errors.translated(instance, self._host.host):
+            asked = self.make_request(
+                instance,
+                allocations,
+                consumer_uuid=migration_uuid if is_here else instance.uuid,
+            )
+        with (
+            self.reported(
+                context, events.CLAIM, request.find_keys(instance), instance
+            ),
+            errors.translated(instance, self._host.host),
+        ):
+            self._service.claim(asked, is_move=bool(migration_uuid))
+        self._on_changed()
+
+    def make_request(
+        self,
+        instance: Any,
+        allocations: Mapping[str, Any] | None,
+        consumer_uuid: str = '',
+    ) -> assignment.ClaimRequest:
+        """Return what a server requests of this host.
+
+        :raises InvalidExtraSpec: an extra spec of ours is malformed
+        """
+        return request.make_request(
+            instance,
+            allocations,
+            self._grammar if self._service.is_enabled else None,
+            self._find_topology() if instance.numa_topology else None,
+            consumer_uuid=consumer_uuid,
+        )
+
+    def _is_claim_valid(self, instance: Any) -> bool:
+        """Return whether the server has a claim, for the CPUs that it has.
+
+        After a refused migration Nova may rebuild it on other CPUs.
+        """
+        entry = self._host.find_entry(instance.uuid)
+        return (
+            entry is not None
+            and self.holds(instance)
+            and entry.cpus == request.find_cpus(instance)
+        )
+
+    def apply(
+        self, context: Any, instance: Any, *, must_hold: bool = False
+    ) -> None:
+        """Apply what a server has claimed; see :class:`.Lifecycle`.
+
+        :raises NovaException: it is not applied
+        """
+        entry = self._host.find_entry(instance.uuid)
+        with (
+            self.reported(context, events.APPLY, entry, instance),
+            errors.translated(instance, self._host.host),
+        ):
+            self._host.apply(instance.uuid, must_hold=must_hold)
+        self._on_changed()
+
+    def restore_and_apply(self, context: Any, instance: Any) -> None:
+        self.restore(context, instance)
+        self.apply(context, instance)
+
+    def holds(self, instance: Any) -> bool:
+        """Return whether a server has a claim; see :class:`.Lifecycle`."""
+        return self._host.holds(instance.uuid)
+
+    def reported(
+        self, context: Any, name: str, subject: object, instance: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Report an event, unless the server has nothing of ours."""
+        if not subject:
+            return contextlib.nullcontext()
+        return events.reported(context, name, self._host.host, instance)
+
+    def release(
+        self, consumer_uuid: str, operation: operations.Operation
+    ) -> None:
+        """Release what a consumer holds; never stop Nova's operation.
+
+        An entry that cannot be released stays, and is tried again.
+        """
+        try:
+            self._service.release(consumer_uuid, operation)
+        # Whatever it was: a guest may run, or be gone, in spite of it.
+        except Exception as err:
+            LOG.error(
+                'Host %(host)s: the resources of %(uuid)s could not be '
+                'released (%(operation)s) and this will be retried: %(err)s',
+                {
+                    'host': self._host.host,
+                    'uuid': consumer_uuid,
+                    'operation': operation,
+                    'err': plugins.describe(err),
+                },
+            )
+        self._on_changed()
+
+    def restore(self, context: Any, instance: Any) -> None:
+        """Claim for a server whose entry is missing.
+
+        The ledger was lost, or the entry was being released when Nova
+        started the server again. What a move has kept is the server's again
+        if Nova has given the server its former allocations back.
+
+        :raises HostRefused: the resources are no longer available
+        """
+        host = self._host
+        if host.has_own(instance.uuid) or not (
+            self.requests_resources(instance, instance.flavor)
+        ):
+            return
+        self.end_moves(instance)
+        if self.holds(instance):
+            return
+        allocations = self._read_allocations(context, instance.uuid)
+        self.claim(
+            context, instance, allocations, operations.Operation.RESTART
+        )
+
+    def end_moves(self, instance: Any, consumer_uuid: str = '') -> None:
+        """Give a server back what former moves have kept, if it is its own.
+
+        As the comparison with Nova does, for which there was no time yet.
+
+        :param instance: is on this host; with its flavor and its NUMA
+            topology
+        :param consumer_uuid: under which placement has what the server has:
+            the migration with which it leaves; by default its own
+        :raises NovaException: the server cannot have it
+        """
+        host = self._host
+        if host.has_own(instance.uuid):
+            return
+        with errors.translated(instance, host.host):
+            for uuid in host.list_consumers(instance.uuid):
+                if (entry := host.find_entry(uuid)) is None:
+                    continue
+                found = self.find_kept_role(instance, entry, consumer_uuid)
+                if found is role.Role.RETURNED:
+                    self._service.take_back(instance.uuid, uuid)
+
+    def find_kept_role(
+        self, instance: Any, entry: assignment.Entry, consumer_uuid: str = ''
+    ) -> role.Role:
+        """Return what an entry of a move is to its server, which is here.
+
+        For the parameters see :meth:`end_moves`.
+        """
+        if entry.purpose is not assignment.Purpose.KEPT:
+            return role.Role.LEFT
+        try:
+            asked = self.make_request(instance, None)
+        except exception.InvalidExtraSpec:
+            # What was valid when the server was built.
+            asked = request.make_request(instance, None, None)
+        return self._service.follower.find_role(
+            entry, asked, consumer_uuid or instance.uuid
+        )
+
+    def requests_resources(self, instance: Any, flavor: Any) -> bool:
+        """Return whether a server holds or requests resources of ours."""
+        if self.holds(instance):
+            return True
+        try:
+            asked = request.make_requirement(flavor, self._grammar)
+        except exception.InvalidExtraSpec:
+            # Refused when a server is built. One that runs was built before
+            # this was enabled, and holds what the ledger says.
+            return False
+        return bool(self._host.view.resource_classes & asked.resources.keys())
