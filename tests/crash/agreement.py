@@ -70,6 +70,7 @@ def _judge_alarms(
         if entry is not None and name in _OF_PLACEMENT:
             left = _find_named_move(site, entry.server_uuid, text)
             left = left or _find_failed_rebuild(site, entry.server_uuid)
+            left = left or _find_taken_again(entry.server_uuid)
         if left is None:
             made.ours.append(f'{name}: {text}')
         else:
@@ -95,16 +96,42 @@ def _find_failed_rebuild(site: site_mod.Site, server_uuid: str) -> str | None:
     Nova does, its own as well, when it fails to rebuild a server: also when
     it takes the request again that its former process was killed with.
     """
-    from nova import context
-    from nova import objects
-
-    actions = objects.InstanceActionList.get_by_instance_uuid(
-        context.get_admin_context(), server_uuid
-    )
+    actions = _list_actions(server_uuid)
     has_any = read_allocations(site, server_uuid)
     if has_any or all(one.action != 'rebuild' for one in actions):
         return None
     return server_uuid
+
+
+def _find_taken_again(server_uuid: str) -> str | None:
+    """Return the server if Nova took a migration of its again.
+
+    Nova does that with one that a killed nova-compute has left
+    pre-migrating, and replaces what the migration has in placement: nothing
+    is allocated any more for what the server holds. A resize or a cold
+    migration without a migration of its own tells.
+    """
+    made = [
+        one.created_at
+        for one in list_moves(server_uuid)
+        if one.migration_type in ('resize', 'migration')
+    ]
+    begun = [
+        one.start_time
+        for one in _list_actions(server_uuid)
+        if one.action in ('resize', 'migrate')
+    ]
+    is_taken = made and begun and max(begun) > max(made)
+    return server_uuid if is_taken else None
+
+
+def _list_actions(server_uuid: str) -> Any:
+    from nova import context
+    from nova import objects
+
+    return objects.InstanceActionList.get_by_instance_uuid(
+        context.get_admin_context(), server_uuid
+    )
 
 
 def list_moves(server_uuid: str) -> Any:
@@ -326,6 +353,10 @@ def _compare_placement(
             server := _find_failed_rebuild(site, uuid)
         ):
             made.novas[server] = f'{host}: {text}, its rebuild has failed'
+        elif allocated.get(place) is None and (
+            server := _find_taken_again(_get_server(uuid, said))
+        ):
+            made.novas[server] = f'{host}: {text}, its move was taken again'
         else:
             made.ours.append(text)
 
@@ -343,12 +374,16 @@ def _find_move(
     either. They are counted once, as the units are.
     """
     uuid, *where = place
-    entry = said['entries'].get(uuid)
-    for one in list_moves(entry.server_uuid if entry else uuid):
+    for one in list_moves(_get_server(uuid, said)):
         kept = (one.uuid, where[0], where[1])
         if kept not in held and allocated.get(kept) == held.get(place):
             return str(one.uuid)
     return None
+
+
+def _get_server(uuid: str, said: Mapping[str, Any]) -> str:
+    entry = said['entries'].get(uuid)
+    return entry.server_uuid if entry else uuid
 
 
 def _find_server(
