@@ -23,6 +23,7 @@
 * ``loading``: makes a host from options: its plugins and its ledger
 * ``locks``: one lock per server
 * ``metrics``: offers metrics, health and measurements of a host
+* ``migrations``: asks Nova which consumers are migrations of servers
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
 * ``nova_compute``: what a host needs of the nova-compute in which it runs
 * ``partners``: finds a server that can exchange its allocation with another

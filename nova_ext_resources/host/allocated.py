@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import audit_allocations as audit
+from nova_ext_resources.host import migrations
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
@@ -62,8 +63,7 @@ class Allocated(worker.Worker):
         one provider, by its uuid
     :param follow: moves what placement has allocated to a consumer to where
         that holds it, as after a claim; see :meth:`.Follower.move`
-    :param find_moves: returns which of some consumers are migrations of a
-        server, and whether Nova may still go on with them; asks Nova
+    :param find_migrations: see :data:`.migrations.FindMigrations`
     :param on_changed: called when other problems were found than before
     :param interval: seconds from one comparison to the next
     :param monotonic: returns seconds that no step of the clock changes
@@ -81,7 +81,7 @@ class Allocated(worker.Worker):
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
         follow: Callable[[str, Iterable[audit.Move], frozenset[str]], None],
-        find_moves: Callable[[str, Collection[str]], Mapping[str, bool]],
+        find_migrations: migrations.FindMigrations,
         on_changed: Callable[[], None],
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
@@ -90,14 +90,13 @@ class Allocated(worker.Worker):
         self._host = host
         self._list_holders = list_holders
         self._follow = follow
-        self._find_moves = find_moves
+        self._migrations = migrations.Migrations(host.host, find_migrations)
         self._on_changed = on_changed
         self._interval = interval
         self._monotonic = monotonic
         self._since: dict[str, tuple[audit.Difference, float]] = {}
         self._found: dict[str, _Found] = {}
         self._failure = ''
-        self._error: type[Exception] | None = None
 
     @property
     def problems(self) -> tuple[alarm_mod.Problem, ...]:
@@ -167,48 +166,18 @@ class Allocated(worker.Worker):
     def _blame_all(
         self, differences: Mapping[str, audit.Difference]
     ) -> dict[str, audit.Difference]:
-        """Ask Nova for the migrations that differences come from.
-
-        Not again in this round once it has not answered: each question may
-        last as long as Nova waits.
-        """
-        former, self._error = self._error, None
+        """Ask Nova for the migrations that differences come from."""
+        answers = self._migrations.ask(differences)
         found = {}
         for uuid, one in differences.items():
-            moves = self._ask(one, former)
-            # A task that the server has since ends nothing: a next move may
-            # take the same migration again, and then has something else.
-            if (before := self._found.get(uuid)) is not None:
-                moves[before.difference.migration_uuid] = False
-            found[uuid] = audit.blame(one, moves)
+            before = self._found.get(uuid)
+            # A later task of the server does not end what was found. A move
+            # that takes the same migration again replaces what that has, so
+            # that it is none of the others any more.
+            if before and (named := before.difference.migration_uuid):
+                answers[uuid][named] = False
+            found[uuid] = audit.blame(one, answers[uuid])
         return found
-
-    def _ask(
-        self, difference: audit.Difference, former: type[Exception] | None
-    ) -> dict[str, bool]:
-        """Return which of the others are migrations of the server, or may be.
-
-        :param former: what failed in the last round
-        """
-        others = difference.others
-        if others and self._error is None:
-            try:
-                found = self._find_moves(difference.entry.server_uuid, others)
-                return dict(found)
-            # Of Nova, which may be away for a while; or a bug.
-            except Exception as err:
-                self._error = type(err)
-                if self._error is not former:
-                    LOG.warning(
-                        'Host %(host)s: Nova does not say which moves it has '
-                        'given up, and this will be retried: %(failure)s',
-                        {
-                            'host': self._host.host,
-                            'failure': plugins.describe(err),
-                        },
-                        exc_info=True,
-                    )
-        return dict.fromkeys(others, True)
 
     def _read(
         self, rp_uuids: Iterable[str]

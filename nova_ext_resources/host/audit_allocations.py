@@ -91,20 +91,22 @@ def compare(
     return found
 
 
-def blame(difference: Difference, moves: Mapping[str, bool]) -> Difference:
+def blame(
+    difference: Difference, migrations: Mapping[str, bool]
+) -> Difference:
     """Return it with the migration that it comes from, if any.
 
     Of the others, those with which Nova may still go on stay.
 
-    :param moves: migration of the server -> whether Nova may still go on
+    :param migrations: of the server -> whether Nova may still go on with it
     """
     # A revert gives the server itself what the host keeps for the migration.
-    moves = {difference.entry.server_uuid: True, **moves}
-    own = sorted(difference.others & moves.keys())
+    known = {difference.entry.server_uuid: True, **migrations}
+    own = sorted(difference.others & known.keys())
     return dataclasses.replace(
         difference,
-        others=frozenset(uuid for uuid in own if moves[uuid]),
-        migration_uuid=next((uuid for uuid in own if not moves[uuid]), ''),
+        others=frozenset(uuid for uuid in own if known[uuid]),
+        migration_uuid=next((uuid for uuid in own if not known[uuid]), ''),
     )
 
 
@@ -287,7 +289,8 @@ def _compare_one(
         others=frozenset(
             uuid
             for uuid, other in others.items()
-            if all(other.get(place, 0) >= n for place, n in held.items())
+            if held
+            and all(other.get(place, 0) >= n for place, n in held.items())
         ),
     )
 

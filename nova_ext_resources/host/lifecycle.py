@@ -31,7 +31,7 @@ class Lifecycle:
     Calls for different servers run side by side; those for one server run
     one after the other.
 
-    :ivar state: entries and view; changed by the transitions only
+    :ivar state: entries and view; entries change by the transitions only
     :ivar gone: servers that Nova has released here, and that have not
         claimed since; a claim that failed makes none of them
     """
@@ -200,16 +200,16 @@ class Lifecycle:
         with self._servers.hold_all([server_uuid, migration_uuid]):
             if self._find_held(migration_uuid, Purpose.KEPT):
                 return
-            comes = self._find_held(migration_uuid, Purpose.INCOMING)
+            coming = self._find_held(migration_uuid, Purpose.INCOMING)
             # A former move whose guest never came has left it incoming.
-            is_all = comes is not None or not is_retry
-            leaves = self._find_held(
+            is_all = coming is not None or not is_retry
+            leaving = self._find_held(
                 server_uuid, *(() if is_all else (Purpose.OWN,))
             )
-            if leaves or comes:
+            if leaving or coming:
                 self._transitions.hold(
-                    leaves,
-                    comes,
+                    leaving,
+                    coming,
                     server_uuid=server_uuid,
                     migration_uuid=migration_uuid,
                 )

@@ -45,6 +45,7 @@ class ServerLocks:
 
     @contextlib.contextmanager
     def hold_all(self, consumer_uuids: Iterable[str]) -> Iterator[None]:
+        """Hold several at once."""
         with contextlib.ExitStack() as stack:
             # In one order, or two that hold several would wait for each other.
             for uuid in sorted(set(consumer_uuids)):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Of one host; with the threads that only they need.
+    """Metrics, health and measurements of one host, with their threads.
 
     :ivar servers: Nova's servers of this host
     :ivar audit_path: see :class:`.telemetry.Measuring`
@@ -64,7 +64,7 @@ class Metrics:
         """
         if self._measuring is not None:
             return
-        self._measuring = telemetry.Measuring(
+        measuring = telemetry.Measuring(
             self._conf,
             self._host,
             self._health,
@@ -79,9 +79,11 @@ class Metrics:
             self._server = server.from_conf(
                 self._conf, read=self.read, health=self.read_health
             )
+        # Last: what cannot be used is refused once more.
+        self._measuring = measuring
 
     def ask_nova(self) -> None:
-        """Begin to ask for its servers, if anyone shall see their names."""
+        """Begin to ask for its servers, if metrics or measuring need them."""
         if self._server is not None or (
             self._measuring is not None and self._measuring.is_enabled
         ):

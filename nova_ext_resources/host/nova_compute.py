@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 
 from nova_ext_resources.host import guests
+from nova_ext_resources.host import migrations
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import server as server_obj
@@ -20,16 +21,17 @@ class NovaCompute:
     """What a host tells nova-compute, and what it asks.
 
     None of it has a default: a question that Nova does not hear would be
-    answered as if it had no servers here. Each may raise anything, and take
-    as long as Nova's conductor or the hypervisor does.
+    answered as if it had no servers here. A question may raise anything, and
+    take as long as Nova's conductor or the hypervisor does.
 
     :ivar on_deleted: called after providers were deleted from placement
     :ivar on_changed: see :class:`.periodic.Periodic`
     :ivar list_roles: returns the role of each consumer that Nova or the
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`.HostService.accept_host`
-    :ivar find_moves: see ``virt/holders``
-    :ivar explain: see ``virt/holders``
+    :ivar find_migrations: see :data:`.migrations.FindMigrations`
+    :ivar explain: returns uuid -> words for an operator, of those consumers
+        with which Nova does not go on
     :ivar find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
     :ivar list_requests: returns what each server requests, see
@@ -46,7 +48,7 @@ class NovaCompute:
     on_deleted: Callable[[], None]
     on_changed: Callable[[], None]
     list_roles: periodic.ListRoles
-    find_moves: Callable[[str, Collection[str]], Mapping[str, bool]]
+    find_migrations: migrations.FindMigrations
     explain: Callable[[Iterable[str]], Mapping[str, str]]
     find_hosts: Callable[[frozenset[str]], Mapping[str, str]]
     list_requests: Callable[[], restore.Requests]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Loads the resources of a host from options, and keeps them published.
+"""Puts the parts of a host together, starts and stops them.
 
 The one place where the host side, placement and a thread come together.
 Nova's driver runs it inside nova-compute.
@@ -134,7 +134,7 @@ class HostService:
             self.host,
             list_holders=self._placement.list_holders,
             follow=self.follower.move,
-            find_moves=compute.find_moves,
+            find_migrations=compute.find_migrations,
             on_changed=self._wake,
             interval=self._interval,
         )

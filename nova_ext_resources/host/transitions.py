@@ -2,7 +2,7 @@
 
 """Each step of an entry's life, in ledger, host and memory.
 
-A row of the ledger is written before anything on the host is touched:
+A claim's row of the ledger is written before anything on the host is touched:
 ``CLAIMED`` with the units that the tracker chose, then the enforcers run,
 then ``APPLIED`` with the units that the server really has. A process that is
 killed in between leaves a row that :mod:`.repair` carries to its end.
@@ -28,7 +28,7 @@ Purpose = assignment.Purpose
 
 
 class Transitions:
-    """Of the entries of one host.
+    """Takes the steps of the entries of one host.
 
     The caller holds the locks of the consumers, see :class:`.Lifecycle`.
     """
@@ -86,7 +86,9 @@ class Transitions:
     def apply(self, entry: assignment.Entry) -> assignment.Entry:
         """Apply an entry; return it as it is then.
 
-        :raises EnforcementFailed, ClaimError, LedgerError: it is not applied
+        :raises EnforcementFailed, ClaimError: it is not applied
+        :raises LedgerError: it is applied, and the ledger does not say so;
+            repair applies it once more
         """
         # Of what fails now, nothing was applied before: it is taken back.
         is_new = entry.state is State.HELD
@@ -103,9 +105,9 @@ class Transitions:
         return applied
 
     def record(self, entry: assignment.Entry) -> None:
-        """Replace an entry by what its server really has.
+        """Write an entry to the ledger, then to memory.
 
-        :raises LedgerError: nothing was changed
+        :raises LedgerError: neither was changed
         """
         self._ledger.put(entry)
         self._state.put(entry)
@@ -133,8 +135,8 @@ class Transitions:
 
     def hold(
         self,
-        leaves: assignment.Entry | None,
-        comes: assignment.Entry | None,
+        leaving: assignment.Entry | None,
+        coming: assignment.Entry | None,
         *,
         server_uuid: str,
         migration_uuid: str,
@@ -142,15 +144,21 @@ class Transitions:
         """Give a migration what its server has, and the server what comes.
 
         See :meth:`.Lifecycle.hold`.
+
+        :param leaving: what the server has; None where that is not here
+        :param coming: what it is to get here; None where that is elsewhere
+        :raises LedgerError: as :meth:`rename`
+        :raises EnforcementFailed, ClaimError: it is held, and an enforcer that
+            chooses units could not apply it
         """
-        old = [one for one in (leaves, comes) if one]
+        old = [one for one in (leaving, coming) if one]
         new = [
             dataclasses.replace(
                 one, state=State.HELD, consumer_uuid=uuid, purpose=purpose
             )
             for one, uuid, purpose in (
-                (leaves, migration_uuid, Purpose.KEPT),
-                (comes, server_uuid, Purpose.INCOMING),
+                (leaving, migration_uuid, Purpose.KEPT),
+                (coming, server_uuid, Purpose.INCOMING),
             )
             if one
         ]

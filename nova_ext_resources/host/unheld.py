@@ -106,7 +106,9 @@ class Unheld(worker.Worker):
 
     def _note_failure(self, err: Exception) -> None:
         """Begin anew with what may be over while nothing can be read."""
-        failure = plugins.describe(err)
+        is_placement = isinstance(err, exception.PlacementError)
+        # The texts of Nova's time-outs are never the same.
+        failure = plugins.describe(err) if is_placement else type(err).__name__
         found = {one.subject for one in self._found}
         self._since = {
             uuid: one for uuid, one in self._since.items() if uuid in found
@@ -115,8 +117,8 @@ class Unheld(worker.Worker):
             LOG.warning(
                 'Host %(host)s: allocations could not be compared with Nova, '
                 'and this will be retried: %(failure)s',
-                {'host': self._host.host, 'failure': failure},
-                exc_info=not isinstance(err, exception.PlacementError),
+                {'host': self._host.host, 'failure': plugins.describe(err)},
+                exc_info=not is_placement,
             )
         self._failure = failure
 

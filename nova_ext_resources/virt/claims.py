@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Claims:
-    """Of the servers of one driver. Safe to share by threads.
+    """Claims of the servers of one driver. Safe to share by threads.
 
     :param find_topology: returns the host's NUMA topology; None where it has
         none
@@ -132,6 +132,10 @@ class Claims:
         self._on_changed()
 
     def restore_and_apply(self, context: Any, instance: Any) -> None:
+        """Apply what a server has, claimed anew where its entry is missing.
+
+        :raises NovaException: it is not applied
+        """
         self.restore(context, instance)
         self.apply(context, instance)
 
@@ -178,6 +182,7 @@ class Claims:
         if Nova has given the server its former allocations back.
 
         :raises HostRefused: the resources are no longer available
+        :raises NovaException: Nova cannot say what is allocated
         """
         host = self._host
         if host.has_own(instance.uuid) or not (

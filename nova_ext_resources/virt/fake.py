@@ -136,7 +136,7 @@ class FakeDriver(live.LiveMigrationsMixin, moves.MovesMixin, _Guests):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         with self._ext.host.starting(instance.uuid):
-            self._claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(context, instance)
             if instance.uuid not in self.instances:
                 self._remember(context, instance)
             super().power_on(context, instance, *args, **kwargs)
@@ -170,7 +170,7 @@ class FakeDriver(live.LiveMigrationsMixin, moves.MovesMixin, _Guests):
 
     @contextlib.contextmanager
     def _building(self, context: Any, instance: Any) -> Iterator[None]:
-        self._claims.apply(context, instance)
+        self._ext_claims.apply(context, instance)
         yield
 
     def _find_host_topology(self) -> Any:

@@ -28,7 +28,7 @@ def explain(host: str, uuids: Iterable[str]) -> dict[str, str]:
     return {uuid: words for uuid, words in found.items() if words}
 
 
-def find_moves(
+def find_migrations(
     host: str, server_uuid: str, uuids: Collection[str]
 ) -> dict[str, bool]:
     """Return which consumers are migrations of a server on a host.

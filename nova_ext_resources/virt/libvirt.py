@@ -127,8 +127,8 @@ class LibvirtDriver(
         with contextlib.ExitStack() as stack:
             if starts:
                 stack.enter_context(self._ext.host.starting(instance.uuid))
-                self._claims.restore(context, instance)
-            if not starts or not self._claims.holds(instance):
+                self._ext_claims.restore(context, instance)
+            if not starts or not self._ext_claims.holds(instance):
                 return super()._create_guest(
                     context, xml, instance, power_on, pause, post_xml_callback
                 )
@@ -141,7 +141,7 @@ class LibvirtDriver(
                 pause=True,
                 post_xml_callback=post_xml_callback,
             )
-            self._claims.apply(context, instance, must_hold=True)
+            self._ext_claims.apply(context, instance, must_hold=True)
             if not pause:
                 guest.resume()
         return guest
@@ -157,7 +157,7 @@ class LibvirtDriver(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         """Serve hard reboot, power on and the boot of the host."""
-        self._claims.restore_and_apply(context, instance)
+        self._ext_claims.restore_and_apply(context, instance)
         super()._hard_reboot(context, instance, *args, **kwargs)
 
     # -- starts of a new process past ``_create_guest`` ----------------
@@ -173,13 +173,13 @@ class LibvirtDriver(
     ) -> None:
         is_soft = reboot_type == 'SOFT'
         if is_soft:
-            self._claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(context, instance)
         super().reboot(
             context, instance, network_info, reboot_type, *args, **kwargs
         )
         if is_soft:
             with self._powered_off_on_failure(instance):
-                self._claims.apply(context, instance)
+                self._ext_claims.apply(context, instance)
 
     def _suspend_guest_for_snapshot(
         self,
@@ -191,7 +191,7 @@ class LibvirtDriver(
         if self._needs_suspend_resume_for_snapshot(
             live_snapshot, current_power_state
         ):
-            self._claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(context, instance)
         super()._suspend_guest_for_snapshot(
             context, live_snapshot, current_power_state, instance
         )
@@ -212,7 +212,7 @@ class LibvirtDriver(
         ):
             return
         try:
-            self._claims.apply(context, instance)
+            self._ext_claims.apply(context, instance)
         except BaseException:
             # Its memory is worth keeping.
             with excutils.save_and_reraise_exception():

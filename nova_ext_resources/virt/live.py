@@ -56,7 +56,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
             package
         """
         with refusals.translated():
-            if self._claims.requests_resources(instance, instance.flavor):
+            if self._ext_claims.requests_resources(instance, instance.flavor):
                 known = src_compute_info.get('stats') or {}
                 refusals.check_source(instance, known)
         return super().check_can_live_migrate_destination(
@@ -96,7 +96,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
                 return
             moved = self._make_moved(instance, migration)
             self._begin(instance, migration)
-            self._claims.claim(
+            self._ext_claims.claim(
                 context,
                 moved,
                 allocations,
@@ -115,7 +115,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         """
         claimed = self._ext_attempts.find(instance.uuid)
         refusals.check_order(instance, migration.id, claimed)
-        if self._claims.requests_resources(instance, instance.flavor):
+        if self._ext_claims.requests_resources(instance, instance.flavor):
             refusals.check_guests(instance, self.list_instance_uuids())
         self._ext_attempts.begin(instance.uuid, migration.id)
 
@@ -128,7 +128,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         """
         host = self._ext.host
         try:
-            self._claims.make_request(instance, None)
+            self._ext_claims.make_request(instance, None)
         except exception.InvalidExtraSpec:
             asked = request.make_request(instance, allocations, None)
             return not (
@@ -146,7 +146,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         if tracker.has_live_claim(instance, migration):
             found = instance.migration_context
             moved.numa_topology = found.new_numa_topology
-        elif self._claims.requests_resources(instance, instance.flavor):
+        elif self._ext_claims.requests_resources(instance, instance.flavor):
             refusals.check_cpus(instance)
         return moved
 
@@ -198,11 +198,13 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
                 raise
 
     def _prepare(self, context: Any, instance: Any) -> None:
-        if not self._claims.requests_resources(instance, instance.flavor):
+        if not self._ext_claims.requests_resources(instance, instance.flavor):
             return
         with (
             refusals.translated(),
-            self._claims.reported(context, events.APPLY, 'incoming', instance),
+            self._ext_claims.reported(
+                context, events.APPLY, 'incoming', instance
+            ),
             errors.translated(instance, self._ext.host.host),
         ):
             self._ext.host.prepare(instance.uuid)
@@ -232,7 +234,7 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
         try:
             # Nova makes these CPUs the server's own after this.
             with instance.mutated_migration_context():
-                self._claims.restore(context, instance)
+                self._ext_claims.restore(context, instance)
             self._ext.host.apply(instance.uuid)
             self._update_stats()
         # Whatever it was: Nova would set a server that runs to ERROR.
@@ -346,14 +348,14 @@ class LiveMigrationsMixin(mixin.ExtResourcesMixin):
     def _check_destination(
         self, context: Any, instance: Any, dest: str
     ) -> None:
-        if not self._claims.requests_resources(instance, instance.flavor):
+        if not self._ext_claims.requests_resources(instance, instance.flavor):
             return
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
             context.elevated(), dest
         )
         if stats.LIVE_KEY in (node.stats or {}):
             return
-        with self._claims.reported(context, events.CLAIM, dest, instance):
+        with self._ext_claims.reported(context, events.CLAIM, dest, instance):
             raise refusals.make_no_package(instance)
 
     def post_live_migration_at_source(

@@ -47,7 +47,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
     """Comes before a ``ComputeDriver`` in the bases of a driver class."""
 
     _ext: service.HostService
-    _claims: claims.Claims
+    _ext_claims: claims.Claims
     _telling = threading.Lock()
 
     @classmethod
@@ -72,10 +72,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._check_conf(conf)
             self._ext = self._make_service(conf, host)
             stack.callback(self._ext.stop)
-            self._claims = claims.Claims(
+            self._ext_claims = claims.Claims(
                 self._ext,
                 find_topology=self._find_host_topology,
                 read_allocations=self._read_allocations,
+                # By name: tests of failures replace it in a running driver.
                 on_changed=lambda: self._update_stats(),
             )
             self._ext.metrics.prepare()
@@ -107,11 +108,11 @@ class ExtResourcesMixin(driver.ComputeDriver):
             host=host,
             node=node.LateNode(self.get_nodenames_by_uuid),
             state_path=os.path.join(CONF.state_path, 'ext_resources'),
-            compute=self._make_compute(host),
+            compute=self._make_nova_compute(host),
         )
 
-    def _make_compute(self, host: str) -> nova_compute.NovaCompute:
-        """Answer what the host asks, from here on and in any thread."""
+    def _make_nova_compute(self, host: str) -> nova_compute.NovaCompute:
+        """Return what answers the host's questions, in any thread."""
         return nova_compute.NovaCompute(
             on_deleted=lambda: providers.forget(self._find_tracker()),
             on_changed=self._update_stats,
@@ -120,12 +121,12 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 self._ext.host.node.hypervisor_hostname,
                 self.list_instance_uuids(),
                 entries,
-                self._claims.find_kept_role,
+                self._ext_claims.find_kept_role,
                 self._list_running(),
                 # For all that may take long in a resize.
                 CONF.long_rpc_timeout,
             ),
-            find_moves=functools.partial(holders.find_moves, host),
+            find_migrations=functools.partial(holders.find_migrations, host),
             explain=functools.partial(holders.explain, host),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
@@ -234,7 +235,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
             self._ext.host.starting(instance.uuid),
         ):
             try:
-                self._claims.claim(context, instance, allocations, operation)
+                self._ext_claims.claim(
+                    context, instance, allocations, operation
+                )
                 with self._building(context, instance):
                     super().spawn(
                         context,
@@ -260,14 +263,14 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self, context: Any, instance: Any, *args: Any, **kwargs: Any
     ) -> None:
         try:
-            self._claims.restore_and_apply(context, instance)
+            self._ext_claims.restore_and_apply(context, instance)
         except nova_exc.NovaException as err:
             # Starting it would use up the memory that was saved.
             raise nova_exc.InstanceFaultRollback(inner_exception=err) from err
         super().resume(context, instance, *args, **kwargs)
 
     def unrescue(self, context: Any, instance: Any) -> None:
-        self._claims.restore_and_apply(context, instance)
+        self._ext_claims.restore_and_apply(context, instance)
         super().unrescue(context, instance)
 
     def destroy(
@@ -315,4 +318,4 @@ class ExtResourcesMixin(driver.ComputeDriver):
             )
 
     def _release(self, instance: Any, operation: operations.Operation) -> None:
-        self._claims.release(instance.uuid, operation)
+        self._ext_claims.release(instance.uuid, operation)

@@ -63,8 +63,8 @@ class MovesMixin(mixin.ExtResourcesMixin):
             self._check_cell(moved, instance, migration)
             if is_here:
                 # The claim would replace it.
-                self._claims.end_moves(instance, migration.uuid)
-            self._claims.claim(
+                self._ext_claims.end_moves(instance, migration.uuid)
+            self._ext_claims.claim(
                 context,
                 moved,
                 allocations,
@@ -75,7 +75,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
 
     def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
         if migration.cross_cell_move and any(
-            self._claims.requests_resources(one, one.flavor)
+            self._ext_claims.requests_resources(one, one.flavor)
             for one in (moved, instance)
         ):
             raise nova_exc.MigrationPreCheckError(
@@ -84,7 +84,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
 
     def _release_move(self, migration: Any) -> None:
         is_here = migration.source_compute == migration.dest_compute
-        self._claims.release(
+        self._ext_claims.release(
             migration.uuid if is_here else migration.instance_uuid,
             operations.Operation.REVERT_OUT,
         )
@@ -109,8 +109,8 @@ class MovesMixin(mixin.ExtResourcesMixin):
             if migration.source_compute == migration.dest_compute:
                 # Where that failed, the guest would get what it had before.
                 self._exchange(instance, migration)
-            self._claims.claim(context, instance, allocations, operation)
-            self._claims.apply(context, instance)
+            self._ext_claims.claim(context, instance, allocations, operation)
+            self._ext_claims.apply(context, instance)
             # When it fails, Nova leaves server and allocations here.
             super().finish_migration(
                 context,
@@ -149,7 +149,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             migration = objects.Migration.get_by_id(
                 context.elevated(), instance.migration_context.migration_id
             )
-            self._claims.end_moves(instance, migration.uuid)
+            self._ext_claims.end_moves(instance, migration.uuid)
             self._ext.hold(instance.uuid, migration.uuid)
         # Nova's conductor or its message bus may be away as well.
         except Exception as err:
@@ -190,7 +190,7 @@ class MovesMixin(mixin.ExtResourcesMixin):
             )
         finally:
             # Whatever happens, Nova deletes the allocations of the migration.
-            self._claims.release(migration.uuid, operation)
+            self._ext_claims.release(migration.uuid, operation)
             # Nova may have moved it back here since, and confirms the first
             # of two moves.
             if instance.host != self._ext.host.host:
@@ -222,14 +222,16 @@ class MovesMixin(mixin.ExtResourcesMixin):
         kept = host.find_entry(migration.uuid)
         if kept is not None and kept.purpose is assignment.Purpose.KEPT:
             with (
-                self._claims.reported(context, events.APPLY, 'kept', instance),
+                self._ext_claims.reported(
+                    context, events.APPLY, 'kept', instance
+                ),
                 errors.translated(instance, host.host),
             ):
                 self._ext.take_back(instance.uuid, migration.uuid)
             self._update_stats()
             return
-        self._claims.restore(context, instance)
-        self._claims.apply(context, instance)
+        self._ext_claims.restore(context, instance)
+        self._ext_claims.apply(context, instance)
 
 
 def _explain(instance: Any, how: str) -> str:

@@ -36,7 +36,7 @@ class FindMovesTest(backends.Static):
         """Return whether it may, as host1 asks."""
         uuid = self.migration.uuid
         others = {uuid, self.uuid, uuidsentinel.other}
-        found = holders.find_moves('host1', self.uuid, others)
+        found = holders.find_migrations('host1', self.uuid, others)
         self.assertEqual([uuid], [*found])
         return found[uuid]
 
@@ -45,14 +45,16 @@ class FindMovesTest(backends.Static):
             (self.uuid, {uuidsentinel.other}),
             (uuidsentinel.other, {self.migration.uuid}),
         ):
-            self.assertEqual({}, holders.find_moves('host1', server, uuids))
+            self.assertEqual(
+                {}, holders.find_migrations('host1', server, uuids)
+            )
 
     def test_no_server_is_asked_for_without_one(self) -> None:
         """What others have left is there for long, and asked of again."""
         with fixtures.MockPatchObject(
             servers, 'find', side_effect=AssertionError
         ):
-            holders.find_moves('host1', self.uuid, {uuidsentinel.other})
+            holders.find_migrations('host1', self.uuid, {uuidsentinel.other})
 
     def test_not_with_one_that_has_ended_or_was_given_up(self) -> None:
         for status in (

@@ -192,7 +192,7 @@ class ResctrlTest(backends.Resctrl):
         self.compare('host1')
         self.assert_agreement(host2={uuid: State.HELD})
         # So does a start of the guest.
-        self.services['host2'].driver._claims.apply(
+        self.services['host2'].driver._ext_claims.apply(
             nova_context.get_admin_context(), moving.find_instance(uuid)
         )
         self.assert_agreement(host2={uuid: State.APPLIED})

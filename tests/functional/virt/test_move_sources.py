@@ -84,7 +84,7 @@ class SourceTest(breaking.BreakingTestCase):
         self.begin(self.large)
         self.wait_for_error()
 
-        self.services['host1'].driver._claims.restore(
+        self.services['host1'].driver._ext_claims.restore(
             nova_context.get_admin_context(), moving.find_instance(self.uuid)
         )
 

@@ -45,7 +45,7 @@ class MovesTest(base.NovaTestCase):
         plain = objects.Flavor(extra_specs={})
 
         self.assertTrue(
-            again.driver._claims.requests_resources(instance, plain)
+            again.driver._ext_claims.requests_resources(instance, plain)
         )
 
     def test_a_server_that_was_built_without_may_move(self) -> None:
@@ -56,7 +56,9 @@ class MovesTest(base.NovaTestCase):
         )
 
         self.assertFalse(
-            driver._claims.requests_resources(find_instance(server), malformed)
+            driver._ext_claims.requests_resources(
+                find_instance(server), malformed
+            )
         )
 
 
@@ -122,7 +124,7 @@ class OneHostTest(base.NovaTestCase):
             zip(sorted(cell.pcpuset), sorted(there), strict=True)
         )
 
-        self.driver._claims.claim(
+        self.driver._ext_claims.claim(
             self.context, instance, allocations, operation.Operation.REBUILD
         )
 
@@ -178,7 +180,7 @@ class OneHostTest(base.NovaTestCase):
         allocations = self._get_allocations_by_server_uuid(server['id'])
         before = self.host.find_entry(server['id'])
 
-        self.driver._claims.claim(
+        self.driver._ext_claims.claim(
             self.context,
             find_instance(server),
             allocations,

@@ -52,7 +52,7 @@ class RolesTest(backends.Static):
             host,
             guests,
             entries,
-            self.services[host].driver._claims.find_kept_role,
+            self.services[host].driver._ext_claims.find_kept_role,
             running,
             self.patience,
         )
@@ -294,7 +294,7 @@ class LiveRolesTest(backends.Static):
             host,
             guests,
             {self.uuid: entry},
-            self.services['host1'].driver._claims.find_kept_role,
+            self.services['host1'].driver._ext_claims.find_kept_role,
             running,
             _PATIENCE,
         )

@@ -43,15 +43,16 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.followed: list[str] = []
         self.on_follow: Callable[[str], object] = lambda _: None
         # Server -> its migrations, and whether Nova may still go on.
-        self.moves: dict[str, dict[str, bool]] | None = {}
+        self.migrations: dict[str, dict[str, bool]] | None = {}
         self.asked_of: list[set[str]] = []
+        self.broken: set[str] = set()
         self.changes = 0
         self.now = 1000.0
         self.made = allocated.Allocated(
             self.host,
             list_holders=self.list_holders,
             follow=self.follow,
-            find_moves=self.find_moves,
+            find_migrations=self.find_migrations,
             on_changed=self.count_change,
             interval=60.0,
             monotonic=lambda: self.now,
@@ -79,14 +80,16 @@ class AllocatedTestCase(with_host.HostTestCase):
             raise self.refusal
         self.moved.extend(moves)
 
-    def find_moves(
+    def find_migrations(
         self, server_uuid: str, uuids: Collection[str]
     ) -> dict[str, bool]:
         self.asked_of.append({*uuids})
-        if self.moves is None:
+        if self.migrations is None:
             raise OSError('no message bus')
-        moves = self.moves.get(server_uuid, {})
-        return {uuid: moves[uuid] for uuid in moves.keys() & uuids}
+        if server_uuid in self.broken:
+            raise KeyError(server_uuid)
+        migrations = self.migrations.get(server_uuid, {})
+        return {uuid: migrations[uuid] for uuid in migrations.keys() & uuids}
 
     def count_change(self) -> None:
         self.changes += 1
@@ -279,13 +282,13 @@ class MigrationTest(AllocatedTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.moves = {SERVER: {OTHER: True}}
+        self.migrations = {SERVER: {OTHER: True}}
 
     def allocate_to_other(self, ways: int) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: ways}}
 
     def give_up(self) -> None:
-        self.moves = {SERVER: {OTHER: False}}
+        self.migrations = {SERVER: {OTHER: False}}
 
     def test_what_the_migration_has_is_not_missing(self) -> None:
         self.allocate_to_other(4)
@@ -317,7 +320,7 @@ class MigrationTest(AllocatedTestCase):
         self.assertIn(f'its migration {OTHER}', problem.text)
         # What the migration has is counted already.
         self.assertEqual(0, self.count_reserved())
-        self.moves = None
+        self.migrations = None
         self.run_rounds(1)
         self.assertEqual((problem,), self.made.problems)
 
@@ -327,7 +330,7 @@ class MigrationTest(AllocatedTestCase):
         self.run_rounds()
         problems = self.made.problems
 
-        self.moves = {SERVER: {OTHER: True}}
+        self.migrations = {SERVER: {OTHER: True}}
         self.run_rounds()
 
         self.assertEqual(problems, self.made.problems)
@@ -356,11 +359,11 @@ class MigrationTest(AllocatedTestCase):
         self.assertIn(f'its migration {OTHER}', problem.text)
 
     def test_while_nova_is_away_it_may_be_any(self) -> None:
-        for moves in ({}, {SERVER: {OTHER: False}}):
+        for migrations in ({}, {SERVER: {OTHER: False}}):
             self.allocate_to_other(4)
-            self.moves = None
+            self.migrations = None
             self.assertEqual([], self.run_rounds(3))
-            self.moves = moves
+            self.migrations = migrations
             self.assertEqual([], self.run_rounds(1))
             self.allocate(FIRST, 4)
             self.run_rounds(1)
@@ -369,25 +372,37 @@ class MigrationTest(AllocatedTestCase):
         """Each question may last as long as Nova's timeout."""
         self.host.claim(with_host.make_claim(uuidsentinel.next, 4))
         self.holders[FIRST] = {WAYS: {OTHER: 4}}
-        self.moves = None
+        self.migrations = None
 
         for _ in range(3):
             self.asked_of.clear()
             self.assertEqual([], self.run_rounds(1))
             self.assertEqual([{OTHER}], self.asked_of)
 
-        self.moves = {}
+        self.migrations = {}
         self.asked_of.clear()
         self.run_rounds(1)
         self.assertEqual([{OTHER}, {OTHER}], self.asked_of)
+
+    def test_one_that_always_fails_silences_no_other(self) -> None:
+        self.host.claim(with_host.make_claim(uuidsentinel.next, 4))
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.migrations = {}
+        self.broken = {SERVER}
+
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, uuidsentinel.next)], self.run_rounds(3)
+        )
+
+        self.assertEqual(1, self.log.output.count(f'of server {SERVER}'))
 
     def test_a_question_that_fails_is_logged_once(self) -> None:
         """With its cause, which may be a bug."""
         self.allocate_to_other(4)
         for _ in range(2):
-            self.moves = None
+            self.migrations = None
             self.run_rounds(3)
-            self.moves = {SERVER: {OTHER: True}}
+            self.migrations = {SERVER: {OTHER: True}}
             self.run_rounds(1)
 
         self.assertEqual(2, self.log.output.count('Traceback'))
@@ -395,7 +410,7 @@ class MigrationTest(AllocatedTestCase):
     def test_one_that_goes_on_beside_one_given_up(self) -> None:
         """The latter may have nothing of what the server has here now."""
         self.holders[FIRST] = {WAYS: {OTHER: 4, THIRD: 4}}
-        self.moves = {SERVER: {OTHER: False, THIRD: True}}
+        self.migrations = {SERVER: {OTHER: False, THIRD: True}}
 
         self.assertEqual([], self.run_rounds(3))
 
@@ -450,9 +465,9 @@ class MigrationTest(AllocatedTestCase):
         """Nova does so before the host starts the guest."""
         self.host.hold(SERVER, OTHER)
         self.allocate(FIRST, 4)
-        self.moves = {}
+        self.migrations = {}
         self.assertEqual([], self.run_rounds(3))
-        self.moves = None
+        self.migrations = None
         self.assertEqual([], self.run_rounds(3))
 
 
@@ -461,7 +476,7 @@ class OthersTest(AllocatedTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.moves = {THIRD: {OTHER: True}}
+        self.migrations = {THIRD: {OTHER: True}}
 
     def test_what_they_have_is_missing_all_the_same(self) -> None:
         self.holders[FIRST] = {WAYS: {OTHER: 4, uuidsentinel.built: 4}}

@@ -148,6 +148,13 @@ class UnheldTest(with_host.HostTestCase):
             self.look(3)
             self.assertEqual(expected, self.log.output.count('Traceback'))
 
+    def test_once_though_each_time_out_has_a_text_of_its_own(self) -> None:
+        for number in range(3):
+            self.failure = TimeoutError(f'no answer to message {number}')
+            self.look(1)
+
+        self.assertEqual(1, self.log.output.count('Traceback'))
+
     def test_and_begins_anew_if_it_was_not_reported(self) -> None:
         self.look(1)
         self.failure = OSError('no message bus')
