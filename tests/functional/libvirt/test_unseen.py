@@ -119,7 +119,7 @@ class UnseenTest(test_guests.NovaTestCase):
             self.site.show()
 
         self.assertIn(
-            'set [ext_resources_resctrl] pid_path', self.list_reasons(uuid)
+            'resctrl: could not find its processes', self.list_reasons(uuid)
         )
         self.assertIsNone(self.site.find_pid(uuid))
         self.assertEqual([], self.site.starts)
