@@ -25,11 +25,20 @@ _SETTINGS = {
     # Readers and the writer do not wait for each other in WAL mode.
     'sqlite': ('PRAGMA busy_timeout = {}000', 'PRAGMA journal_mode = WAL'),
     'mysql': ('SET SESSION innodb_lock_wait_timeout = {}',),
-    'postgresql': ("SET SESSION lock_timeout = '{}s'",),
+    # All statements of a transaction read the same, as on the others.
+    'postgresql': (
+        "SET SESSION lock_timeout = '{}s'",
+        'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL '
+        'REPEATABLE READ',
+    ),
 }
 
 #: The other one goes on, and this transaction was rolled back.
 _CONFLICTS = (db_exception.DBDeadlock, db_exception.DBDuplicateEntry)
+
+#: Of PostgreSQL, where another transaction has changed the row since this one
+#: began to read.
+_NOT_SERIALIZABLE = '40001'
 
 #: Of a ``CHECK`` that failed, in MariaDB and in MySQL. PyMySQL raises for them
 #: what it raises when a server is out of reach.
@@ -107,11 +116,11 @@ def _translating() -> Iterator[None]:
     """Raise errors of this package for those of the database."""
     try:
         yield
-    except _CONFLICTS as err:
-        raise exception.RevisionMoved(
-            reason=f'another process wrote at the same time ({err})'
-        ) from err
     except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
+        if _is_conflict(err):
+            raise exception.RevisionMoved(
+                reason=f'another process wrote at the same time ({err})'
+            ) from err
         if _is_unavailable(err):
             raise exception.StoreUnavailable(
                 reason=f'the database does not answer: {err}. Check that it '
@@ -121,6 +130,11 @@ def _translating() -> Iterator[None]:
             reason=f'the database refused: {err}. Check its URL, and that its '
             'tables are those of this release.'
         ) from err
+
+
+def _is_conflict(err: Exception) -> bool:
+    code = getattr(getattr(err, 'orig', None), 'pgcode', None)
+    return isinstance(err, _CONFLICTS) or code == _NOT_SERIALIZABLE
 
 
 def _is_unavailable(err: Exception) -> bool:

@@ -2,10 +2,16 @@
 
 """Tests that what is over can be deleted, and nothing else."""
 
+from typing import Any
+
+import fixtures
+import sqlalchemy as sa
+
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
+from nova_ext_resources.reservation.store import shards
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
@@ -57,6 +63,26 @@ class PurgeTest(stores.StoreTestCase):
         self.assertIsInstance(before, planner_mod.Refusal)
         after = self.admit(idle, 'other', DURING, least=4)
         self.assertIsInstance(after, planner_mod.Plan)
+
+    def test_what_goes_while_another_reads_is_not_held_for_ever(self) -> None:
+        self.admit(self.admission, 'lease', DURING, least=4)
+        idle = stores.make_admission(self.url)
+        idle._refresh('x', 0)
+        self.end('lease', 1)
+        read = shards.read_revisions
+
+        def read_and_purge(connection: sa.Connection) -> Any:
+            found = read(connection)
+            purge.purge(self.database, 1)
+            return found
+
+        with fixtures.MonkeyPatch(
+            f'{shards.__name__}.read_revisions', read_and_purge
+        ):
+            idle._refresh('x', 0)
+        idle._refresh('x', 0)
+
+        self.assertEqual({}, idle._mirror.held)
 
     def test_a_key_can_be_used_again(self) -> None:
         self.admit(self.admission, 'lease', DURING)
