@@ -238,6 +238,7 @@ class OneHostTest(base.NovaTestCase):
         server = self.boot(self.make_pinned_flavor(4))
         before = self.host.find_entry(server['id'])
 
+        self.stop_compute(self.service)
         self.service = self.restart_compute_service(
             self.service, keep_hypervisor_state=False
         )
