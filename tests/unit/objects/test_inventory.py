@@ -140,6 +140,9 @@ class TestFindUnitError(base.TestCase):
         made=strategies.inventories(),
         amount=st.integers(min_value=-5, max_value=inventory.MAX_INT + 5),
     )
+    @hypothesis.example(
+        made=inventory.Inventory(total=1, max_unit=2), amount=2
+    )
     def test_the_rule_is_placements(
         self, made: inventory.Inventory, amount: int
     ) -> None:
@@ -148,6 +151,8 @@ class TestFindUnitError(base.TestCase):
             amount < made.min_unit
             or amount > made.max_unit
             or amount % made.step_size != 0
+            # Without what others have, or what is reserved.
+            or amount > made.total * made.allocation_ratio
         )
 
         self.assertEqual(refused, made.find_unit_error(amount) is not None)
