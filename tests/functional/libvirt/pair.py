@@ -114,12 +114,14 @@ class Pair:
         hosts.wait(lambda: self._is_up(host), f'nova-compute of {host.name}')
 
     def _is_up(self, host: hosts.Host) -> bool:
-        services = self.cloud.sdk.compute.services(
-            binary='nova-compute', host=host.name
-        )
+        api = self.cloud.sdk.compute
+        services = api.services(binary='nova-compute', host=host.name)
         return (
             host.has_started
             and any(one.state == 'up' for one in services)
+            # Nova shows none that is not mapped to a cell yet, and starts no
+            # server there.
+            and any(one.name == host.name for one in api.hypervisors())
             and any(
                 tree.WAYS in one.amounts and one.host == host.name
                 for one in tree.list_providers(self.cloud.placement)
