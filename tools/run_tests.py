@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Runs stestr, and ends with what was skipped and why.
+"""Runs stestr, and ends with what failed and what was skipped, and why.
 
     python tools/run_tests.py [arguments of stestr]
 
+What a failed test has to tell can be longer than what is kept of an output:
+its last lines name the tests, each with the last line of its traceback.
+
 A machine that lacks something, such as FUSE or root, skips the tests that
 need it, and the run succeeds. So that it is not taken for a whole one, its
-last lines count those tests by reason. In an environment of tox they are also
-kept in its folder, where ``.ci/run`` finds them. The exit status is stestr's.
+last lines count those tests by reason. In an environment of tox all these
+lines are also kept in its folder, where ``.ci/run`` finds them. The exit
+status is stestr's.
 
 stestr runs one test for each CPU at a time, or ``TESTS_PER_CPU``: tests of
 Nova's services wait for its threads and timers now and then. With
@@ -17,7 +21,7 @@ milliseconds for each.
 """
 
 import collections
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import io
 import os
@@ -34,8 +38,14 @@ import testtools
 #: of tox tests the same.
 KNOWN = ('Nova is not installed here',)
 
+#: A test that was run, as testtools tells it.
+Test = Mapping[str, Any]
+
+#: What testtools calls a test that did not pass; the last: did not end.
+FAILED = ('fail', 'uxsuccess', 'inprogress')
+
 #: Below the folder of the environment.
-FILE = 'skipped.txt'
+FILE = 'last_lines.txt'
 
 #: A file system in memory, and the bytes that must be free there.
 MEMORY = '/dev/shm'
@@ -54,7 +64,11 @@ def main(arguments: list[str]) -> int:
         check=False,
         stdout=subprocess.PIPE,
     )
-    lines = report(count_reasons(last.stdout))
+    tests = read(last.stdout)
+    lines = [
+        *report_failed(find_failed(tests)),
+        *report_skipped(count_reasons(tests)),
+    ]
     keep(lines)
     for line in lines:
         print(line)
@@ -104,32 +118,61 @@ def spread(arguments: list[str]) -> list[str]:
     ]
 
 
-def count_reasons(stream: bytes) -> dict[str, int]:
-    """Return reason -> tests that were skipped for it.
+def read(stream: bytes) -> list[Test]:
+    """Return what testtools makes of each test: id, status and details.
 
     :param stream: of subunit, version 2
     """
-    found: collections.Counter[str] = collections.Counter()
-
-    def see(test: Mapping[str, Any]) -> None:
-        if test['status'] == 'skip':
-            reason = test['details'].get('reason')
-            found[reason.as_text().strip() if reason else 'no reason'] += 1
-
-    read(stream, see)
-    return found
-
-
-def read(stream: bytes, see: Callable[[Mapping[str, Any]], None]) -> None:
-    """Call with each test: what testtools makes of it, as id and status."""
-    result = testtools.StreamToDict(see)
+    found: list[Test] = []
+    result = testtools.StreamToDict(found.append)
     result.startTestRun()
     subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(result)
     result.stopTestRun()
+    return found
 
 
-def report(reasons: Mapping[str, int]) -> list[str]:
-    """Return the last lines of a run; none if no more than the known."""
+def find_failed(tests: Iterable[Test]) -> dict[str, str]:
+    """Return test -> the last line of its traceback."""
+    return {
+        test['id']: find_last_line(test['details'])
+        for test in tests
+        if test['status'] in FAILED
+    }
+
+
+def find_last_line(details: Mapping[str, Any]) -> str:
+    """Return it; of a test that did not end, a word of that."""
+    if 'traceback' not in details:
+        return 'no traceback: it passed against expectation, or did not end'
+    lines = details['traceback'].as_text().split('\n')
+    return str(next((one for one in reversed(lines) if one.strip()), ''))
+
+
+def count_reasons(tests: Iterable[Test]) -> dict[str, int]:
+    """Return reason -> tests that were skipped for it."""
+    reasons = (
+        test['details'].get('reason')
+        for test in tests
+        if test['status'] == 'skip'
+    )
+    return collections.Counter(
+        reason.as_text().strip() if reason else 'no reason'
+        for reason in reasons
+    )
+
+
+def report_failed(failed: Mapping[str, str]) -> list[str]:
+    """Return lines that name the tests; none if there is none."""
+    if not failed:
+        return []
+    return [
+        f'FAILED: {count_tests(len(failed))}:',
+        *(f'  {test}: {line}' for test, line in sorted(failed.items())),
+    ]
+
+
+def report_skipped(reasons: Mapping[str, int]) -> list[str]:
+    """Return lines that count the tests; none if no more than the known."""
     others = {
         reason: count
         for reason, count in reasons.items()
@@ -138,13 +181,18 @@ def report(reasons: Mapping[str, int]) -> list[str]:
     if not others:
         return []
     total = sum(others.values())
-    were = 'test was' if total == 1 else 'tests were'
+    were = 'was' if total == 1 else 'were'
     ranked = sorted(others.items(), key=lambda item: (-item[1], item[0]))
     return [
-        f'NOT ALL WAS TESTED: {total} {were} skipped, because this machine '
-        'lacks something:',
+        f'NOT ALL WAS TESTED: {count_tests(total)} {were} skipped, because '
+        'this machine lacks something:',
         *(f'{count:5}  {reason}' for reason, count in ranked),
     ]
+
+
+def count_tests(count: int) -> str:
+    """Return the count with its noun."""
+    return '1 test' if count == 1 else f'{count} tests'
 
 
 def keep(lines: list[str]) -> None:

@@ -2,9 +2,8 @@
 
 """Which tests passed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 import pathlib
-from typing import Any
 
 from tools import run_tests
 
@@ -19,12 +18,9 @@ def read(paths: Iterable[pathlib.Path]) -> dict[str, bool]:
 
     :param paths: of streams of subunit; a later one counts
     """
-    found = {}
-
-    def see(test: Mapping[str, Any]) -> None:
-        if test['status'] not in _DID_NOT_RUN:
-            found[str(test['id'])] = test['status'] in _PASSED
-
-    for path in paths:
-        run_tests.read(path.read_bytes(), see)
-    return found
+    return {
+        str(test['id']): test['status'] in _PASSED
+        for path in paths
+        for test in run_tests.read(path.read_bytes())
+        if test['status'] not in _DID_NOT_RUN
+    }

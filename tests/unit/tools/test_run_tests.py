@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether a run of tests ends with what it skipped."""
+"""Whether a run of tests ends with what failed and what it skipped."""
 
 import os
 import pathlib
@@ -54,7 +54,7 @@ class RunTestsTest(base.TestCase):
         return done.returncode, done.stdout
 
     def read_kept(self) -> str:
-        path = pathlib.Path(self.folder, 'skipped.txt')
+        path = pathlib.Path(self.folder, 'last_lines.txt')
         return path.read_text(encoding='utf-8')
 
     def test_the_last_lines_count_what_was_skipped_by_reason(self) -> None:
@@ -96,8 +96,63 @@ class FirstTest(unittest.TestCase):
         self.assertEqual(1, status, output)
         self.assertEqual('    1  needs to be root', output.splitlines()[-1])
 
+    def test_the_last_lines_name_what_failed(self) -> None:
+        status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        self.addCleanup(print, 'much')
+        self.assertEqual(1, 2)
+
+    def test_b(self):
+        raise OSError('there is no disk')
+
+    def test_c(self):
+        pass
+
+    @unittest.expectedFailure
+    def test_d(self):
+        pass
+
+
+class SecondTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise OSError('there is no network')
+
+    def test_e(self):
+        pass
+""")
+
+        self.assertEqual(1, status, output)
+        last = output.splitlines()[-5:]
+        self.assertEqual(
+            [
+                'FAILED: 4 tests:',
+                '  checks.test_it.FirstTest.test_a: AssertionError: 1 != 2',
+                '  checks.test_it.FirstTest.test_b: OSError: there is no disk',
+                '  checks.test_it.FirstTest.test_d: no traceback: it passed '
+                'against expectation, or did not end',
+                '  setUpClass (checks.test_it.SecondTest): OSError: there is '
+                'no network',
+            ],
+            last,
+        )
+        self.assertEqual(last, self.read_kept().splitlines())
+
+    def test_a_worker_that_died_is_named_by_its_test(self) -> None:
+        status, output = self.run_tool("""
+import os
+
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        os._exit(3)
+""")
+
+        self.assertEqual(1, status, output)
+        self.assertIn('FirstTest.test_a: no traceback', self.read_kept())
+
     def test_a_whole_run_ends_as_ever(self) -> None:
-        self.write('skipped.txt', 'of the run before')
+        self.write('last_lines.txt', 'of the run before')
 
         status, output = self.run_tool("""
 class FirstTest(unittest.TestCase):
