@@ -3,6 +3,7 @@
 """Two compute hosts, between which servers migrate live, in a cloud."""
 
 import contextlib
+import ipaddress
 import os
 
 from cloud import folder as folders
@@ -13,8 +14,7 @@ from tests.functional.libvirt import guest
 from tests.functional.libvirt import host as hosts
 from tests.functional.libvirt import site as sites
 
-#: Host -> its address.
-HOSTS = {'lv1': '127.0.0.11', 'lv2': '127.0.0.12'}
+HOSTS = ('lv1', 'lv2')
 
 WAYS, MORE_WAYS = 2, 3
 
@@ -54,6 +54,16 @@ _NOVA: cloud_settings.Options = {
 }
 
 
+def find_address(number: int) -> str:
+    """Return an address of a host that no other process gives to its own.
+
+    Each libvirtd takes the first port that is free, and another may have it
+    before QEMU does; the same port at another address is another one.
+    """
+    # Linux has at most 2**22 processes.
+    return str(ipaddress.IPv4Address('127.0.0.0') + 4 * os.getpid() + number)
+
+
 class Pair:
     """A context manager; everything is gone afterwards."""
 
@@ -80,8 +90,10 @@ class Pair:
         self._stack.callback(self.folder.remove)
         cpus = sorted(os.sched_getaffinity(0))
         self.hosts = {
-            name: hosts.Host(name, address, cpu, self.folder)
-            for (name, address), cpu in zip(HOSTS.items(), cpus, strict=False)
+            name: hosts.Host(name, find_address(number), cpu, self.folder)
+            for number, (name, cpu) in enumerate(
+                zip(HOSTS, cpus, strict=False)
+            )
         }
         (self.folder.lib / 'instances').mkdir()
         for one in self.hosts.values():
@@ -89,7 +101,7 @@ class Pair:
         self.cloud = self._stack.enter_context(
             clouds.Cloud(
                 cloud_settings.Settings(
-                    hosts=tuple(HOSTS),
+                    hosts=HOSTS,
                     prepare=('tests.functional.libvirt.compute:prepare',),
                     nova=_NOVA,
                 ),
