@@ -127,6 +127,15 @@ def is_open(migration: Any, instance: Any) -> bool:
     return not has_ended or instance.task_state is not None
 
 
+def has_failed(migration: Any) -> bool:
+    """Return whether Nova has given a cold one up.
+
+    The server stays on the host that Nova has it on by then: Nova changes that
+    before it asks the next host to go on.
+    """
+    return migration.migration_type in COLD and migration.status == 'error'
+
+
 def is_stuck(migration: Any, patience: float) -> bool:
     """Return whether Nova knows no way on.
 

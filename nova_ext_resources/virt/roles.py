@@ -129,6 +129,9 @@ def _find_role(
     if instance is None:
         return Role.LEFT
     is_here = instance.host == host
+    # The server may have a task of its source for ever.
+    if is_own and not is_here and migrations.has_failed(migration):
+        return Role.LEFT
     if migrations.is_open(migration, instance):
         return Role.SOURCE if is_source else Role.DESTINATION
     if is_own:

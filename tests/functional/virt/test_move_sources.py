@@ -5,6 +5,7 @@
 import pathlib
 
 import fixtures
+from nova.compute import task_states
 from nova import context as nova_context
 
 from nova_ext_resources.objects import alarm
@@ -45,6 +46,18 @@ class SourceTest(breaking.BreakingTestCase):
         self.assertEqual(
             self.get_host('host2').stats(), tracker.stats['host2'][stats.KEY]
         )
+
+    def test_so_when_nova_compute_is_killed_as_it_gives_up(self) -> None:
+        with moving.failing('migrate_disk_and_power_off'):
+            self.begin(self.large)
+            self.wait_for_error()
+        instance = moving.find_instance(self.uuid)
+        instance.task_state = task_states.RESIZE_MIGRATING
+        instance.save()
+
+        self.compare('host2')
+
+        self.assert_only_on('host1')
 
     def test_a_failure_after_that_gives_it_back(self) -> None:
         self.break_manager(

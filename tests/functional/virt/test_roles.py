@@ -116,12 +116,28 @@ class RolesTest(backends.Static):
         self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
 
     def test_nothing_has_left_while_nova_goes_on(self) -> None:
-        for host in ('host1', 'host2'):
-            self.set_state(
-                'error', host=host, task_state=task_states.RESIZE_MIGRATED
-            )
-            for one in ('host1', 'host2'):
-                self.assertNotIn(Role.LEFT, self.list_roles(one).values())
+        self.set_state('error', task_state=task_states.RESIZE_MIGRATED)
+
+        for one in ('host1', 'host2'):
+            self.assertNotIn(Role.LEFT, self.list_roles(one).values())
+
+    def test_a_source_that_was_killed_as_it_gave_up(self) -> None:
+        """The server then keeps its task for ever."""
+        self.set_state(
+            'error', host='host1', task_state=task_states.RESIZE_MIGRATING
+        )
+        self.give_back()
+
+        self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
+        self.assertNotIn(Role.LEFT, self.list_roles('host1').values())
+
+    def test_a_server_that_is_to_be_elsewhere_after_one_that_failed(
+        self,
+    ) -> None:
+        """It was shelved, and nova-compute killed as that was unshelved."""
+        self.set_state('error', host='', task_state=task_states.SPAWNING)
+
+        self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
 
     def test_one_that_nova_has_left_unfinished(self) -> None:
         for status in ('pre-migrating', 'migrating', 'post-migrating'):
