@@ -26,6 +26,9 @@ WAYS = 'CUSTOM_LLC_WAYS'
 #: Alarms about what placement has, which Nova may have left so.
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
 
+#: Alarms that name a move, which Nova may have left.
+_OF_MOVES = (*_OF_PLACEMENT, alarm.MOVE_IN_DOUBT)
+
 
 @dataclasses.dataclass
 class Differences:
@@ -67,8 +70,9 @@ def _judge_alarms(
     for name, subject, text in said['problems']:
         entry = said['entries'].get(subject)
         left = None
-        if entry is not None and name in _OF_PLACEMENT:
+        if entry is not None and name in _OF_MOVES:
             left = _find_named_move(site, entry.server_uuid, text)
+        if entry is not None and name in _OF_PLACEMENT:
             left = left or _find_failed_rebuild(site, entry.server_uuid)
             left = left or _find_taken_again(entry.server_uuid)
         if left is None:

@@ -35,6 +35,9 @@ _STEPS, _FIRST_STEPS = 120, 30
 #: How often operations may end before the next begins, and seconds for it.
 _MAY_END, _LONGEST = 0.8, 30.0
 
+#: Seconds without an operation after which all is brought back.
+_IDLE = 60.0
+
 _ACTIONS: dict[str, tuple[str, ...]] = {
     'ACTIVE': (
         *('os-stop', 'reboot', 'rebuild', 'shelve'),
@@ -64,15 +67,24 @@ class AtRandom:
         self.kills = 0
         self.failures = 0
         self.novas = 0
+        self._begun = 0.0
         self._dead: set[int] = set()
         self._steps: collections.Counter[str] = collections.Counter()
 
     def run(self, kills: int) -> None:
         while self.kills < kills:
             target = min(self.kills + _BETWEEN, kills)
-            while self.kills < target:
+            self._begun = time.monotonic()
+            while self.kills < target and not self._is_idle():
                 self._step()
             self._check()
+
+    def _is_idle(self) -> bool:
+        """Return whether nothing can begin: each server has a task for ever.
+
+        Of deletions, say, that went to a host that was killed.
+        """
+        return time.monotonic() - self._begun > _IDLE
 
     # -- one moment --------------------------------------------------------
 
@@ -136,6 +148,7 @@ class AtRandom:
     def _act(self) -> None:
         found = self.servers.list(seconds=10)
         if len(found) < _MAX_SERVERS and self.chosen.random() < 0.5:
+            self._begun = time.monotonic()
             self.servers.boot(self.chosen.choice(site_mod.HOSTS))
             return
         ready = [
@@ -145,6 +158,7 @@ class AtRandom:
             and one['status'] in _ACTIONS
         ]
         if ready:
+            self._begun = time.monotonic()
             self._act_on(self.chosen.choice(ready))
 
     def _act_on(self, one: dict[str, Any]) -> None:
