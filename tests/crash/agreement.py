@@ -68,13 +68,12 @@ def _judge_alarms(
 ) -> None:
     """An alarm is right where Nova has left what it is about."""
     for name, subject, text in said['problems']:
-        entry = said['entries'].get(subject)
-        left = None
-        if entry is not None and name in _OF_MOVES:
-            left = _find_named_move(site, entry.server_uuid, text)
-        if entry is not None and name in _OF_PLACEMENT:
-            left = left or _find_failed_rebuild(site, entry.server_uuid)
-            left = left or _find_taken_again(entry.server_uuid)
+        left, server_uuid = None, _get_server(subject, said)
+        if name in _OF_MOVES:
+            left = _find_named_move(site, server_uuid, text)
+        if subject in said['entries'] and name in _OF_PLACEMENT:
+            left = left or _find_failed_rebuild(site, server_uuid)
+            left = left or _find_taken_again(server_uuid)
         if left is None:
             made.ours.append(f'{name}: {text}')
         else:
