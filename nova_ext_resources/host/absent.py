@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds entries of servers that are nowhere, and of moves in doubt.
+"""Finds entries of servers that are nowhere or elsewhere, or move in doubt.
 
 At a start, what they hold is released: Nova has just checked that it knows
 this host. Later a server may be missing from one answer of Nova for many
 reasons, such as an evacuation that has not ended, and nothing is released. A
-server that is missing from two answers in a row is reported, and so is a move
-with which Nova does not go on, while what it has kept must stay.
+server that is missing from two answers in a row is reported. So are a
+move with which Nova does not go on, while what it has kept must stay, and a
+server that Nova has on another host, while its guest is on this one and keeps
+what it has.
 """
 
 from collections.abc import Mapping
@@ -24,9 +26,10 @@ Role = role_obj.Role
 
 LOG = logging.getLogger(__name__)
 
-_WRONG = (Role.LEFT, Role.IN_DOUBT)
+_WRONG = (Role.LEFT, Role.IN_DOUBT, Role.ELSEWHERE)
 
-_Found: TypeAlias = tuple[assignment.Entry, Role]
+#: An entry, its role, and the server's host in Nova, where that was asked for.
+_Found: TypeAlias = tuple[assignment.Entry, Role, str]
 
 
 class Absent:
@@ -41,15 +44,19 @@ class Absent:
         self._twice: Mapping[str, _Found] = {}
 
     def compare(
-        self, before: audit.Entries, roles: Mapping[str, Role]
+        self,
+        before: audit.Entries,
+        roles: Mapping[str, Role],
+        hosts: Mapping[str, str],
     ) -> None:
         """Take an answer.
 
         :param before: the entries before Nova and the hypervisor were asked
         :param roles: of all consumers that one of them knows
+        :param hosts: server -> its host in Nova, of those that are elsewhere
         """
         found = {
-            uuid: (entry, roles.get(uuid, Role.LEFT))
+            uuid: (entry, roles.get(uuid, Role.LEFT), hosts.get(uuid, ''))
             for uuid, entry in before.items()
             if roles.get(uuid, Role.LEFT) in _WRONG
             and entry.state is not assignment.State.RELEASING
@@ -63,39 +70,94 @@ class Absent:
         }
         for uuid, one in self._twice.items():
             if former.get(uuid) != one:
-                LOG.error('%(problem)s', {'problem': self._make_problem(*one)})
+                problem = _make_problem(self._host.host, *one)
+                LOG.error('%(problem)s', {'problem': problem})
         self._once = found
 
     @property
     def problems(self) -> tuple[alarm.Problem, ...]:
         """Return those that still have the same entry."""
         return tuple(
-            self._make_problem(entry, role)
-            for uuid, (entry, role) in self._twice.items()
-            if self._host.find_entry(uuid) == entry
+            _make_problem(self._host.host, *one)
+            for uuid, one in self._twice.items()
+            if self._host.find_entry(uuid) == one[0]
         )
 
-    def _make_problem(
-        self, entry: assignment.Entry, role: Role
-    ) -> alarm.Problem:
-        if role is Role.IN_DOUBT:
-            return alarm.Problem(
-                alarm=alarm.MOVE_IN_DOUBT,
-                subject=entry.server_uuid,
-                text=f'Nova does not go on with migration '
-                f'{entry.consumer_uuid} of server {entry.server_uuid}, and '
-                f'host {self._host.host} still keeps what the server had '
-                'before, because nothing proves whose it is. If the server '
-                'is in ERROR, reboot it hard. Otherwise, and if this stays, '
-                'look at the migration and at the allocations of both uuids, '
-                'see move_in_doubt in the documentation',
-            )
+
+def _make_problem(
+    host: str, entry: assignment.Entry, role: Role, nova_host: str
+) -> alarm.Problem:
+    if role is Role.ELSEWHERE:
         return alarm.Problem(
-            alarm=alarm.NOT_IN_NOVA,
-            subject=entry.consumer_uuid,
-            text=f'server {entry.server_uuid} holds resources of host '
-            f'{self._host.host}, but is neither among the servers that Nova '
-            'has on it nor known to its hypervisor. If the server is to be '
-            'on another host, or nowhere, restart nova-compute, which then '
-            'releases them',
+            alarm=alarm.SERVER_ELSEWHERE,
+            subject=entry.server_uuid,
+            text=_explain_elsewhere(host, entry, nova_host),
         )
+    if role is Role.IN_DOUBT:
+        return alarm.Problem(
+            alarm=alarm.MOVE_IN_DOUBT,
+            subject=entry.server_uuid,
+            text=_explain_doubt(host, entry),
+        )
+    return alarm.Problem(
+        alarm=alarm.NOT_IN_NOVA,
+        subject=entry.consumer_uuid,
+        text=_explain_missing(host, entry),
+    )
+
+
+def _explain_elsewhere(
+    host: str, entry: assignment.Entry, nova_host: str
+) -> str:
+    return (
+        f'the guest of server {entry.server_uuid} is on host {host}, while '
+        f'Nova has the server on host {nova_host}, and no migration in '
+        f'progress explains that. Host {host} keeps what the server holds. Do '
+        'not start, reboot or migrate the server: Nova would start a second '
+        f'guest on host {nova_host}. Nova has no operation that mends this: '
+        'find out which of the two hosts has the guest that is to stay, and '
+        'see server_elsewhere in the documentation'
+    )
+
+
+def _explain_doubt(host: str, entry: assignment.Entry) -> str:
+    words = (
+        f'Nova does not go on with migration {entry.consumer_uuid} of server '
+        f'{entry.server_uuid}, and host {host} still keeps what'
+    )
+    if _is_coming(entry):
+        return (
+            f'{words} it has claimed for the server, which is to move to '
+            'this host, because nothing proves that it will not come. If '
+            'this stays, look at the migration and at the allocations of '
+            'both uuids, see move_in_doubt in the documentation'
+        )
+    return (
+        f'{words} the server had before, because nothing proves whose it is. '
+        'If the server is in ERROR, reboot it hard. Otherwise, and if this '
+        'stays, look at the migration and at the allocations of both uuids, '
+        'see move_in_doubt in the documentation'
+    )
+
+
+def _explain_missing(host: str, entry: assignment.Entry) -> str:
+    if _is_coming(entry):
+        return (
+            f'server {entry.server_uuid} is to move to host {host}, which '
+            'holds resources for it, but no migration in progress brings it '
+            'there: Nova has given the move up, or has moved the server to '
+            'another host. It is neither among the servers that Nova has on '
+            'the host nor known to its hypervisor. If Nova has the server on '
+            'another host, or nowhere, and no task of it goes on, restart '
+            'nova-compute, which then releases them'
+        )
+    return (
+        f'server {entry.server_uuid} holds resources of host {host}, but is '
+        'neither among the servers that Nova has on it nor known to its '
+        'hypervisor. If the server is to be on another host, or nowhere, '
+        'restart nova-compute, which then releases them'
+    )
+
+
+def _is_coming(entry: assignment.Entry) -> bool:
+    return entry.purpose is assignment.Purpose.INCOMING

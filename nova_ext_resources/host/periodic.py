@@ -50,7 +50,8 @@ class _Answer:
     :ivar before: the entries before they were asked
     :ivar roles: role of each consumer that one of them knows
     :ivar hosts: server -> its host in Nova, '' for none, of those that have
-        settings here and no entry, and are not live
+        settings here and no entry, and are not live; and of those whose role
+        is ``ELSEWHERE``
     :ivar is_first: whether it is the first one of this process
     """
 
@@ -164,8 +165,12 @@ class Periodic(worker.Worker):
         roles = self._insist(lambda: self._list_roles(before))
         if roles is None:
             return
-        unrecorded = self._host.unrecorded - roles.keys()
-        hosts = self._insist(lambda: self._find_hosts(unrecorded))
+        asked = (self._host.unrecorded - roles.keys()) | {
+            uuid
+            for uuid, role in roles.items()
+            if role is role_obj.Role.ELSEWHERE
+        }
+        hosts = self._insist(lambda: self._find_hosts(asked))
         if hosts is None:
             return
         self._answer = _Answer(
@@ -242,7 +247,7 @@ class Periodic(worker.Worker):
             self._host.heal(waiting)
         if answer is not None:
             moves.finish(self._host, answer.before, answer.roles)
-            self._absent.compare(answer.before, answer.roles)
+            self._absent.compare(answer.before, answer.roles, answer.hosts)
             self._answer = None
 
     def _report_differences(self) -> None:

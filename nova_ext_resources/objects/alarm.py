@@ -50,6 +50,7 @@ LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
 NOT_IN_NOVA = 'not_in_nova'
 MOVE_IN_DOUBT = 'move_in_doubt'
+SERVER_ELSEWHERE = 'server_elsewhere'
 NOT_IN_PLACEMENT = 'not_in_placement'
 NOT_HELD = 'not_held'
 OVERALLOCATED = 'overallocated'
@@ -127,6 +128,11 @@ _WARNING = (
         MOVE_IN_DOUBT,
         'server',
         'A move of a server has not ended, and Nova does not go on with it.',
+    ),
+    (
+        SERVER_ELSEWHERE,
+        'server',
+        'A guest is on this host, while Nova has its server on another.',
     ),
     (
         NOT_IN_PLACEMENT,

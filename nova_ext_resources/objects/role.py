@@ -20,6 +20,8 @@ class Role(enum.StrEnum):
     ``LEFT``: a move that has ended, and nothing of it is on the host.
     ``IN_DOUBT``: a move with which Nova does not go on. Whether the server
         gets back what it has kept, cannot be told.
+    ``ELSEWHERE``: a server whose guest is on this host, while Nova has it on
+        another, and no move in progress explains that.
     """
 
     SERVER = 'server'
@@ -29,3 +31,4 @@ class Role(enum.StrEnum):
     RETURNED = 'returned'
     LEFT = 'left'
     IN_DOUBT = 'in_doubt'
+    ELSEWHERE = 'elsewhere'

@@ -13,10 +13,6 @@ from nova import objects
 from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import servers
 
-#: Live migrations whose guest may be on its way while Nova has the server on
-#: its former host, whatever its task: an operator may have set its state.
-_TRANSFERRING = ('running', 'running (post-copy)')
-
 
 def explain(host: str, uuids: Iterable[str]) -> dict[str, str]:
     """Describe consumers without an entry on a host, for an operator.
@@ -86,11 +82,9 @@ def _explain_migration(migration: Any) -> str:
 
 def _is_open(migration: Any, instance: Any) -> bool:
     """Return whether Nova, or a guest on its way, may still go on."""
-    is_on_its_way = (
-        migration.status in _TRANSFERRING
-        and instance.host == migration.source_compute
-    )
-    return is_on_its_way or migrations.is_open(migration, instance)
+    return migrations.is_on_its_way(
+        migration, instance
+    ) or migrations.is_open(migration, instance)
 
 
 def _locate(instance: Any) -> str:

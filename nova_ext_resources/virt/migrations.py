@@ -33,6 +33,10 @@ COLD = ('migration', 'resize')
 
 LIVE = 'live-migration'
 
+#: Live migrations whose guest may be on its way while Nova has the server on
+#: its former host, whatever its task: an operator may have set its state.
+_TRANSFERRING = ('running', 'running (post-copy)')
+
 #: Types of migrations whose source has what the server had until they end.
 MOVES = (*COLD, LIVE)
 
@@ -125,6 +129,31 @@ def is_open(migration: Any, instance: Any) -> bool:
     """
     has_ended = migration.status in _ENDED or is_abandoned(migration)
     return not has_ended or instance.task_state is not None
+
+
+def is_on_its_way(migration: Any, instance: Any) -> bool:
+    """Return whether a guest may be, whatever task the server has."""
+    return (
+        migration.status in _TRANSFERRING
+        and instance.host == migration.source_compute
+    )
+
+
+def is_any_going_on(host: str, instance: Any) -> bool:
+    """Return whether a move of a server from or to a host may go on.
+
+    Of any type: while a server is evacuated, Nova has it on the next host
+    before the former one has destroyed its guest.
+    """
+    found = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), {'instance_uuid': instance.uuid}
+    )
+    return any(
+        is_on_its_way(one, instance)
+        or not (one.status in _ENDED or is_abandoned(one))
+        for one in found
+        if host in (one.source_compute, one.dest_compute)
+    )
 
 
 def has_failed(migration: Any) -> bool:

@@ -60,6 +60,9 @@ def list_roles(
             uuid not in has_guest or migrations.is_cold_from(host, migration)
         ):
             roles[uuid] = _find_role(host, entry, migration, find_kept_role)
+    for uuid in (has_guest & entries.keys()) - roles.keys():
+        if _is_elsewhere(host, uuid):
+            roles[uuid] = Role.ELSEWHERE
     return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
 
 
@@ -113,6 +116,19 @@ def _has_arrived(host: str, entry: assignment.Entry) -> bool:
         instance is not None
         and instance.host == host
         and not migrations.is_open(migration, instance)
+    )
+
+
+def _is_elsewhere(host: str, server_uuid: str) -> bool:
+    """Return whether Nova has a guest's server on another host, for good.
+
+    A server on no host is not: it may be on its way, or be shelved.
+    """
+    instance = servers.find(server_uuid)
+    return (
+        instance is not None
+        and instance.host not in (None, '', host)
+        and not migrations.is_any_going_on(host, instance)
     )
 
 

@@ -8,11 +8,9 @@ import threading
 from typing import Any
 
 import fixtures
-from nova.compute import power_state
 from nova.compute import rpcapi
 from nova.compute import task_states
 from nova.conductor.tasks import live_migrate
-from nova import context as nova_context
 from nova.virt import fake as nova_fake
 
 from nova_ext_resources import exception
@@ -301,42 +299,6 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
         self.placement.delete(f'/allocations/{migration}')
 
         self.assert_only_on(server['OS-EXT-SRV-ATTR:host'])
-
-    def test_a_guest_that_has_arrived_keeps_what_it_has(self) -> None:
-        """Its source is killed before it tells the destination."""
-        called = threading.Event()
-        target = self.services['host2'].driver
-
-        def kill(*_args: Any, **_kwargs: Any) -> None:
-            # As libvirt does when it has transferred the guest.
-            target.instances[self.uuid] = nova_fake.FakeInstance(
-                'guest', power_state.RUNNING, self.uuid
-            )
-            called.set()
-            raise live.Killed
-
-        rpc = self.get_manager('host1').compute_rpcapi
-        self.useFixture(
-            fixtures.MockPatchObject(
-                rpc, 'post_live_migration_at_destination', kill
-            )
-        )
-        self.begin()
-        self.assertTrue(called.wait(base.SECONDS))
-
-        self.restart('host1')
-        server = self.wait_for_end('error')
-        self.compare('host1')
-        self.compare('host2')
-
-        self.assertEqual('host1', server['OS-EXT-SRV-ATTR:host'])
-        self.assertEqual({}, self.list_states('host1'))
-        self.assert_only_entry('host2', Purpose.INCOMING)
-        self.admin_api.delete_server(self.uuid)
-        self._wait_until_deleted(self.server)
-        context = nova_context.get_admin_context()
-        self.get_manager('host2')._cleanup_running_deleted_instances(context)
-        self.assertEqual({}, self.list_states('host2'))
 
 
 class LateCheckTest(backends.Static, live.LiveFailureTestCase):

@@ -254,7 +254,7 @@ class RolesTest(backends.Static):
             found = self.ask('host1', own, guests=[self.uuid])
             self.assertIs(expected, found[self.uuid])
         found = self.ask('host1', own, [self.uuid], running=[self.uuid])
-        self.assertIs(Role.SERVER, found[self.uuid])
+        self.assertIs(Role.ELSEWHERE, found[self.uuid])
         moving.find_instance(self.uuid).destroy()
         found = self.ask('host1', own, guests=[self.uuid])
         self.assertIs(Role.LEFT, found[self.uuid])
@@ -316,7 +316,7 @@ class LiveRolesTest(backends.Static):
         )
 
     def set_state(
-        self, status: str, host: str, task_state: str | None = None
+        self, status: str, host: str | None, task_state: str | None = None
     ) -> None:
         self.migration.status = status
         self.migration.save()
@@ -357,10 +357,10 @@ class LiveRolesTest(backends.Static):
             self.assert_roles(Role.SERVER, Role.LEFT)
 
     def test_a_guest_that_is_still_there_keeps_what_it_has(self) -> None:
-        """Paused or not: Nova may have lost track of the migration."""
+        """Paused or not: Nova has lost track of the migration."""
         own, incoming = assignment.Purpose.OWN, assignment.Purpose.INCOMING
         for running in ([], [self.uuid]):
-            for status in ('completed', 'error', 'running'):
+            for status in ('completed', 'error', 'post-migrating'):
                 for here, purpose, other in (
                     ('host1', own, 'host2'),
                     ('host2', incoming, 'host1'),
@@ -369,7 +369,41 @@ class LiveRolesTest(backends.Static):
                     found = self.find_role(
                         here, purpose, guests=[self.uuid], running=running
                     )
-                    self.assertIs(Role.SERVER, found)
+                    self.assertIs(Role.ELSEWHERE, found)
+
+    def find_guest(self, host: str) -> Role | None:
+        purpose = assignment.Purpose.OWN
+        return self.find_role(host, purpose, guests=[self.uuid])
+
+    def test_a_guest_may_be_on_its_way_though_the_state_was_set(self) -> None:
+        for status in ('running', 'running (post-copy)'):
+            self.set_state(status, 'host1')
+            self.assertIs(Role.SERVER, self.find_guest('host2'))
+            # The transfer does not go back.
+            self.set_state(status, 'host2')
+            self.assertIs(Role.ELSEWHERE, self.find_guest('host1'))
+
+    def test_a_guest_may_be_evacuated(self) -> None:
+        """Nova has the server on the next host before that has ended."""
+        self.migration.migration_type = 'evacuation'
+        for status, expected in (
+            ('accepted', Role.SERVER),
+            ('pre-migrating', Role.SERVER),
+            ('done', Role.ELSEWHERE),
+        ):
+            self.set_state(status, 'host2', task_states.REBUILD_SPAWNING)
+            self.assertIs(expected, self.find_guest('host1'))
+
+    def test_a_move_between_others_does_not_explain_a_guest(self) -> None:
+        self.set_state('running', 'host1', task_states.MIGRATING)
+        self.assertIs(Role.ELSEWHERE, self.find_guest('host3'))
+
+    def test_a_guest_of_a_server_on_no_host(self) -> None:
+        for host in (None, ''):
+            self.set_state('completed', host)
+            self.assertIs(Role.SERVER, self.find_guest('host2'))
+        moving.find_instance(self.uuid).destroy()
+        self.assertIs(Role.SERVER, self.find_guest('host2'))
 
     def test_one_that_copies_for_hours_is_not_in_doubt(self) -> None:
         for status in ('running', 'running (post-copy)', 'post-migrating'):

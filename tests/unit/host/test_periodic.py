@@ -330,6 +330,58 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         self.assertEqual([[], [(alarm.MOVE_IN_DOUBT, SERVER)]], seen)
         self.assertEqual(['migration'], [*self.host.entries])
 
+    def test_what_it_has_claimed_for_one_that_does_not_come(self) -> None:
+        loop, observed = self.make_asking([])
+        answers: list[dict[str, role.Role]] = [
+            *[{SERVER: role.Role.IN_DOUBT}] * 2,
+            *[{}] * 2,
+        ]
+        loop._list_roles = lambda _entries: answers.pop(0)
+        self.host.claim(with_host.make_claim(SERVER, 1), is_move=True)
+        self.host.prepare(SERVER)
+
+        seen = []
+        while answers:
+            self.run_answered(loop)
+            seen += [
+                (one.name, one.text) for one in observed.snapshot().alarms
+            ]
+
+        self.assertEqual(
+            [alarm.MOVE_IN_DOUBT, alarm.NOT_IN_NOVA],
+            [name for name, _text in seen],
+        )
+        for _name, text in seen:
+            self.assertIn('is to move to', text)
+            self.assertNotIn('had before', text)
+
+    def test_a_guest_whose_server_is_elsewhere_is_reported(self) -> None:
+        loop, observed = self.make_asking([])
+        roles = {SERVER: role.Role.ELSEWHERE}
+        hosts = ['host2', 'host3', 'host3', 'host3']
+        loop._list_roles = lambda _entries: roles
+        loop._find_hosts = lambda uuids: dict.fromkeys(uuids, hosts.pop(0))
+        self.start()
+
+        seen: list[str] = []
+        while hosts:
+            self.run_answered(loop)
+            seen.append(read_alarms(observed))
+            self.assertEqual([SERVER], [*self.host.entries])
+
+        self.assertEqual(['', ''], seen[:2])
+        for text in seen[2:]:
+            self.assertIn(f'{SERVER} is on host host1, while', text)
+            self.assertIn('Nova has the server on host host3,', text)
+        (told,) = observed.snapshot().alarms
+        self.assertEqual(
+            (alarm.SERVER_ELSEWHERE, SERVER), (told.name, told.subject)
+        )
+        roles[SERVER] = role.Role.SERVER
+        hosts.append('host1')
+        self.run_answered(loop)
+        self.assertEqual('', read_alarms(observed))
+
     def test_it_is_logged_when_it_begins_and_when_it_comes_back(self) -> None:
         doubt = {'migration': role.Role.IN_DOUBT}
         gone_on: dict[str, role.Role] = {'migration': role.Role.SOURCE}
