@@ -6,6 +6,7 @@
 files:
 
 * ``agreement``: whether ledger, placement, RMD, Nova and flavors agree
+* ``allocations``: whether placement and a host agree, and what Nova left there
 * ``at_random``: kills at random steps of a random mix of operations
 * ``bus``: a message bus between processes
 * ``compute``: one nova-compute, in a process of its own
@@ -17,6 +18,7 @@ files:
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova
 * ``outages``: what goes away and comes back
+* ``records``: what Nova's database says of servers and moves
 * ``report``: prints what came of each kill
 * ``site``: two hosts, and all that outlives their nova-computes
 * ``steps``: what is durable, and the kill at it

@@ -35,8 +35,9 @@ _STEPS, _FIRST_STEPS = 120, 30
 #: How often operations may end before the next begins, and seconds for it.
 _MAY_END, _LONGEST = 0.8, 30.0
 
-#: Seconds without an operation after which all is brought back.
-_IDLE = 60.0
+#: Seconds without an operation, or without a kill, after which all is brought
+#: back.
+_IDLE, _BARREN = 60.0, 900.0
 
 _ACTIONS: dict[str, tuple[str, ...]] = {
     'ACTIVE': (
@@ -67,14 +68,17 @@ class AtRandom:
         self.kills = 0
         self.failures = 0
         self.novas = 0
-        self._begun = 0.0
+        #: When the last operation has begun, and the last host has died.
+        self._begun = self._killed = 0.0
+        #: How many kills there were at the last check.
+        self._checked = -1
         self._dead: set[int] = set()
         self._steps: collections.Counter[str] = collections.Counter()
 
     def run(self, kills: int) -> None:
         while self.kills < kills:
             target = min(self.kills + _BETWEEN, kills)
-            self._begun = time.monotonic()
+            self._begun = self._killed = time.monotonic()
             while self.kills < target and not self._is_idle():
                 self._step()
             self._check()
@@ -82,9 +86,11 @@ class AtRandom:
     def _is_idle(self) -> bool:
         """Return whether nothing can begin: each server has a task for ever.
 
-        Of deletions, say, that went to a host that was killed.
+        Of deletions, say, that went to a host that was killed. Or operations
+        begin, and none comes to a step at which a host dies.
         """
-        return time.monotonic() - self._begun > _IDLE
+        now = time.monotonic()
+        return now - self._begun > _IDLE or now - self._killed > _BARREN
 
     # -- one moment --------------------------------------------------------
 
@@ -120,6 +126,7 @@ class AtRandom:
         found = one.read_steps(0)[-1:]
         if found and found[0][0] == 'killed':
             self.kills += 1
+            self._killed = time.monotonic()
             self._steps[found[0][1]] += 1
             print(f'{self.kills}: {one.host} {found[0][1]}', flush=True)
         else:
@@ -148,8 +155,8 @@ class AtRandom:
     def _act(self) -> None:
         found = self.servers.list(seconds=10)
         if len(found) < _MAX_SERVERS and self.chosen.random() < 0.5:
-            self._begun = time.monotonic()
             self.servers.boot(self.chosen.choice(site_mod.HOSTS))
+            self._begun = time.monotonic()
             return
         ready = [
             one
@@ -158,8 +165,9 @@ class AtRandom:
             and one['status'] in _ACTIONS
         ]
         if ready:
-            self._begun = time.monotonic()
             self._act_on(self.chosen.choice(ready))
+            # Nova may refuse it for ever.
+            self._begun = time.monotonic()
 
     def _act_on(self, one: dict[str, Any]) -> None:
         uuid, action = one['id'], self.chosen.choice(_ACTIONS[one['status']])
@@ -205,10 +213,15 @@ class AtRandom:
         self._report(made.ours)
         self.novas += len(made.novas)
         is_stuck = any(
-            one['OS-EXT-STS:task_state'] or one['status'] == 'ERROR'
+            one['OS-EXT-STS:task_state']
+            or one['status'] == 'ERROR'
+            or one['status'] not in _ACTIONS
             for one in self.servers.list().values()
         )
-        if made.ours or made.novas or is_stuck:
+        # Whatever it is with which a run would go on for ever.
+        is_barren = self.kills == self._checked
+        self._checked = self.kills
+        if made.ours or made.novas or is_stuck or is_barren:
             self._clear()
 
     def _clear(self) -> None:

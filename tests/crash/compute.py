@@ -190,6 +190,11 @@ def _report(manager: Any) -> dict[str, Any]:
             for place, tracked in ext.host.view.tracked.items()
             if tracked.state.used
         },
+        'withheld': {
+            (uuid, one.rp_uuid, one.resource_class): one.amount
+            for uuid, missing in ext.host.state.unallocated.items()
+            for one in missing
+        },
         'ledger': ext._ledger_path,
         'guests': {
             uuid: guest.state

@@ -5,33 +5,28 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.crash import agreement
+from tests.crash import allocations
+from tests.crash import records
 from tests.crash import site as site_mod
 
 
 def describe(site: site_mod.Site, texts: Iterable[str]) -> Iterator[str]:
     """Yield lines about each server that one of the texts names."""
-    from nova import context as nova_context
-    from nova import objects
-
-    context = nova_context.get_admin_context(read_deleted='yes')
     whole = '\n'.join(texts)
-    for one in objects.InstanceList.get_all(context):
-        moves = [*agreement.list_moves(one.uuid)]
+    for one in records.list_all_servers():
+        moves = [*records.list_moves(one.uuid)]
         if not any(uuid in whole for uuid in (one.uuid, *_uuids(moves))):
             continue
-        actions = objects.InstanceActionList.get_by_instance_uuid(
-            context, one.uuid
-        )
+        actions = records.list_actions(one.uuid)
         names = [found.action for found in reversed([*actions])]
         yield f'{one.uuid} on {one.host}: {one.vm_state}, {one.task_state}'
         yield f'  actions: {", ".join(names)}'
-        yield f'  allocated: {agreement.read_allocations(site, one.uuid)}'
+        yield f'  allocated: {allocations.read_allocations(site, one.uuid)}'
         for move in moves:
             yield (
                 f'  {move.migration_type} {move.uuid}: {move.source_compute} '
                 f'to {move.dest_compute}, {move.status}, allocated: '
-                f'{agreement.read_allocations(site, move.uuid)}'
+                f'{allocations.read_allocations(site, move.uuid)}'
             )
 
 

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether placement has allocated what a host holds, or Nova has left it so.
+
+Nothing counts as left by Nova but by what Nova's database and placement say.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import dataclasses
+from typing import Any, TypeAlias
+
+import requests
+
+from cloud.lite import config
+from nova_ext_resources.objects import assignment
+from tests.crash import records
+from tests.crash import site as site_mod
+
+Purpose = assignment.Purpose
+
+#: Consumer, provider, resource class.
+Place: TypeAlias = tuple[str, str, str]
+
+#: Place -> amount.
+Held: TypeAlias = dict[Place, int]
+
+WAYS = 'CUSTOM_LLC_WAYS'
+
+#: Statuses in which the former host keeps what the server had.
+_KEEPING = ('finished', 'confirming', 'reverting')
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is compared of a host.
+
+    :ivar said: what the host has reported
+    :ivar found: Nova's servers, by uuid
+    """
+
+    site: site_mod.Site
+    host: str
+    said: Mapping[str, Any]
+    found: Mapping[str, Any]
+
+    @property
+    def entries(self) -> Mapping[str, assignment.Entry]:
+        entries: Mapping[str, assignment.Entry] = self.said['entries']
+        return entries
+
+    def find_server_uuid(self, uuid: str) -> str:
+        """Return the server for which a consumer holds anything."""
+        entry = self.entries.get(uuid)
+        return entry.server_uuid if entry else uuid
+
+    def list_held(self) -> Held:
+        return {
+            (uuid, one.rp_uuid, one.resource_class): one.amount
+            for uuid, entry in self.entries.items()
+            for one in entry.assignments
+            if one.is_allocated
+        }
+
+    def list_allocated(self) -> Held:
+        return {
+            (uuid, rp_uuid, name): amount
+            for rp_uuid in self.said['providers']
+            for uuid, one in _read(self.site, rp_uuid).items()
+            for name, amount in one['resources'].items()
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Difference:
+    """A place of which the host does not hold what placement has allocated."""
+
+    place: Place
+    held: Held
+    allocated: Held
+    seen: Seen
+
+    def __str__(self) -> str:
+        return (
+            f'{self.place} held {self.held.get(self.place)}, '
+            f'allocated {self.allocated.get(self.place)}'
+        )
+
+    @property
+    def server_uuid(self) -> str:
+        return self.seen.find_server_uuid(self.place[0])
+
+    def make_place(self, uuid: str) -> Place:
+        """Return the same of another consumer."""
+        return uuid, self.place[1], self.place[2]
+
+
+def compare(seen: Seen) -> Iterator[tuple[str | None, str]]:
+    """Yield what differs, with the consumer that Nova has left; None: none."""
+    held, allocated = seen.list_held(), seen.list_allocated()
+    for place in sorted(held.keys() | allocated.keys()):
+        if held.get(place) == allocated.get(place):
+            continue
+        one = _Difference(
+            place=place, held=held, allocated=allocated, seen=seen
+        )
+        text = str(one)
+        for find, why in _RULES:
+            if left := find(one):
+                yield left, f'{text}, {why.format(left)}'
+                break
+        else:
+            yield None, text
+
+
+# -- what Nova leaves --------------------------------------------------------
+
+
+def _find_own(one: _Difference) -> str | None:
+    """Return the consumer if Nova has left its own resources with the same.
+
+    Of a server that is not on the host, or of a move.
+    """
+    uuid = one.place[0]
+    is_left = one.place not in one.held and _is_novas(one.seen, uuid)
+    return uuid if is_left else None
+
+
+def _is_novas(seen: Seen, uuid: str) -> bool:
+    server = seen.found.get(uuid)
+    if server is not None and (server.host, server.vm_state) == (
+        seen.host,
+        'active',
+    ):
+        return False
+    return uuid in _read(seen.site, _find_node(seen.site, seen.host))
+
+
+def _find_move(one: _Difference) -> str | None:
+    """Return the move of a server that has what is held for the server.
+
+    A source that is killed does not give the server its allocations back:
+    Nova leaves them with the move, and does not give them to the next one
+    either. They are counted once, as the units are. A move may have more: of
+    the larger flavor that the server had before.
+    """
+    amount = one.held.get(one.place)
+    if amount is None:
+        return None
+    for move in records.list_moves(one.server_uuid):
+        kept = one.make_place(move.uuid)
+        if kept not in one.held and one.allocated.get(kept, 0) >= amount:
+            return str(move.uuid)
+    return None
+
+
+def _find_returned(one: _Difference) -> str | None:
+    """Return the server that has got back what is kept for it.
+
+    Its host was killed in a revert: Nova has given the allocations back, not
+    started the guest, and still has the server in a task. As long as it has,
+    the host does not give the units back. They are counted once.
+    """
+    entry = one.seen.entries.get(one.place[0])
+    if entry is None or entry.purpose is not Purpose.KEPT:
+        return None
+    server = one.seen.found.get(entry.server_uuid)
+    if server is None or server.task_state != 'resize_reverting':
+        return None
+    own = one.make_place(entry.server_uuid)
+    if own in one.held or one.allocated.get(own) != one.held.get(one.place):
+        return None
+    return str(entry.server_uuid)
+
+
+def _find_exchanged(one: _Difference) -> str | None:
+    """Return the server that moves on its own host, and has a task for ever.
+
+    Until its guest is off, Nova has what it has and what it is to get under
+    the other one's uuid each. Both are held, and both are allocated.
+    """
+    server = one.seen.found.get(one.server_uuid)
+    if server is None or not server.task_state or server.host != one.seen.host:
+        return None
+    consumers = {
+        uuid: entry.purpose
+        for uuid, entry in one.seen.entries.items()
+        if entry.server_uuid == server.uuid
+    }
+    others = consumers.keys() - {one.place[0]}
+    if len(consumers) != 2 or Purpose.INCOMING not in consumers.values():
+        return None
+    other = one.make_place(*others)
+    is_exchanged = (
+        one.held.get(one.place) == one.allocated.get(other)
+        and one.held.get(other) == one.allocated.get(one.place)
+    )
+    return str(server.uuid) if is_exchanged else None
+
+
+def _find_stuck(one: _Difference) -> str | None:
+    entry = one.seen.entries.get(one.place[0])
+    if entry is None or entry.purpose is not Purpose.INCOMING:
+        return None
+    return find_stuck(one.seen, entry.server_uuid)
+
+
+def find_stuck(seen: Seen, server_uuid: str) -> str | None:
+    """Return the server that was to come here, and has a task elsewhere.
+
+    Of whatever kind, ``resize_prep`` as well: its move has ended, or a host
+    was killed in it, or in the server's next task. As long as Nova has that,
+    this host does not release what it has claimed.
+    """
+    server = seen.found.get(server_uuid)
+    if server is None or server.host == seen.host or not server.task_state:
+        return None
+    is_coming = any(
+        (entry.server_uuid, entry.purpose) == (server_uuid, Purpose.INCOMING)
+        for entry in seen.entries.values()
+    )
+    return server_uuid if is_coming else None
+
+
+def _find_failed_rebuild(one: _Difference) -> str | None:
+    if one.place in one.allocated:
+        return None
+    return find_failed_rebuild(one.seen.site, one.place[0])
+
+
+def find_failed_rebuild(site: site_mod.Site, server_uuid: str) -> str | None:
+    """Return the server if Nova has deleted all of its allocations.
+
+    Nova does, its own as well, when it fails to rebuild a server: also when
+    it takes the request again that its former process was killed with.
+    """
+    actions = records.list_actions(server_uuid)
+    has_any = read_allocations(site, server_uuid)
+    if has_any or all(one.action != 'rebuild' for one in actions):
+        return None
+    return server_uuid
+
+
+def _find_taken_again(one: _Difference) -> str | None:
+    if one.place in one.allocated:
+        return None
+    return find_taken_again(one.server_uuid)
+
+
+def find_taken_again(server_uuid: str) -> str | None:
+    """Return the server if Nova took a migration of its again.
+
+    Nova does that with one that a killed nova-compute has left
+    pre-migrating, and replaces what the migration has in placement: nothing
+    is allocated any more for what the server holds. A resize or a cold
+    migration without a migration of its own tells.
+    """
+    made = [
+        one.created_at
+        for one in records.list_moves(server_uuid)
+        if one.migration_type in ('resize', 'migration')
+    ]
+    begun = [
+        one.start_time
+        for one in records.list_actions(server_uuid)
+        if one.action in ('resize', 'migrate')
+    ]
+    is_taken = made and begun and max(begun) > max(made)
+    return server_uuid if is_taken else None
+
+
+def _find_blocked(one: _Difference) -> str | None:
+    """Return the consumer whose ways the server of this host cannot have.
+
+    The host has moved the server to another provider, where placement refuses
+    as much: then it has it on the former one.
+    """
+    seen, uuid = one.seen, one.place[0]
+    server = seen.found.get(uuid)
+    if server is None or server.host != seen.host:
+        return None
+    for place, amount in one.held.items():
+        if place[0] == uuid and place not in one.allocated:
+            if left := find_blocking(seen, uuid, amount, [place[1]]):
+                return left
+    return None
+
+
+_Find: TypeAlias = Callable[[_Difference], str | None]
+
+#: What finds whom Nova has left, and how that is told.
+_RULES: tuple[tuple[_Find, str], ...] = (
+    (_find_own, 'with its own resources'),
+    (_find_move, 'and its move {} has it'),
+    (_find_returned, 'and {} has it again'),
+    (_find_exchanged, 'and {} has a task on its own host'),
+    (_find_stuck, 'and {} has a task'),
+    (_find_failed_rebuild, 'its rebuild has failed'),
+    (_find_taken_again, 'its move was taken again'),
+    (_find_blocked, 'and {} has what it needs'),
+)
+
+
+# -- what others cannot have for it ------------------------------------------
+
+
+def find_blocking(
+    seen: Seen, server_uuid: str, amount: int, rp_uuids: Iterable[str]
+) -> str | None:
+    """Return the consumer whose ways, left by Nova, a server cannot have.
+
+    None of the providers has room for them, and one would have if Nova had
+    not left what this consumer has.
+
+    :param amount: how many ways the server is to have
+    """
+    blocking = None
+    for rp_uuid in sorted(rp_uuids):
+        ways = _list_ways(seen.site, rp_uuid)
+        others = {u: n for u, n in ways.items() if u != server_uuid}
+        room = _count_capacity(seen.site, rp_uuid) - sum(others.values())
+        # The host has these reserved for this very server.
+        room += seen.said['withheld'].get((server_uuid, rp_uuid, WAYS), 0)
+        if room >= amount:
+            return None
+        left = {u: n for u, n in others.items() if is_left(seen, u)}
+        if room + sum(left.values()) >= amount:
+            blocking = max(left, key=lambda uuid: left[uuid])
+    return blocking
+
+
+def is_left(seen: Seen, uuid: str) -> bool:
+    """Return whether Nova has left what a consumer has of a host.
+
+    Its own resources as well; and the host neither holds it nor has to: it
+    is of a server elsewhere, or of a move that keeps nothing there.
+    """
+    server = seen.found.get(uuid)
+    move = None if server else records.find_move(uuid)
+    if uuid in seen.entries or (server and server.host == seen.host):
+        return False
+    if move is not None and move.status in _KEEPING:
+        return False
+    return _is_novas(seen, uuid)
+
+
+def _list_ways(site: site_mod.Site, rp_uuid: str) -> dict[str, int]:
+    return {
+        uuid: one['resources'][WAYS]
+        for uuid, one in _read(site, rp_uuid).items()
+        if WAYS in one['resources']
+    }
+
+
+def _count_capacity(site: site_mod.Site, rp_uuid: str) -> int:
+    found = _get(site, f'/resource_providers/{rp_uuid}/inventories')
+    one = found.get('inventories', {}).get(WAYS)
+    return one['total'] - one['reserved'] if one else 0
+
+
+# -- placement ---------------------------------------------------------------
+
+
+def _find_node(site: site_mod.Site, host: str) -> str:
+    found = _get(site, f'/resource_providers?name={host}')
+    return str(found['resource_providers'][0]['uuid'])
+
+
+def _read(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
+    path = f'/resource_providers/{rp_uuid}/allocations'
+    found: dict[str, Any] = _get(site, path).get('allocations', {})
+    return found
+
+
+def read_allocations(site: site_mod.Site, uuid: str) -> dict[str, Any]:
+    """Return the resources of each provider that a consumer has."""
+    found = _get(site, f'/allocations/{uuid}').get('allocations', {})
+    return {rp_uuid: one['resources'] for rp_uuid, one in found.items()}
+
+
+def _get(site: site_mod.Site, path: str) -> Any:
+    answer = requests.get(site.urls.placement + path, **_options())
+    return answer.json()
+
+
+def remove_allocations(site: site_mod.Site, uuid: str) -> None:
+    """Do what ``nova-manage placement audit --delete`` does of a consumer."""
+    requests.delete(f'{site.urls.placement}/allocations/{uuid}', **_options())
+
+
+def _options() -> dict[str, Any]:
+    return {
+        'headers': {
+            'X-Auth-Token': config.TOKEN,
+            'OpenStack-API-Version': 'placement 1.39',
+        },
+        'timeout': 30,
+    }

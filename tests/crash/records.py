@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova's database says of servers and their moves."""
+
+from typing import Any
+
+
+def list_servers() -> dict[str, Any]:
+    """Return servers by uuid, with those that can be restored."""
+    from nova import objects
+
+    found = objects.InstanceList.get_by_filters(
+        _make_context(),
+        {'deleted': False, 'soft_deleted': True},
+        expected_attrs=['flavor', 'numa_topology', 'migration_context'],
+    )
+    return {one.uuid: one for one in found}
+
+
+def list_all_servers() -> Any:
+    """Return servers, with those that are deleted."""
+    from nova import objects
+
+    return objects.InstanceList.get_all(_make_context())
+
+
+def list_moves(server_uuid: str) -> Any:
+    """Return the migrations of a server, with those that are deleted."""
+    from nova import objects
+
+    return objects.MigrationList.get_by_filters(
+        _make_context(), {'instance_uuid': server_uuid}
+    )
+
+
+def find_move(uuid: str) -> Any | None:
+    """Return a migration; None: there is none of this uuid."""
+    from nova import exception
+    from nova import objects
+
+    try:
+        return objects.Migration.get_by_uuid(_make_context(), uuid)
+    except exception.MigrationNotFound:
+        return None
+
+
+def list_actions(server_uuid: str) -> Any:
+    """Return what was done with a server, the last first."""
+    from nova import objects
+
+    return objects.InstanceActionList.get_by_instance_uuid(
+        _make_context(), server_uuid
+    )
+
+
+def find_request(server_uuid: str) -> Any:
+    """Return what Nova allocates for when it builds a server again."""
+    from nova import objects
+
+    return objects.RequestSpec.get_by_instance_uuid(
+        _make_context(), server_uuid
+    )
+
+
+def _make_context() -> Any:
+    from nova import context
+
+    # Nova deletes the migrations of a server with the server.
+    return context.get_admin_context(read_deleted='yes')
