@@ -86,6 +86,9 @@ def _list_left(
         yield allocations.find_stuck(seen, server_uuid)
     if name == alarm.SERVER_ELSEWHERE:
         yield _find_elsewhere(seen, server_uuid)
+    if name == alarm.NOT_RECORDED and allocations.is_novas(seen, server_uuid):
+        # Its next move has added what it was to get here.
+        yield _find_elsewhere(seen, server_uuid)
     if name == alarm.NOT_HELD and allocations.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:

@@ -116,16 +116,17 @@ def compare(seen: Seen) -> Iterator[tuple[str | None, str]]:
 
 
 def _find_own(one: _Difference) -> str | None:
-    """Return the consumer if Nova has left its own resources with the same.
-
-    Of a server that is not on the host, or of a move.
-    """
+    """Return the consumer if Nova has left its own resources with the same."""
     uuid = one.place[0]
-    is_left = one.place not in one.held and _is_novas(one.seen, uuid)
+    is_left = one.place not in one.held and is_novas(one.seen, uuid)
     return uuid if is_left else None
 
 
-def _is_novas(seen: Seen, uuid: str) -> bool:
+def is_novas(seen: Seen, uuid: str) -> bool:
+    """Return whether Nova has left its own resources of a host to a consumer.
+
+    Of a server that is not active there, or of a move.
+    """
     server = seen.found.get(uuid)
     if server is not None and (server.host, server.vm_state) == (
         seen.host,
@@ -340,7 +341,7 @@ def is_left(seen: Seen, uuid: str) -> bool:
         return False
     if move is not None and move.status in _KEEPING:
         return False
-    return _is_novas(seen, uuid)
+    return is_novas(seen, uuid)
 
 
 def _list_ways(site: site_mod.Site, rp_uuid: str) -> dict[str, int]:

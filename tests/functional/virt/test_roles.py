@@ -402,7 +402,12 @@ class LiveRolesTest(backends.Static):
         for host in (None, ''):
             self.set_state('completed', host)
             self.assertIs(Role.SERVER, self.find_guest('host2'))
+
+    def test_a_guest_of_a_server_that_is_deleted(self) -> None:
+        """Nova destroys it by itself."""
+        self.set_state('error', 'host1')
         moving.find_instance(self.uuid).destroy()
+
         self.assertIs(Role.SERVER, self.find_guest('host2'))
 
     def test_one_that_copies_for_hours_is_not_in_doubt(self) -> None:
