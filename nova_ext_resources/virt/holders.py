@@ -82,9 +82,8 @@ def _explain_migration(migration: Any) -> str:
 
 def _is_open(migration: Any, instance: Any) -> bool:
     """Return whether Nova, or a guest on its way, may still go on."""
-    return migrations.is_on_its_way(
-        migration, instance
-    ) or migrations.is_open(migration, instance)
+    is_on_its_way = migrations.is_on_its_way(migration, instance)
+    return is_on_its_way or migrations.is_open(migration, instance)
 
 
 def _locate(instance: Any) -> str:

@@ -191,11 +191,9 @@ def _find_exchanged(one: _Difference) -> str | None:
     if len(consumers) != 2 or Purpose.INCOMING not in consumers.values():
         return None
     other = one.make_place(*others)
-    is_exchanged = (
-        one.held.get(one.place) == one.allocated.get(other)
-        and one.held.get(other) == one.allocated.get(one.place)
-    )
-    return str(server.uuid) if is_exchanged else None
+    held = one.held.get(one.place), one.held.get(other)
+    allocated = one.allocated.get(other), one.allocated.get(one.place)
+    return str(server.uuid) if held == allocated else None
 
 
 def _find_stuck(one: _Difference) -> str | None:
