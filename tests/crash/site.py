@@ -401,8 +401,23 @@ class Site(contextlib.ExitStack):
         return str(made['id'])
 
     def settle(self, seconds: float = PATIENCE) -> None:
-        """Wait until nothing is under way."""
-        wait_until(self.is_quiet, 'quiet', seconds)
+        """Wait until nothing is under way.
+
+        :raises Died: something still is; says which process has it
+        """
+        try:
+            wait_until(self.is_quiet, 'quiet', seconds)
+        except Died as err:
+            raise Died(f'{err}: {self._describe_unrest()}') from None
+
+    def _describe_unrest(self) -> str:
+        pids = {'harness': os.getpid()} | {
+            host: one.pid for host, one in self.computes.items()
+        }
+        busy = [name for name, pid in pids.items() if _is_any_running([pid])]
+        is_idle = self.broker.is_idle(QUIET)
+        tails = [one._tail() for one in self.computes.values()]
+        return '\n'.join([f'bus idle: {is_idle}, busy: {busy}', *tails])
 
     def is_quiet(self) -> bool:
         """Return whether nothing is under way: no message, and no thread.
