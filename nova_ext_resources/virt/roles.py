@@ -145,8 +145,11 @@ def _find_role(
     if instance is None:
         return Role.LEFT
     is_here = instance.host == host
-    # The server may have a task of its source for ever.
-    if is_own and not is_here and migrations.has_failed(migration):
+    # The server may have a task of its source for ever. On its own host, what
+    # a move has claimed is the migration's until the guest is off.
+    is_coming = entry.purpose is assignment.Purpose.INCOMING
+    is_unused = is_coming if not is_own else not is_here
+    if is_unused and migrations.has_failed(migration):
         return Role.LEFT
     if migrations.is_open(migration, instance):
         return Role.SOURCE if is_source else Role.DESTINATION

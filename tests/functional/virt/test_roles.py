@@ -131,6 +131,20 @@ class RolesTest(backends.Static):
         self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
         self.assertNotIn(Role.LEFT, self.list_roles('host1').values())
 
+    def test_one_on_its_own_host_that_was_killed_as_it_gave_up(self) -> None:
+        """Its guest was never off: what it was to get is not used."""
+        (kept,) = self.get_host('host1').entries.values()
+        task = task_states.RESIZE_MIGRATING
+        for status, purpose, expected in (
+            ('error', assignment.Purpose.INCOMING, Role.LEFT),
+            ('error', assignment.Purpose.KEPT, Role.SOURCE),
+            ('migrating', assignment.Purpose.INCOMING, Role.SOURCE),
+        ):
+            self.set_state(status, host='host1', task_state=task)
+            entry = dataclasses.replace(kept, purpose=purpose)
+            found = self.ask('host1', {self.migration.uuid: entry})
+            self.assertIs(expected, found[self.migration.uuid])
+
     def test_a_server_that_is_to_be_elsewhere_after_one_that_failed(
         self,
     ) -> None:
