@@ -24,6 +24,9 @@ CORES = 12
 WAYS = 11
 CLASSES = 6
 
+#: Of each cell.
+_MEMORY_MB = 131072
+
 LLC = 'CUSTOM_LLC_WAYS'
 CLOS = 'CUSTOM_RDT_CLOS'
 
@@ -49,7 +52,7 @@ class Fleet:
                 stats.KEY: stats.encode(view),
             }
             host_state.allocation_candidates = [
-                _make_candidate(host_state.uuid, rp_uuid, amount)
+                make_candidate(host_state.uuid, rp_uuid, amount)
                 for rp_uuid in domains
             ]
 
@@ -91,29 +94,8 @@ class Fleet:
         return host_state
 
     def _make_topology(self) -> Any:
-        return objects.NUMATopology(
-            cells=[self._make_cell(socket) for socket in range(SOCKETS)]
-        )
-
-    def _make_cell(self, socket: int) -> Any:
-        siblings = _list_siblings(socket)
-        # Whole cores from the low end, as servers with threads take them.
-        taken = siblings[: self._random.randrange(6)]
-        cpus = set[int]().union(*siblings)
-        return objects.NUMACell(
-            id=socket,
-            socket=socket,
-            cpuset=cpus,
-            pcpuset=cpus,
-            memory=131072,
-            cpu_usage=0,
-            memory_usage=0,
-            pinned_cpus=set[int]().union(*taken),
-            siblings=siblings,
-            mempages=[objects.NUMAPagesTopology(size_kb=4, total=1, used=0)],
-            network_metadata=objects.NetworkMetadata(
-                physnets=set(), tunneled=False
-            ),
+        return make_topology(
+            [self._random.randrange(6) for _ in range(SOCKETS)]
         )
 
 
@@ -131,6 +113,59 @@ def make_request(extra_specs: dict[str, str], pinned: int = 0) -> Any:
         instance_uuid=str(uuid.UUID(int=1)),
         scheduler_hints={},
     )
+
+
+def make_topology(taken: Sequence[int] = (0,) * SOCKETS) -> Any:
+    """Make the NUMA topology of one host.
+
+    :param taken: how many cores of each cell are pinned, from the low end, as
+        servers with threads take them
+    """
+    return objects.NUMATopology(
+        cells=[_make_cell(*socket) for socket in enumerate(taken)]
+    )
+
+
+def _make_cell(socket: int, taken: int) -> Any:
+    siblings = _list_siblings(socket)
+    cpus = set[int]().union(*siblings)
+    return objects.NUMACell(
+        id=socket,
+        socket=socket,
+        cpuset=cpus,
+        pcpuset=cpus,
+        memory=_MEMORY_MB,
+        cpu_usage=0,
+        memory_usage=0,
+        pinned_cpus=set[int]().union(*siblings[:taken]),
+        siblings=siblings,
+        mempages=[
+            objects.NUMAPagesTopology(
+                size_kb=4, total=_MEMORY_MB * 256, used=0
+            )
+        ],
+        network_metadata=objects.NetworkMetadata(
+            physnets=set(), tunneled=False
+        ),
+    )
+
+
+def make_empty_view() -> view_obj.HostView:
+    """Make the view of one host of which nothing is in use."""
+    rdt = str(uuid.UUID(int=0))
+    tracked: dict[tuple[str, str], view_obj.Tracked] = {
+        (rdt, CLOS): view_obj.Tracked(
+            tracker='count', state=count.CountState(CLASSES, 0)
+        )
+    }
+    for socket in range(SOCKETS):
+        tracked[str(uuid.UUID(int=socket + 1)), LLC] = view_obj.Tracked(
+            tracker='cache_ways',
+            state=cache_ways.CacheWaysState((1 << WAYS) - 1, 0),
+            implied=(rdt, CLOS),
+            cpus=_format_cpus(socket),
+        )
+    return view_obj.HostView(tracked=tracked)
 
 
 def make_wide_view(domains: int) -> view_obj.HostView:
@@ -159,7 +194,7 @@ def make_wide_view(domains: int) -> view_obj.HostView:
     return view_obj.HostView(tracked=tracked)
 
 
-def _make_candidate(root: str, rp_uuid: str, amount: int) -> dict[str, Any]:
+def make_candidate(root: str, rp_uuid: str, amount: int) -> dict[str, Any]:
     return {
         'allocations': {
             root: {'resources': {'PCPU': 8, 'MEMORY_MB': 4096}},
