@@ -25,6 +25,7 @@
 * ``request``: what one of Nova's instances requests
 * ``roles``: servers and moves of a host, as Nova knows them
 * ``servers``: servers of a host, as Nova's database has them
+* ``steering``: has Nova choose CPUs near the units of a server
 * ``tracker``: Nova's own claims for moves, and ours together with them
 
 The drivers are imported on first use: each needs libraries that the other

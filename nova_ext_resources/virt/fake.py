@@ -19,6 +19,7 @@ from nova.virt import node
 from nova_ext_resources.conf import fake as fake_conf
 from nova_ext_resources.virt import live
 from nova_ext_resources.virt import moves
+from nova_ext_resources.virt import steering
 
 #: Enough for many servers, little enough to run out of.
 MEMORY_MB = 65536
@@ -105,7 +106,9 @@ class FakeDriver(live.LiveMigrationsMixin, moves.MovesMixin, _Guests):
         if data:
             topology = self._find_host_topology()
             data['uuid'] = _make_node_uuid(nodename)
-            data['numa_topology'] = topology._to_json()
+            data['numa_topology'] = steering.mark(
+                topology._to_json(), self._ext.host.view
+            )
             data['vcpus'] = sum(len(c.cpuset) for c in topology.cells)
         return data
 

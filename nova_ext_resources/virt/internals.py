@@ -34,9 +34,16 @@ NAMES = (
     '(context, instance, nodename, flavor)',
     'nova.compute.resource_tracker:'
     'ResourceTracker.free_pci_device_claims_for_instance(context, instance)',
+    'nova.compute.resource_tracker:ResourceTracker.instance_claim'
+    '(context, instance, nodename, allocations, limits)',
+    'nova.compute.resource_tracker:ResourceTracker.live_migration_claim'
+    '(context, instance, nodename, migration, limits, allocs)',
+    'nova.compute.resource_tracker:ResourceTracker.rebuild_claim'
+    '(context, instance, nodename, allocations, limits)',
     'nova.compute.resource_tracker:ResourceTracker.reportclient',
     'nova.compute.resource_tracker:ResourceTracker.resize_claim'
-    '(context, instance, flavor, nodename, migration, allocations)',
+    '(context, instance, flavor, nodename, migration, allocations, '
+    'image_meta, limits)',
     'nova.compute.resource_tracker:ResourceTracker.stats',
     'nova.compute.task_states:BLOCK_DEVICE_MAPPING',
     'nova.compute.task_states:DELETING',
@@ -87,7 +94,9 @@ NAMES = (
     'nova.objects:NUMACell',
     'nova.objects:NUMAPagesTopology',
     'nova.objects:NUMATopology._to_json',
+    'nova.objects:NUMATopology.obj_from_db_obj',
     'nova.objects:NetworkMetadata',
+    'nova.objects:SchedulerLimits.to_dict',
     'nova.objects:Service.get_by_host_and_binary',
     'nova.objects:register_all',
     'nova.scheduler.client.report:SchedulerReportClient.clear_provider_cache',
@@ -152,6 +161,7 @@ NAMES = (
     'nova.virt.fake:FakeDriver.spawn',
     'nova.virt.hardware:get_cpu_dedicated_set',
     'nova.virt.hardware:get_cpu_shared_set',
+    'nova.virt.hardware:numa_get_constraints',
     'nova.virt.libvirt.driver:LibvirtDriver._check_cpu_set_configuration',
     'nova.virt.libvirt.driver:LibvirtDriver._create_guest',
     'nova.virt.libvirt.driver:LibvirtDriver._destroy',

@@ -38,6 +38,7 @@ from nova_ext_resources.virt import providers
 from nova_ext_resources.virt import request
 from nova_ext_resources.virt import roles
 from nova_ext_resources.virt import servers
+from nova_ext_resources.virt import steering
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -207,6 +208,10 @@ class ExtResourcesMixin(driver.ComputeDriver):
         if data:
             own = {stats.KEY: self._ext.host.stats(), stats.LIVE_KEY: '1'}
             data['stats'] = {**(data.get('stats') or {}), **own}
+            if data.get('numa_topology'):
+                data['numa_topology'] = steering.mark(
+                    data['numa_topology'], self._ext.host.view
+                )
         return data
 
     def update_provider_tree(self, *args: Any, **kwargs: Any) -> None:

@@ -19,6 +19,7 @@ from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import steering
 from nova_ext_resources.virt import tracker
 
 LOG = logging.getLogger(__name__)
@@ -34,11 +35,13 @@ class MovesMixin(mixin.ExtResourcesMixin):
             LOG.error(
                 'Host %(host)s: the driver finds no resource tracker of Nova. '
                 'Servers that are resized or migrated to this host claim when '
-                'their guests are already off, and Nova tries no other host. '
-                'Please report this bug',
+                'their guests are already off, and Nova tries no other host; '
+                'and it chooses CPUs without regard to caches. Please report '
+                'this bug',
                 {'host': host},
             )
             return
+        steering.watch(found, lambda: self._ext.host.view)
         tracker.watch(found, self._claim_move, self._release_move)
 
     # -- the destination ------------------------------------------------
