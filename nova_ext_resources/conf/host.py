@@ -81,6 +81,40 @@ Each time, placement gets one request at least, and one more for each resource
 provider of the host that has a resource class of which servers hold units.
 """,
     ),
+    cfg.IntOpt(
+        'orphan_age',
+        default=7200,
+        min=1800,
+        help="""
+Seconds after which an entry of the ledger is orphaned whose server is missing.
+
+A server is missing if Nova has it neither among the servers of this host nor
+in a move from or to it, and the hypervisor does not know it. nova-compute
+compares every ten minutes, and each comparison in this time must say so. The
+time begins anew if Nova or the hypervisor cannot be asked. In the end, the
+alarm ``orphaned_entry`` takes the place of ``not_in_nova``.
+
+It must not be shorter than ``[DEFAULT] long_rpc_timeout``, because Nova's
+records may be behind for as long as one of its calls takes; nor than two
+comparisons, which are further apart if ``refresh_interval`` is longer than
+ten minutes. If it is, nova-compute logs a warning and uses the longest of
+these.
+""",
+    ),
+    cfg.BoolOpt(
+        'repair_orphans',
+        default=False,
+        help="""
+Release orphaned entries while nova-compute runs.
+
+Without this, they only raise an alarm, and a restart of nova-compute releases
+them. With it, Nova and the hypervisor are asked once more about each server,
+and only if all answers prove that it is gone, what it holds is released: five
+entries after each comparison at most. If more than three entries and more than
+half of all are missing at once, none is released: Nova's answer may be wrong.
+Allocations in placement are not changed.
+""",
+    ),
     cfg.StrOpt(
         'host_config_dir',
         help="""

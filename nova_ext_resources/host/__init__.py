@@ -24,8 +24,11 @@
 * ``locks``: one lock per server
 * ``metrics``: offers metrics, health and measurements of a host
 * ``migrations``: asks Nova which consumers are migrations of servers
+* ``missing``: for how long entries have been without a server; pure
 * ``moves``: ends what moves have left, when Nova has ended them elsewhere
 * ``nova_compute``: what a host needs of the nova-compute in which it runs
+* ``orphans``: finds entries of servers that have been missing for long, and
+  releases them where an option says so
 * ``partners``: finds a server that can exchange its allocation with another
 * ``periodic``: the host's loop: discover, audit and repair, observe, publish;
   asks Nova now and then which servers are here

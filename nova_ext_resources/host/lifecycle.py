@@ -269,19 +269,25 @@ class Lifecycle:
 
     # -- what repair does ----------------------------------------------
 
-    def release_gone(self, entries: Sequence[assignment.Entry]) -> None:
+    def release_gone(
+        self, entries: Sequence[assignment.Entry]
+    ) -> frozenset[str]:
         """Release servers together that are gone; all are tried.
 
         :param entries: as they were compared with Nova; a server that has
-            claimed anew since keeps what it has
+            claimed anew since, or that is being started, keeps what it has
+        :return: the consumers that were released
         :raises EnforcementFailed, LedgerError: the first failure
         """
         with self._servers.hold_all(one.consumer_uuid for one in entries):
-            self._transitions.release(
+            gone = frozenset(
                 one.consumer_uuid
                 for one in entries
                 if self.find_entry(one.consumer_uuid) == one
+                and not self.is_starting(one.consumer_uuid)
             )
+            self._transitions.release(sorted(gone))
+            return gone
 
     def release_orphan(self, consumer_uuid: str, names: Iterable[str]) -> None:
         """Release what is applied and not in the ledger.

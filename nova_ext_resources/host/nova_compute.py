@@ -11,6 +11,7 @@ import dataclasses
 
 from nova_ext_resources.host import guests
 from nova_ext_resources.host import migrations
+from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import server as server_obj
@@ -32,6 +33,7 @@ class NovaCompute:
     :ivar find_migrations: see :data:`.migrations.FindMigrations`
     :ivar explain: returns uuid -> words for an operator, of those consumers
         with which Nova does not go on
+    :ivar examine: see :data:`.orphans.Examine`; called like ``list_roles``
     :ivar find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
     :ivar list_requests: returns what each server requests, see
@@ -43,6 +45,8 @@ class NovaCompute:
         processes on this host now; called in threads of its own, often
     :ivar find_building: returns which of these consumers are servers that
         Nova builds here, or may build here; called in threads of claims
+    :ivar long_call_timeout: seconds for which Nova's services wait for each
+        other in a call that may take long
     """
 
     on_deleted: Callable[[], None]
@@ -50,8 +54,10 @@ class NovaCompute:
     list_roles: periodic.ListRoles
     find_migrations: migrations.FindMigrations
     explain: Callable[[Iterable[str]], Mapping[str, str]]
+    examine: orphans.Examine
     find_hosts: Callable[[frozenset[str]], Mapping[str, str]]
     list_requests: Callable[[], restore.Requests]
     list_servers: Callable[[], Mapping[str, server_obj.NovaServer]]
     list_guests: Callable[[], guests.Guests]
     find_building: Callable[[frozenset[str]], Collection[str]]
+    long_call_timeout: float

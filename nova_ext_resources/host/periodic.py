@@ -6,7 +6,8 @@ Publishing has a thread of its own, which is only woken here: a placement
 that hangs delays no repair. Nova's servers are compared after Nova has made
 sure that host name and cell are right, and every few minutes from then on.
 Only the first comparison releases servers that are missing; each of them
-releases what a move has left that has ended.
+releases what a move has left that has ended, and, where an option says so,
+what has been missing for long.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,6 +22,7 @@ from nova_ext_resources.host import absent
 from nova_ext_resources.host import audit
 from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import moves
+from nova_ext_resources.host import orphans as orphans_mod
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.host import restore as restore_mod
 from nova_ext_resources.objects import alarm
@@ -70,6 +72,16 @@ class _Answer:
         )
 
 
+def find_pause(interval: float) -> float:
+    """Return the seconds from one question for Nova's servers to the next.
+
+    While no server is on its way.
+
+    :param interval: seconds from one round to the next
+    """
+    return max(_PAUSE, interval)
+
+
 class Periodic(worker.Worker):
     """Runs rounds in a thread until stopped; nothing that fails ends it.
 
@@ -96,6 +108,7 @@ class Periodic(worker.Worker):
         publisher: publisher_mod.Publisher,
         restore: restore_mod.Restore,
         *,
+        orphans: orphans_mod.Orphans,
         list_roles: ListRoles,
         find_hosts: Callable[[frozenset[str]], Mapping[str, str]],
         list_requests: Callable[[], restore_mod.Requests],
@@ -109,6 +122,7 @@ class Periodic(worker.Worker):
         self._health = health
         self._publisher = publisher
         self._restore = restore
+        self._orphans = orphans
         self._list_roles = list_roles
         self._find_hosts = find_hosts
         self._list_requests = list_requests
@@ -162,7 +176,10 @@ class Periodic(worker.Worker):
         # What is claimed from now on may be missing from the answer: Nova may
         # still name the former host of a server that is evacuated to here.
         before = self._host.entries
-        roles = self._insist(lambda: self._list_roles(before))
+        self._orphans.begin()
+        roles = self._insist(
+            lambda: self._list_roles(before), self._orphans.forget
+        )
         if roles is None:
             return
         asked = (self._host.unrecorded - roles.keys()) | {
@@ -170,7 +187,9 @@ class Periodic(worker.Worker):
             for uuid, role in roles.items()
             if role is role_obj.Role.ELSEWHERE
         }
-        hosts = self._insist(lambda: self._find_hosts(asked))
+        hosts = self._insist(
+            lambda: self._find_hosts(asked), self._orphans.forget
+        )
         if hosts is None:
             return
         self._answer = _Answer(
@@ -178,12 +197,17 @@ class Periodic(worker.Worker):
         )
         # Whoever is gone is released, even if the next question fails.
         self.wake()
+        self._orphans.compare(before, roles)
         requests = self._insist(self._list_requests)
         if requests is not None:
             self._requests = requests
             self.wake()
 
-    def _insist(self, ask: Callable[[], _Said]) -> _Said | None:
+    def _insist(
+        self,
+        ask: Callable[[], _Said],
+        on_failure: Callable[[], object] = lambda: None,
+    ) -> _Said | None:
         """Ask until there is an answer; return None when stopped."""
         failures = 0
         while not self._is_stopping.is_set():
@@ -192,6 +216,7 @@ class Periodic(worker.Worker):
             # Of Nova, the hypervisor or placement; each may be away.
             except Exception as err:
                 failures += 1
+                on_failure()
                 LOG.warning(
                     'Host %(host)s: Nova, the hypervisor or placement does '
                     'not say which servers this host has, and with what. '
@@ -252,11 +277,19 @@ class Periodic(worker.Worker):
 
     def _report_differences(self) -> None:
         """Report what the comparison with Nova and placement has found."""
+        orphans = self._orphans.problems
+        orphaned = {one.subject for one in orphans}
         self._health.report(
             'comparison',
             (
                 *self._restore.problems,
-                *self._absent.problems,
+                *orphans,
+                *(
+                    one
+                    for one in self._absent.problems
+                    if one.alarm != alarm.NOT_IN_NOVA
+                    or one.subject not in orphaned
+                ),
                 *self._list_differences(),
             ),
         )

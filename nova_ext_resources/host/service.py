@@ -21,6 +21,7 @@ from nova_ext_resources.host import health as health_mod
 from nova_ext_resources.host import loading
 from nova_ext_resources.host import metrics
 from nova_ext_resources.host import nova_compute
+from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.host import unheld
@@ -91,6 +92,7 @@ class HostService:
         )
         self.allocated = self._make_allocated(compute)
         self.unheld = self._make_unheld(compute)
+        self.orphans = self._make_orphans(compute)
         self.periodic = self._make_periodic(compute)
 
     def _make_health(self) -> health_mod.Health:
@@ -148,6 +150,31 @@ class HostService:
             interval=self._interval,
         )
 
+    def _make_orphans(
+        self, compute: nova_compute.NovaCompute
+    ) -> orphans.Orphans:
+        def note_released(server_uuid: str) -> None:
+            self.follower.forget(server_uuid)
+            compute.on_changed()
+            self._wake()
+
+        options = self.conf.ext_resources
+        pause = periodic.find_pause(self._interval)
+        return orphans.Orphans(
+            self.host,
+            examine=compute.examine,
+            read_allocations=self.read_allocations,
+            on_released=note_released,
+            age=orphans.find_age(
+                self.host.host,
+                options.orphan_age,
+                pause=pause,
+                long_call_timeout=compute.long_call_timeout,
+            ),
+            pause=pause,
+            is_repairing=options.repair_orphans,
+        )
+
     def _make_periodic(
         self, compute: nova_compute.NovaCompute
     ) -> periodic.Periodic:
@@ -156,6 +183,7 @@ class HostService:
             self.health,
             self.publisher,
             self._restore,
+            orphans=self.orphans,
             list_differences=lambda: (
                 *self.allocated.problems,
                 *self.unheld.problems,

@@ -49,6 +49,7 @@ RELEASE_PENDING = 'release_pending'
 LEFTOVER_IN_FORCE = 'leftover_in_force'
 STRANGER_IN_FORCE = 'stranger_in_force'
 NOT_IN_NOVA = 'not_in_nova'
+ORPHANED_ENTRY = 'orphaned_entry'
 MOVE_IN_DOUBT = 'move_in_doubt'
 SERVER_ELSEWHERE = 'server_elsewhere'
 NOT_IN_PLACEMENT = 'not_in_placement'
@@ -123,6 +124,11 @@ _WARNING = (
         NOT_IN_NOVA,
         'server',
         'A server that holds resources is not on this host.',
+    ),
+    (
+        ORPHANED_ENTRY,
+        'consumer',
+        'A server that holds resources has not been on this host for long.',
     ),
     (
         MOVE_IN_DOUBT,

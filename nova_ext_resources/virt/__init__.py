@@ -7,6 +7,7 @@
 * ``claims``: claims, applies and releases for Nova's instances
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server
+* ``evidence``: whether a server is certainly gone from a host
 * ``fake``: Nova's fake driver with extended resources
 * ``gate``: which releases of Nova and which driver a start accepts
 * ``holders``: what Nova says of consumers that hold nothing on a host

@@ -91,6 +91,29 @@ def list_left(host: str, server_uuid: str) -> list[str]:
     ]
 
 
+def list_open(host: str, server_uuid: str) -> list[Any]:
+    """Return moves of a server that may still bring it to a host.
+
+    Of all types: while a server is evacuated, Nova has it on the next host
+    before it has ended that. Nova does not record each host that a live
+    migration asks.
+    """
+    found = objects.MigrationList.get_by_filters(
+        nova_context.get_admin_context(), {'instance_uuid': server_uuid}
+    )
+    return [
+        one
+        for one in found
+        if one.status not in _ENDED
+        and (
+            one.migration_type == LIVE
+            or host in (one.source_compute, one.dest_compute)
+        )
+        # Its guest may be on its way without Nova.
+        and (one.status in _TRANSFERRING or not is_abandoned(one))
+    ]
+
+
 def find(host: str, entry: assignment.Entry) -> Any | None:
     """Return the move for which an entry was made; None: there is none."""
     # Nova deletes the migrations of a server with the server.

@@ -29,6 +29,7 @@ from nova_ext_resources.objects import guest
 from nova_ext_resources.objects import stats
 from nova_ext_resources.virt import claims
 from nova_ext_resources.virt import errors
+from nova_ext_resources.virt import evidence
 from nova_ext_resources.virt import gate
 from nova_ext_resources.virt import holders
 from nova_ext_resources.virt import migrations
@@ -129,11 +130,17 @@ class ExtResourcesMixin(driver.ComputeDriver):
             ),
             find_migrations=functools.partial(holders.find_migrations, host),
             explain=functools.partial(holders.explain, host),
+            examine=lambda entry: evidence.find(
+                host,
+                entry,
+                {*self.list_instance_uuids(), *self._list_running()},
+            ),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),
             list_guests=self._list_running,
             find_building=lambda uuids: servers.find_building(host, uuids),
+            long_call_timeout=CONF.long_rpc_timeout,
         )
 
     @staticmethod

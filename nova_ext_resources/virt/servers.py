@@ -63,6 +63,16 @@ def find(uuid: str) -> Any | None:
         return None
 
 
+def find_any(uuid: str) -> Any | None:
+    """Return a server, also a deleted one; None: this cell has no record."""
+    try:
+        return objects.Instance.get_by_uuid(
+            nova_context.get_admin_context(read_deleted='yes'), uuid
+        )
+    except nova_exc.InstanceNotFound:
+        return None
+
+
 def list_instances(host: str, *attributes: str) -> Any:
     """Return Nova's servers on a host, with flavors and these attributes."""
     return objects.InstanceList.get_by_host(

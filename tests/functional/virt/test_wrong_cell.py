@@ -16,7 +16,7 @@ from nova import objects
 from tests.functional.virt import base
 
 
-class _InCell(fixtures.Fixture):
+class InCell(fixtures.Fixture):
     """What nova-compute asks its conductor, a cell's database answers.
 
     Without this, threads of a service of another cell read the default one.
@@ -85,7 +85,7 @@ class WrongCellTest(base.NovaTestCase):
             self.service = self._start_compute('host1', cell_name=cell)
 
     def refuse_in(self, cell: str) -> str:
-        with _InCell(self.cell_mappings[cell]):
+        with InCell(self.cell_mappings[cell]):
             err = self.assertRaises(
                 nova_exc.InvalidConfiguration, self.start_in, cell
             )
@@ -146,7 +146,7 @@ class WrongCellTest(base.NovaTestCase):
 
         # The second time, it knows the node, too.
         for _ in range(2):
-            with _InCell(self.cell_mappings['cell2']):
+            with InCell(self.cell_mappings['cell2']):
                 self.start_in('cell2')
                 self._run_periodics()
                 self.run_until_compared()

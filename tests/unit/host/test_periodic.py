@@ -16,9 +16,11 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 
 from nova_ext_resources.host import health
+from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import evidence
 from nova_ext_resources.objects import role
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import publisher
@@ -64,6 +66,9 @@ class HungPlacement:
 
 
 class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
+    #: Of what is missing, in seconds.
+    now = 0.0
+
     def make_periodic(self, client: Any, **fields: Any) -> periodic.Periodic:
         made = publisher.Publisher(
             client,
@@ -73,6 +78,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         )
         self.addCleanup(made.stop)
         given: dict[str, Any] = {
+            'orphans': self.make_orphans(),
             'list_roles': lambda _: {},
             'find_hosts': lambda uuids: dict.fromkeys(uuids, ''),
             'list_requests': dict,
@@ -97,6 +103,18 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             self.host,
             restore=self.host.restore,
             read_allocations=lambda _: {},
+        )
+
+    def make_orphans(self, is_repairing: bool = False) -> orphans.Orphans:
+        return orphans.Orphans(
+            self.host,
+            examine=lambda _: evidence.Evidence(words='gone', is_proof=True),
+            read_allocations=lambda _: {},
+            on_released=lambda _: None,
+            age=1800,
+            pause=600,
+            is_repairing=is_repairing,
+            monotonic=lambda: self.now,
         )
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
@@ -129,6 +147,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             observed,
             publishing,
             self.make_restore(),
+            orphans=self.make_orphans(),
             list_roles=lambda _: {},
             find_hosts=lambda _: {},
             list_requests=dict,
@@ -149,6 +168,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             health.Health('host1'),
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
+            orphans=self.make_orphans(),
             list_roles=lambda _: {},
             find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
             list_requests=dict,
@@ -171,6 +191,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             observed,
             mock.Mock(spec=publisher.Publisher),
             self.make_restore(),
+            orphans=self.make_orphans(),
             list_roles=lambda _: dict.fromkeys(
                 answers.pop(0), role.Role.SERVER
             ),
@@ -238,6 +259,71 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         loop.run_round()
 
         self.assertEqual([], self.list_absent(observed))
+
+    def list_names(self, observed: health.Health) -> list[str]:
+        return [one.name for one in observed.snapshot().alarms]
+
+    def run_missing(
+        self, loop: periodic.Periodic, observed: health.Health
+    ) -> list[list[str]]:
+        """Run the loop after each answer; return the alarms of each."""
+        found = []
+        for _ in range(5):
+            self.run_answered(loop)
+            found.append(self.list_names(observed))
+            self.now += 600
+        return found
+
+    def test_the_alarm_of_an_orphan_replaces_that_of_what_is_missing(
+        self,
+    ) -> None:
+        loop, observed = self.make_asking([[SERVER]])
+        self.start()
+        self.run_answered(loop)
+        loop._list_roles = lambda _entries: {}
+
+        found = self.run_missing(loop, observed)
+
+        absent, orphaned = [alarm.NOT_IN_NOVA], [alarm.ORPHANED_ENTRY]
+        self.assertEqual([[], absent, absent, absent, orphaned], found)
+        self.assertEqual([SERVER], [*self.host.entries])
+
+    def test_an_orphan_is_released_where_an_option_says_so(self) -> None:
+        loop, observed = self.make_asking([[SERVER]])
+        loop._orphans = self.make_orphans(is_repairing=True)
+        self.start()
+        self.run_answered(loop)
+        loop._list_roles = lambda _entries: {}
+
+        found = self.run_missing(loop, observed)
+
+        self.assertEqual([[], *[[alarm.NOT_IN_NOVA]] * 3, []], found)
+        self.assertEqual({}, self.host.entries)
+
+    def test_it_does_not_age_while_nova_cannot_be_asked(self) -> None:
+        """Neither for its servers nor for the hosts of others."""
+        for method in ('_list_roles', '_find_hosts'):
+            loop, observed = self.make_asking([[SERVER]])
+            self.start()
+            self.run_answered(loop)
+            loop._list_roles = lambda _entries: {}
+            self.run_missing(loop, observed)
+            failures = [OSError('away')]
+            ask = getattr(loop, method)
+
+            def fail(given: Any, ask: Any = ask, left: Any = failures) -> Any:
+                if left:
+                    raise left.pop()
+                return ask(given)
+
+            setattr(loop, method, fail)
+            self.run_answered(loop)
+
+            with self.subTest(method):
+                self.assertEqual([], failures)
+                self.assertEqual(
+                    [alarm.NOT_IN_NOVA], self.list_names(observed)
+                )
 
     def test_whose_release_is_tried_again_is_not_missing(self) -> None:
         loop, observed = self.make_asking([[], [], []])

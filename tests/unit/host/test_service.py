@@ -256,6 +256,48 @@ class FollowTest(HostServiceTestCase):
         )
 
 
+class OrphansTest(HostServiceTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+
+    def test_they_are_not_repaired_unless_an_option_says_so(self) -> None:
+        for text, expected in (('', False), ('repair_orphans = True', True)):
+            made = self.make(f'{HOST}{text}\n')
+            self.assertIs(expected, made.orphans._is_repairing)
+            made.host.close()
+
+    def test_the_age_is_that_of_the_option(self) -> None:
+        made = self.make(f'{HOST}orphan_age = 1800\n')
+
+        self.assertEqual(1800, made.orphans._age)
+        self.assertNotIn('orphan_age', self.log.output)
+
+    def test_it_is_longer_if_nova_or_the_comparison_takes_longer(
+        self,
+    ) -> None:
+        for timeout, interval, expected in (
+            (9000, 60, 9000),
+            (60, 3600, 7200),
+        ):
+            made = self.make(
+                f'{HOST}orphan_age = 1800\nrefresh_interval = {interval}\n',
+                long_call_timeout=timeout,
+            )
+            self.assertEqual(expected, made.orphans._age)
+            self.assertIn(f'{expected} is used', self.log.output)
+            made.host.close()
+
+    def test_a_release_is_reported_to_nova(self) -> None:
+        changed: list[str] = []
+        made = self.make(on_changed=lambda: changed.append('changed'))
+
+        made.orphans._on_released(SERVER)
+
+        self.assertEqual(['changed'], changed)
+        self.assertTrue(made.periodic._is_awake.is_set())
+
+
 class LoadTest(HostServiceTestCase):
     def test_the_ledger_is_below_the_state_path(self) -> None:
         self.make()

@@ -21,6 +21,7 @@ from nova_ext_resources.host import nova_compute
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import evidence
 from nova_ext_resources.objects import provider
 from nova_ext_resources import plugins as plugins_mod
 from nova_ext_resources.testing import rmd_simulator
@@ -43,11 +44,13 @@ COMPUTE = nova_compute.NovaCompute(
     list_roles=lambda _entries: {},
     find_migrations=lambda _server, _uuids: {},
     explain=lambda _uuids: {},
+    examine=lambda _entry: evidence.Evidence(words='', is_proof=False),
     find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
     list_requests=dict,
     list_servers=dict,
     list_guests=dict,
     find_building=lambda _uuids: (),
+    long_call_timeout=1800,
 )
 
 #: A folder in memory, where there is one: it outlives a process that is

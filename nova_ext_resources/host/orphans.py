@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds orphaned entries, and releases them where an option says so.
+
+An entry is orphaned when its server has been missing for long: Nova has it
+neither on this host nor in a move from or to it, and the hypervisor does not
+know it. Each answer in that time has said so. Any doubt begins anew.
+
+The thread that asks Nova does all of it. No lock is held while it asks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import time
+from typing import TypeAlias
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources import exception
+from nova_ext_resources.host import audit
+from nova_ext_resources.host import missing as missing_mod
+from nova_ext_resources.host import resources as host_mod
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import evidence as evidence_obj
+from nova_ext_resources.objects import role as role_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources import plugins
+
+Role = role_obj.Role
+
+LOG = logging.getLogger(__name__)
+
+#: How many are released after one answer at most. A mistake is noticed before
+#: it has cost much, and Nova is asked a few questions for each.
+MAX_REPAIRED = 5
+
+#: Asks Nova and the hypervisor about the server of an entry now; does I/O.
+Examine: TypeAlias = Callable[[assignment.Entry], evidence_obj.Evidence]
+
+_RESTART = (
+    'If the server is to be on another host, or nowhere, restart '
+    'nova-compute, which then releases it'
+)
+
+
+def find_age(
+    host: str, age: float, *, pause: float, long_call_timeout: float
+) -> float:
+    """Return the seconds after which an entry is orphaned; warn of less.
+
+    :param age: as the option says
+    :param pause: seconds from one answer of Nova to the next, about
+    :param long_call_timeout: see :class:`.nova_compute.NovaCompute`
+    """
+    least = missing_mod.find_least_age(pause, long_call_timeout)
+    if age < least:
+        LOG.warning(
+            'Host %(host)s: [ext_resources] orphan_age = %(age)d is too '
+            'short; %(least)d is used. It must not be less than [DEFAULT] '
+            'long_rpc_timeout = %(timeout)d, nor than twice the %(pause)d '
+            'seconds between two comparisons with Nova. Raise it to end this '
+            'warning',
+            {
+                'host': host,
+                'age': age,
+                'least': least,
+                'timeout': long_call_timeout,
+                'pause': pause,
+            },
+        )
+    return max(age, least)
+
+
+class Orphans:
+    """Follows what is missing. Used by one thread at a time.
+
+    What it has found may be read by any thread.
+
+    :param examine: see :data:`Examine`
+    :param read_allocations: returns what placement has allocated to a
+        consumer, of all hosts; does I/O
+    :param on_released: called with the uuid of a server, after what it held
+        was released
+    :param age: seconds after which an entry is orphaned
+    :param pause: seconds from one answer of Nova to the next, about
+    :param is_repairing: whether orphaned entries are released
+    :param monotonic: returns seconds that no step of the clock changes
+    """
+
+    def __init__(
+        self,
+        host: host_mod.HostResources,
+        *,
+        examine: Examine,
+        read_allocations: Callable[[str], view_obj.Amounts],
+        on_released: Callable[[str], None],
+        age: float,
+        pause: float,
+        is_repairing: bool,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._host = host
+        self._examine = examine
+        self._read_allocations = read_allocations
+        self._on_released = on_released
+        self._age = age
+        self._max_gap = 2 * pause
+        self._is_repairing = is_repairing
+        self._monotonic = monotonic
+        self._began = 0.0
+        self._missing: Mapping[str, missing_mod.Missing] = {}
+        self._found: Mapping[str, tuple[missing_mod.Missing, str]] = {}
+
+    @property
+    def problems(self) -> tuple[alarm.Problem, ...]:
+        """Return those that still have the same entry."""
+        return tuple(
+            self._make_problem(one, remedy)
+            for uuid, (one, remedy) in self._found.items()
+            if self._host.find_entry(uuid) == one.entry
+        )
+
+    def begin(self) -> None:
+        """Note that Nova and the hypervisor are about to be asked."""
+        self._began = self._monotonic()
+
+    def forget(self) -> None:
+        """Begin anew: one of them could not be asked."""
+        self._missing = {}
+        self._found = {}
+
+    def compare(
+        self, before: audit.Entries, roles: Mapping[str, Role]
+    ) -> None:
+        """Take an answer, and release what is orphaned, if that is on.
+
+        Raises nothing.
+
+        :param before: the entries before Nova and the hypervisor were asked
+        :param roles: of all consumers that one of them knows
+        """
+        try:
+            self._compare(before, roles)
+        # A bug here; the alarm not_in_nova stays.
+        except Exception:
+            self.forget()
+            LOG.exception(
+                'Host %(host)s: entries whose servers are missing could not '
+                'be compared with Nova, and this will be retried. Please '
+                'report this bug',
+                {'host': self._host.host},
+            )
+
+    def _compare(
+        self, before: audit.Entries, roles: Mapping[str, Role]
+    ) -> None:
+        held = [
+            one
+            for one in before.values()
+            if one.state is not assignment.State.RELEASING
+        ]
+        missing = [one for one in held if self._is_missing(one, roles)]
+        self._missing = missing_mod.follow(
+            self._missing, missing, self._make_asked(), self._max_gap
+        )
+        orphans = missing_mod.list_orphans(self._missing, self._age)
+        doubt = _find_doubt(len(missing), len(held))
+        self._report(orphans, self._repair(orphans, doubt))
+
+    def _is_missing(
+        self, entry: assignment.Entry, roles: Mapping[str, Role]
+    ) -> bool:
+        uuid = entry.consumer_uuid
+        return roles.get(
+            uuid, Role.LEFT
+        ) is Role.LEFT and not self._host.is_starting(uuid)
+
+    def _make_asked(self) -> missing_mod.Asked:
+        return missing_mod.Asked(
+            began=self._began,
+            ended=self._monotonic(),
+            answered_at=timeutils.utcnow(with_timezone=True),
+        )
+
+    def _report(
+        self,
+        orphans: Sequence[missing_mod.Missing],
+        remedies: Mapping[str, str],
+    ) -> None:
+        """Keep what is left as it was found, and log what is new of it."""
+        former = self._found
+        self._found = {
+            one.entry.consumer_uuid: (one, remedies[one.entry.consumer_uuid])
+            for one in orphans
+            if one.entry.consumer_uuid in remedies
+        }
+        for uuid, (one, remedy) in self._found.items():
+            known, said = former.get(uuid, (None, ''))
+            if (known and known.entry, said) != (one.entry, remedy):
+                LOG.error(
+                    '%(problem)s',
+                    {'problem': self._make_problem(one, remedy)},
+                )
+
+    def _repair(
+        self, orphans: Sequence[missing_mod.Missing], doubt: str
+    ) -> dict[str, str]:
+        """Release what may be; return by consumer what to say of the others.
+
+        :param doubt: why nothing is released now; '' for none
+        """
+        remedies: dict[str, str] = {}
+        count = 0
+        for one in orphans:
+            words = self._find_remedy(doubt, count) or self._repair_one(one)
+            if words:
+                remedies[one.entry.consumer_uuid] = words
+            else:
+                count += 1
+        return remedies
+
+    def _find_remedy(self, doubt: str, count: int) -> str:
+        """Return what to do instead of a release; '' where that is tried.
+
+        :param count: of how many the release has begun after this answer
+        """
+        if doubt:
+            return f'Nothing is released now: {doubt}'
+        if not self._is_repairing:
+            return (
+                f'{_RESTART}. With [ext_resources] repair_orphans = True, '
+                'none is needed'
+            )
+        if count == MAX_REPAIRED:
+            return (
+                'It is to be released after one of the next comparisons with '
+                f'Nova, each of which releases {MAX_REPAIRED} at most'
+            )
+        return ''
+
+    def _repair_one(self, one: missing_mod.Missing) -> str:
+        """Ask again, then begin its release; return why not, or ''."""
+        try:
+            found = self._examine(one.entry)
+        # Of Nova or the hypervisor; each may be away.
+        except Exception as err:
+            self._log_unasked(one.entry, err)
+            # The texts of Nova's time-outs are never the same.
+            return _refuse(
+                'Nova or the hypervisor could not be asked about it again '
+                f'({type(err).__name__}; the log has more)'
+            )
+        if not found.is_proof:
+            return _refuse(found.words)
+        return self._release(one, found.words)
+
+    def _log_unasked(self, entry: assignment.Entry, err: Exception) -> None:
+        LOG.warning(
+            'Host %(host)s: Nova or the hypervisor could not be asked about '
+            'server %(uuid)s, and this will be retried; what it holds here '
+            'is not released: %(err)s',
+            {
+                'host': self._host.host,
+                'uuid': entry.server_uuid,
+                'err': plugins.describe(err),
+            },
+        )
+
+    def _release(self, one: missing_mod.Missing, words: str) -> str:
+        """Begin its release, unless anything has changed; return why not."""
+        entry = one.entry
+        try:
+            released = self._host.release_gone([entry])
+        except exception.ExtResourcesError as err:
+            # It is no orphan any more: repair goes on with its release.
+            LOG.error(
+                'Host %(host)s: the release of the orphaned entry of server '
+                '%(server)s (consumer %(consumer)s) has failed, and will be '
+                'retried: %(err)s',
+                {
+                    'host': self._host.host,
+                    'server': entry.server_uuid,
+                    'consumer': entry.consumer_uuid,
+                    'err': err,
+                },
+            )
+            return ''
+        if not released:
+            return _refuse('the server is being started, or has claimed anew')
+        LOG.warning(
+            'Host %(host)s: released the orphaned entry of server %(server)s, '
+            'which held %(held)s (consumer %(consumer)s, missing since '
+            '%(since)s): %(words)s',
+            {
+                'host': self._host.host,
+                'server': entry.server_uuid,
+                'held': _describe(entry),
+                'consumer': entry.consumer_uuid,
+                'since': _format(one),
+                'words': words,
+            },
+        )
+        self._on_released(entry.server_uuid)
+        self._log_allocated(entry)
+        return ''
+
+    def _log_allocated(self, entry: assignment.Entry) -> None:
+        """Log what placement still has of this host; change nothing of it.
+
+        It may be Nova's for a move or an evacuation, of which Nova disposes.
+        """
+        own = {one.rp_uuid for one in entry.assignments}
+        own.update(self._host.view.keys)
+        try:
+            found = self._read_allocations(entry.consumer_uuid)
+        except exception.PlacementError as err:
+            left = f'is not known, because placement does not answer: {err}'
+        else:
+            left = ' and '.join(
+                f'{amount} {name} of resource provider {rp_uuid}'
+                for rp_uuid, amounts in sorted(found.items())
+                if rp_uuid in own
+                for name, amount in sorted(amounts.items())
+            )
+        if left:
+            LOG.warning(
+                'Host %(host)s: what placement has still allocated there to '
+                '%(consumer)s, whose orphaned entry was released: %(left)s. '
+                'It stays as it is. If it lasts, the alarm not_held says what '
+                'to do',
+                {
+                    'host': self._host.host,
+                    'consumer': entry.consumer_uuid,
+                    'left': left,
+                },
+            )
+
+    def _make_problem(
+        self, one: missing_mod.Missing, remedy: str
+    ) -> alarm.Problem:
+        entry = one.entry
+        return alarm.Problem(
+            alarm=alarm.ORPHANED_ENTRY,
+            subject=entry.consumer_uuid,
+            text=f'server {entry.server_uuid} holds {_describe(entry)} of '
+            f'host {self._host.host} (consumer {entry.consumer_uuid}). Since '
+            f'{_format(one)}, it has been neither among the servers that Nova '
+            'has on this host, nor in a move in progress, nor known to the '
+            f'hypervisor. {remedy}',
+        )
+
+
+def _find_doubt(missing: int, total: int) -> str:
+    """Return why an answer may be wrong as a whole; '' where it is not."""
+    if not missing_mod.is_suspicious(missing, total):
+        return ''
+    return (
+        f'{missing} of the {total} entries of this host have no server. Nova '
+        'may have answered from an empty database, or for another cell. Check '
+        'that first. If the servers are gone all the same, restart '
+        'nova-compute, which then releases what they hold'
+    )
+
+
+def _refuse(reason: str) -> str:
+    return f'It is not released now: {reason}. {_RESTART}'
+
+
+def _describe(entry: assignment.Entry) -> str:
+    return ' and '.join(
+        f'{one.amount} {one.resource_class} of {one.rp_key}'
+        for one in entry.assignments
+    )
+
+
+def _format(one: missing_mod.Missing) -> str:
+    return one.first.answered_at.strftime('%Y-%m-%d %H:%M:%S UTC')

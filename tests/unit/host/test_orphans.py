@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Entries whose servers have been missing for long."""
+
+from collections.abc import Mapping
+import itertools
+from typing import Any
+from unittest import mock
+
+import fixtures
+from oslo_utils.fixture import uuidsentinel
+from oslo_utils import timeutils
+
+from nova_ext_resources.drivers import base as plugins_base
+from nova_ext_resources import exception
+from nova_ext_resources.host import orphans
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import evidence
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+from nova_ext_resources.objects import role
+from nova_ext_resources import plugins
+from tests.unit import builders
+from tests.unit.host import test_resources_meanwhile
+from tests.unit.host import with_host
+
+Role = role.Role
+
+SERVER = test_resources_meanwhile.SERVER
+OTHER = test_resources_meanwhile.OTHER
+WAYS = with_host.WAYS
+SEATS = builders.SEATS
+
+AGE = 7200.0
+PAUSE = 600.0
+
+GONE = evidence.Evidence(words='Nova has deleted it', is_proof=True)
+HERE = evidence.Evidence(words='it is here after all', is_proof=False)
+
+
+class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
+    """A host with one server that is missing, and one that is not."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.now = 1000.0
+        self.roles: dict[str, Role] = {}
+        self.answers: dict[str, evidence.Evidence] = {}
+        self.examined: list[str] = []
+        self.failure: Exception | None = None
+        self.allocated: dict[str, dict[str, int]] = {}
+        self.released: list[str] = []
+        self.made = self.make_orphans()
+        self.start(SERVER)
+        self.start(OTHER, cpu=2)
+        self.roles[OTHER] = Role.SERVER
+
+    def make_orphans(self, is_repairing: bool = True) -> orphans.Orphans:
+        return orphans.Orphans(
+            self.host,
+            examine=self.examine,
+            read_allocations=self.read_allocations,
+            on_released=self.released.append,
+            age=AGE,
+            pause=PAUSE,
+            is_repairing=is_repairing,
+            monotonic=lambda: self.now,
+        )
+
+    def examine(self, entry: assignment.Entry) -> evidence.Evidence:
+        self.examined.append(entry.consumer_uuid)
+        if self.failure is not None:
+            raise self.failure
+        return self.answers.get(entry.consumer_uuid, GONE)
+
+    def read_allocations(self, _uuid: str) -> Mapping[str, Mapping[str, int]]:
+        return self.allocated
+
+    def compare(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.made.begin()
+            self.made.compare(self.host.entries, self.roles)
+            self.now += PAUSE
+
+    def age(self) -> None:
+        """Have it compared until the next comparison is the decisive one."""
+        self.compare(int(AGE / PAUSE) + 1)
+        self.assertEqual([], self.examined)
+        self.assertEqual((), self.made.problems)
+
+    def read_text(self) -> str:
+        (problem,) = self.made.problems
+        self.assertEqual(alarm.ORPHANED_ENTRY, problem.alarm)
+        self.assertEqual(SERVER, problem.subject)
+        return problem.text
+
+    def assert_kept(self, words: str) -> None:
+        self.assertIn(words, self.read_text())
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+        self.assertEqual({SERVER, OTHER}, self.enforcer.in_force)
+
+
+class AlarmTest(OrphansTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.made = self.make_orphans(is_repairing=False)
+
+    def test_it_is_reported_and_not_released(self) -> None:
+        since = timeutils.utcnow()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                timeutils,
+                'utcnow',
+                side_effect=itertools.chain([since], itertools.repeat(None)),
+            )
+        )
+        self.age()
+
+        self.compare()
+
+        self.assert_kept('repair_orphans = True')
+        for words in (
+            f'server {SERVER} holds 2 {WAYS} of ',
+            f'host {self.host.host} (consumer {SERVER})',
+            since.strftime('Since %Y-%m-%d %H:%M:%S UTC'),
+            'restart nova-compute',
+        ):
+            self.assertIn(words, self.read_text())
+        self.assertEqual([], self.examined)
+
+    def test_it_is_logged_once(self) -> None:
+        self.age()
+
+        self.compare(5)
+
+        self.assertEqual(1, self.log.output.count(self.read_text()))
+
+    def test_it_goes_with_its_entry(self) -> None:
+        self.age()
+        self.compare()
+
+        self.host.release(SERVER)
+
+        self.assertEqual((), self.made.problems)
+
+    def test_it_goes_when_the_server_is_there_once(self) -> None:
+        self.age()
+        self.compare()
+        self.roles[SERVER] = Role.SERVER
+        self.compare()
+        del self.roles[SERVER]
+
+        self.compare()
+
+        self.assertEqual((), self.made.problems)
+
+    def test_it_goes_when_nova_cannot_be_asked(self) -> None:
+        self.age()
+        self.compare()
+
+        self.made.forget()
+
+        self.assertEqual((), self.made.problems)
+
+    def test_a_doubt_about_all_is_reported_before_any_restart(self) -> None:
+        self.roles.clear()
+        for number in range(2):
+            self.start(f'more-{number}', cpu=3 + number)
+        self.age()
+
+        self.compare()
+
+        texts = [one.text for one in self.made.problems]
+        self.assertEqual(4, len(texts))
+        for text in texts:
+            self.assertIn('4 of the 4 entries of this host', text)
+            self.assertNotIn('repair_orphans', text)
+
+
+class AgeTest(OrphansTestCase):
+    """What begins anew is not released."""
+
+    def assert_young(self) -> None:
+        self.compare()
+        self.assertEqual([], self.examined)
+        self.assertEqual((), self.made.problems)
+        self.assertIn(SERVER, self.host.entries)
+
+    def test_nova_could_not_be_asked(self) -> None:
+        self.age()
+
+        self.made.forget()
+
+        self.assert_young()
+
+    def test_each_role_but_one_that_has_left(self) -> None:
+        for one in Role:
+            if one is Role.LEFT:
+                continue
+            with self.subTest(one):
+                self.made = self.make_orphans()
+                self.age()
+                self.roles[SERVER] = one
+                self.compare()
+                del self.roles[SERVER]
+                self.assert_young()
+
+    def test_a_move_that_has_left_it_is_no_other_role(self) -> None:
+        self.age()
+        self.roles[SERVER] = Role.LEFT
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.released)
+
+    def test_it_is_being_started(self) -> None:
+        self.age()
+        with self.host.starting(SERVER):
+            self.compare()
+
+        self.assert_young()
+
+    def test_it_has_claimed_anew(self) -> None:
+        self.age()
+
+        self.start(SERVER)
+
+        self.assert_young()
+
+    def test_nova_has_not_answered_for_long(self) -> None:
+        self.age()
+
+        self.now += PAUSE + 1
+
+        self.assert_young()
+
+    def test_what_is_being_released_is_no_orphan(self) -> None:
+        self.enforcer.is_failing = True
+        self.assertRaises(
+            exception.EnforcementFailed, self.host.release, SERVER
+        )
+        self.enforcer.is_failing = False
+        self.age()
+
+        self.assert_young()
+
+
+class RepairTest(OrphansTestCase):
+    def test_what_is_certainly_gone_is_released(self) -> None:
+        self.age()
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.examined)
+        self.assertEqual({OTHER}, {*self.host.entries})
+        self.assertEqual({OTHER}, self.enforcer.in_force)
+        self.assertEqual({OTHER: 'applied'}, self.read_rows())
+        self.assertEqual([SERVER], self.released)
+        self.assertEqual((), self.made.problems)
+        for words in ('host1', SERVER, f'2 {WAYS} of ', GONE.words):
+            self.assertIn(words, self.log.output)
+        self.assertNotIn('still allocated', self.log.output)
+
+    def test_what_is_not_certain_is_kept(self) -> None:
+        self.answers[SERVER] = HERE
+        self.age()
+
+        self.compare(3)
+
+        self.assert_kept(HERE.words)
+        self.assertEqual([SERVER] * 3, self.examined)
+        self.assertEqual(1, self.log.output.count(HERE.words))
+
+    def test_nova_cannot_be_asked_again(self) -> None:
+        self.failure = OSError('no conductor')
+        self.age()
+
+        self.compare()
+
+        self.assert_kept('could not be asked about it again (OSError')
+        self.assertIn('no conductor', self.log.output)
+        self.failure = None
+        self.compare()
+        self.assertEqual([SERVER], self.released)
+
+    def test_it_has_claimed_while_nova_was_asked(self) -> None:
+        self.answers[SERVER] = GONE
+        self.age()
+        examine = self.made._examine
+
+        def claim(entry: assignment.Entry) -> evidence.Evidence:
+            self.start(SERVER)
+            return examine(entry)
+
+        self.made._examine = claim
+        self.compare()
+
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+        self.assertEqual([], self.released)
+        # The new entry is another one.
+        self.assertEqual((), self.made.problems)
+
+    def test_it_is_being_started_while_nova_was_asked(self) -> None:
+        self.age()
+        examine = self.made._examine
+
+        def start(entry: assignment.Entry) -> evidence.Evidence:
+            self.enterContext(self.host.starting(SERVER))
+            return examine(entry)
+
+        self.made._examine = start
+        self.compare()
+
+        self.assert_kept('is being started')
+        self.assertEqual([], self.released)
+
+    def test_no_lock_is_held_while_nova_is_asked(self) -> None:
+        held: list[bool] = []
+
+        def look(_entry: assignment.Entry) -> evidence.Evidence:
+            held.append(self.host._servers.is_any_held)
+            return GONE
+
+        self.age()
+        self.made._examine = look
+        self.compare()
+
+        self.assertEqual([False], held)
+        self.assertEqual([SERVER], self.released)
+
+    def test_settings_that_cannot_be_removed_are_left_to_repair(self) -> None:
+        self.age()
+        self.enforcer.is_failing = True
+
+        self.compare()
+
+        self.assertEqual({SERVER, OTHER}, {*self.host.entries})
+        self.assertEqual((), self.made.problems)
+        self.assertIn('has failed, and will be retried', self.log.output)
+        self.assertEqual([], self.released)
+        self.enforcer.is_failing = False
+        self.host.heal()
+        self.assertEqual({OTHER}, {*self.host.entries})
+
+    def test_what_placement_still_has_is_named_and_stays(self) -> None:
+        first, _second = with_host.DOMAINS
+        self.allocated = {first: {WAYS: 2}, uuidsentinel.elsewhere: {'X': 7}}
+        self.age()
+
+        self.compare()
+
+        (line,) = [
+            one
+            for one in self.log.output.splitlines()
+            if 'still allocated' in one
+        ]
+        self.assertIn(f'2 {WAYS} of resource provider {first}', line)
+        self.assertNotIn(uuidsentinel.elsewhere, line)
+        self.assertIn('not_held', line)
+
+    def test_a_placement_that_is_away_delays_nothing(self) -> None:
+        self.age()
+        self.made._read_allocations = mock.Mock(
+            side_effect=exception.PlacementUnavailable(
+                action='ask', detail='away'
+            )
+        )
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.released)
+        self.assertIn('placement does not answer', self.log.output)
+
+    def test_a_bug_is_logged_and_begins_anew(self) -> None:
+        self.age()
+        self.made._read_allocations = mock.Mock(
+            side_effect=ZeroDivisionError('oops')
+        )
+
+        self.compare()
+
+        self.assertIn('ZeroDivisionError: oops', self.log.output)
+        self.assertEqual({}, self.made._missing)
+
+
+class Seats(plugins_base.InventoryProvider):
+    """Twenty seats, for many servers."""
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (builders.make_definition(),)
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        return (
+            builders.make_host_provider(
+                inventories={SEATS: builders.make_inventory(20)}
+            ),
+        )
+
+
+class ManyTest(OrphansTestCase):
+    def load_inventory(self) -> dict[str, Any]:
+        options = plugins.register_opts(self.conf, 'seats', ())
+        return {'seats': Seats(options, 'host1')}
+
+    def start(self, uuid: str = SERVER, cpu: int = 0) -> None:
+        self.host.claim(
+            with_host.make_claim(
+                uuid,
+                allocations={test_resources_meanwhile.LICENCES: {SEATS: 1}},
+                cpus=None,
+            )
+        )
+        self.host.apply(uuid)
+
+    def start_more(self, count: int, *, missing: bool) -> list[str]:
+        first = len(self.host.entries)
+        uuids = [f'server-{first + number}' for number in range(count)]
+        for one in uuids:
+            self.start(one)
+        if not missing:
+            self.roles.update(dict.fromkeys(uuids, Role.SERVER))
+        return uuids
+
+    def test_few_are_released_after_one_answer(self) -> None:
+        missing = self.start_more(6, missing=True)
+        self.start_more(6, missing=False)
+        self.age()
+
+        self.compare()
+        self.assertEqual(orphans.MAX_REPAIRED, len(self.released))
+        left = {*missing, SERVER} - {*self.released}
+        self.assertEqual(left, {one.subject for one in self.made.problems})
+        for one in self.made.problems:
+            self.assertIn('after one of the next comparisons', one.text)
+
+        self.compare()
+        self.assertEqual({*missing, SERVER}, {*self.released})
+        self.assertEqual((), self.made.problems)
+
+    def test_a_release_that_fails_counts(self) -> None:
+        self.start_more(6, missing=True)
+        self.start_more(6, missing=False)
+        self.enforcer.is_failing = True
+        self.age()
+
+        self.compare()
+
+        self.assertEqual(orphans.MAX_REPAIRED, len(self.examined))
+
+    def test_those_in_doubt_do_not_keep_others_waiting(self) -> None:
+        missing = self.start_more(6, missing=True)
+        self.start_more(6, missing=False)
+        self.answers.update(dict.fromkeys(missing, HERE))
+        self.age()
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.released)
+
+    def test_nothing_is_released_if_too_many_are_missing(self) -> None:
+        """Also those that have been missing for longer than the others."""
+        self.age()
+        self.start_more(3, missing=True)
+
+        self.compare()
+
+        self.assertEqual([], self.examined)
+        self.assertEqual(5, len(self.host.entries))
+        self.assertIn('4 of the 5 entries', self.read_text())
+        self.assertIn('another cell', self.read_text())
+
+    def test_it_goes_on_when_they_are_there_again(self) -> None:
+        self.age()
+        uuids = self.start_more(3, missing=True)
+        self.compare()
+        self.roles.update(dict.fromkeys(uuids, Role.SERVER))
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.released)
+
+
+class FindAgeTest(OrphansTestCase):
+    def find_age(self, age: float, timeout: float = 1800) -> float:
+        return orphans.find_age(
+            'host1', age, pause=PAUSE, long_call_timeout=timeout
+        )
+
+    def test_it_is_what_the_option_says(self) -> None:
+        for age in (1800, 7200):
+            self.assertEqual(age, self.find_age(age))
+
+        self.assertEqual('', self.log.output)
+
+    def test_what_is_too_short_is_not_used_and_warned_of(self) -> None:
+        self.assertEqual(9000, self.find_age(7200, timeout=9000))
+
+        for words in (
+            'host1',
+            'orphan_age = 7200',
+            '9000 is used',
+            'long_rpc_timeout = 9000',
+        ):
+            self.assertIn(words, self.log.output)
