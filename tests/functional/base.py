@@ -17,6 +17,7 @@ from wsgi_intercept import interceptor
 
 from nova_ext_resources.placement import client as placement_client
 from tests import base
+from tests.functional import shared
 
 
 class RecordingApp:
@@ -76,6 +77,7 @@ class PlacementTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        shared.install()
         fixture = self.useFixture(
             placement_fixture.PlacementFixture(use_intercept=False)
         )

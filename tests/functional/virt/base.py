@@ -20,7 +20,8 @@ from nova.tests.functional import integrated_helpers
 from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
-from tests.functional import statements
+from tests.functional import shared
+from tests.functional.shared import statements
 
 CONF = nova.conf.CONF
 
@@ -89,10 +90,7 @@ class _SharedSqlite(fixtures.Fixture):
             )
 
 
-@functools.cache
-def _install_sqlite() -> None:
-    sqlite.install()
-    statements.install()
+_install_sqlite = functools.cache(sqlite.install)
 
 
 def _wait_longer(wait: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,6 +140,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 lambda *parts: os.path.join(sys.prefix, *parts),
             )
         )
+        shared.install()
         self.useFixture(_SharedSqlite())
         super().setUp()
         _make_patient(self.notifier, 'wait_for_')

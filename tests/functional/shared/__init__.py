@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the tests of one process share, because making it anew costs time.
+
+* :mod:`.statements`: compiled SQL
+* :mod:`.schemas`: validators of requests and responses
+
+Each is made once and never changes, or is the same for all tests: no test can
+see what another one did. What is replaced has the same name in all releases of
+Nova, placement and their libraries that are supported.
+"""
+
+import functools
+
+from tests.functional.shared import schemas
+from tests.functional.shared import statements
+
+
+@functools.cache
+def install() -> None:
+    """Share from here on; the first test of a process calls it."""
+    statements.install()
+    schemas.install()
