@@ -4,6 +4,7 @@
 
 * :mod:`.statements`: compiled SQL
 * :mod:`.schemas`: validators of requests and responses
+* :mod:`.routes`: what Nova's API serves
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of
@@ -12,6 +13,7 @@ Nova, placement and their libraries that are supported.
 
 import functools
 
+from tests.functional.shared import routes
 from tests.functional.shared import schemas
 from tests.functional.shared import statements
 
@@ -21,3 +23,4 @@ def install() -> None:
     """Share from here on; the first test of a process calls it."""
     statements.install()
     schemas.install()
+    routes.install()

@@ -21,6 +21,7 @@ from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
+from tests.functional.shared import routes
 from tests.functional.shared import statements
 
 CONF = nova.conf.CONF
@@ -141,6 +142,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         shared.install()
+        self.useFixture(routes.OneRouter())
         self.useFixture(_SharedSqlite())
         super().setUp()
         _make_patient(self.notifier, 'wait_for_')
