@@ -5,6 +5,7 @@
 * :mod:`.statements`: compiled SQL
 * :mod:`.schemas`: validators of requests and responses
 * :mod:`.routes`: what Nova's API serves
+* :mod:`.rules`: rules of policies
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of
@@ -14,6 +15,7 @@ Nova, placement and their libraries that are supported.
 import functools
 
 from tests.functional.shared import routes
+from tests.functional.shared import rules
 from tests.functional.shared import schemas
 from tests.functional.shared import statements
 
@@ -24,3 +26,4 @@ def install() -> None:
     statements.install()
     schemas.install()
     routes.install()
+    rules.install()

@@ -22,6 +22,7 @@ from nova_ext_resources.testing import rmd_simulator
 from tests.functional import rounds
 from tests.functional import shared
 from tests.functional.shared import routes
+from tests.functional.shared import rules
 from tests.functional.shared import statements
 
 CONF = nova.conf.CONF
@@ -142,6 +143,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             )
         )
         shared.install()
+        self.useFixture(rules.NoFakePolicy())
         self.useFixture(routes.OneRouter())
         self.useFixture(_SharedSqlite())
         super().setUp()
