@@ -6,6 +6,7 @@
 * :mod:`.schemas`: validators of requests and responses
 * :mod:`.routes`: what Nova's API serves
 * :mod:`.rules`: rules of policies
+* :mod:`.proxies`: none, which need not be looked for
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of
@@ -14,6 +15,7 @@ Nova, placement and their libraries that are supported.
 
 import functools
 
+from tests.functional.shared import proxies
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import schemas
@@ -27,3 +29,4 @@ def install() -> None:
     schemas.install()
     routes.install()
     rules.install()
+    proxies.install()
