@@ -7,6 +7,7 @@
 * :mod:`.routes`: what Nova's API serves
 * :mod:`.rules`: rules of policies
 * :mod:`.proxies`: none, which need not be looked for
+* :mod:`.garbage`: what Python's collector need not look at
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of
@@ -15,6 +16,7 @@ Nova, placement and their libraries that are supported.
 
 import functools
 
+from tests.functional.shared import garbage
 from tests.functional.shared import proxies
 from tests.functional.shared import routes
 from tests.functional.shared import rules
@@ -30,3 +32,4 @@ def install() -> None:
     routes.install()
     rules.install()
     proxies.install()
+    garbage.install()
