@@ -8,6 +8,7 @@
 * :mod:`.rules`: rules of policies
 * :mod:`.proxies`: none, which need not be looked for
 * :mod:`.garbage`: what Python's collector need not look at
+* :mod:`.workers`: threads that wait for work
 
 Each is made once and never changes, or is the same for all tests: no test can
 see what another one did. What is replaced has the same name in all releases of

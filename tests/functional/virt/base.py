@@ -24,6 +24,7 @@ from tests.functional import shared
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import statements
+from tests.functional.shared import workers
 
 CONF = nova.conf.CONF
 
@@ -147,6 +148,7 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         self.useFixture(routes.OneRouter())
         self.useFixture(_SharedSqlite())
         super().setUp()
+        self.useFixture(workers.WokenWorkers())
         _make_patient(self.notifier, 'wait_for_')
         self.useFixture(rounds.OneAtATime())
         # Of libraries that Nova uses; its fixture turns some into errors.
