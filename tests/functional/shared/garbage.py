@@ -11,7 +11,8 @@ import gc
 #: How many more objects must have been made than deleted for a look at the
 #: new ones; looks until one at those that outlived a look; and until one at
 #: all. Python's own: 700, 10, 10.
-_THRESHOLDS = (50_000, 10, 10)
+#: A look at all after each million bounds what a long run leaves in memory.
+_THRESHOLDS = (50_000, 5, 4)
 
 
 def install() -> None:
