@@ -43,9 +43,11 @@ class RulesTest(base.TestCase):
     def test_what_is_set_later(self) -> None:
         self.assertFalse(self.allows('start', READER))
 
-        self.enforcer.set_rules(policy.Rules.from_dict({'start': '@'}))
+        stop = policy.Rules.from_dict({'stop': '@'})
+        self.enforcer.set_rules(stop, use_conf=True)
 
-        self.assertTrue(self.allows('start', READER))
+        self.assertTrue(self.allows('stop', READER))
+        self.assertTrue(self.allows('start', ADMIN))
 
     def test_what_is_cleared_is_gone(self) -> None:
         self.assertTrue(self.allows('start', ADMIN))
