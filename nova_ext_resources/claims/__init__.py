@@ -9,5 +9,6 @@
 * ``extra_specs``: reads extra specs; trackers and enforcers declare the keys
 * ``schedule``: orders allocation candidates by the same decision
 * ``siblings``: which other providers of the host may serve as well
+* ``spread``: what pinned servers get in several cache domains
 * ``trackers``: how units are counted and given out, a module each
 """

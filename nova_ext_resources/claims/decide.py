@@ -36,6 +36,7 @@ from typing import Any, TypeAlias
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import constraints
 from nova_ext_resources.claims import siblings
+from nova_ext_resources.claims import spread
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import view as view_obj
@@ -51,8 +52,9 @@ _ALWAYS_TESTS = ('granularity',)
 class Decision:
     """What becomes of a request on a host. Nothing is changed yet.
 
-    :ivar request: with the allocations as they are to be, ``moves`` applied;
-        of a refusal those that come nearest
+    :ivar request: with the allocations as they are to be, in each domain of
+        its CPUs where it may be in several, and ``moves`` applied; of a
+        refusal those that come nearest
     :ivar moves: what is taken from siblings of the providers that placement
         chose
     :ivar view: the host's view after it; of a refusal the view before
@@ -103,6 +105,7 @@ def decide(
     :param may_move: whether siblings of the providers in the allocations
         may be used instead of them
     """
+    request = spread.spread(view, request)
     gone = _list_gone(view, request, published)
     moves: siblings.Moves = ()
     found = find_shortfalls(view, request, tests)
@@ -278,10 +281,13 @@ def describe(
 ) -> tuple[assignment.Assignment, ...]:
     """Return what the allocations of a server stand for.
 
-    Without the units, but for what the flavor's attributes add to them.
+    In each domain of its CPUs where it may be in several: a process may have
+    been killed before it allocated all of them. Without the units, but for
+    what the flavor's attributes add to them.
 
     :raises ValueError: an attribute of the flavor makes no sense
     """
+    request = spread.spread(view, request)
     places = view.list_places(request.allocations)
     whole = {**places, **list_implied(view, places)}
     return tuple(

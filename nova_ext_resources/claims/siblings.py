@@ -196,13 +196,14 @@ def _list_targets(
     view: view_obj.HostView, source: str, classes: Sequence[str]
 ) -> list[str]:
     """Return the providers that are siblings for all of these classes."""
-    others = [set(_list_siblings(view, source, one)) for one in classes]
+    others = [set(list_siblings(view, source, one)) for one in classes]
     return sorted(set.intersection(*others)) if others else []
 
 
-def _list_siblings(
+def list_siblings(
     view: view_obj.HostView, rp_uuid: str, resource_class: str
 ) -> Iterable[str]:
+    """Return the providers that serve as well with units of a class."""
     own = view.tracked[rp_uuid, resource_class]
     for (other, other_class), tracked in view.tracked.items():
         if (

@@ -58,6 +58,27 @@ Possible values: names of entry points in
 """,
     ),
     cfg.StrOpt(
+        'pins_across_caches',
+        default='refuse',
+        choices=[
+            (
+                'refuse',
+                'such a server is refused, and Nova tries another host',
+            ),
+            ('each', 'it gets the amount in each of these cache domains'),
+        ],
+        help="""
+What a pinned server gets whose CPUs lie in several cache domains.
+
+Nova chooses the CPUs by NUMA cell, and placement allocates the resources of
+one domain. With ``each``, this host also takes the same amount of the other
+domains of the CPUs, and allocates it in placement: two domains make
+``resources:CUSTOM_LLC_WAYS=4`` eight ways. It refuses the server if one of the
+domains has too few. A server whose CPUs lie in one domain gets the same with
+both values. Servers that run keep what they have when this is changed.
+""",
+    ),
+    cfg.StrOpt(
         'ledger_path',
         help="""
 File of the ledger: the durable record of what servers hold on this host.

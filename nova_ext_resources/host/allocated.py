@@ -5,9 +5,9 @@
 Nova deletes all allocations of a server when rebuilding it in place fails,
 for whatever reason; the server keeps its units. Placement would offer them to
 others, whom the host refuses: they are reserved there, and an operator is
-told. A process that ends between a claim that takes another domain and its
-report to placement leaves the allocation on the former provider: it is
-reported again.
+told. A process that ends between a claim that takes another domain, or several
+of them, and its report to placement leaves the allocation on the former
+provider: it is reported again.
 """
 
 from collections.abc import (
@@ -29,6 +29,7 @@ from nova_ext_resources.host import migrations
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm as alarm_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
 from nova_ext_resources import worker
@@ -63,6 +64,8 @@ class Allocated(worker.Worker):
         one provider, by its uuid
     :param follow: moves what placement has allocated to a consumer to where
         that holds it, as after a claim; see :meth:`.Follower.move`
+    :param extend: allocates to a consumer all that it holds of some classes;
+        see :meth:`.Follower.extend`
     :param find_migrations: see :data:`.migrations.FindMigrations`
     :param on_changed: called when other problems were found than before
     :param interval: seconds from one comparison to the next
@@ -71,7 +74,7 @@ class Allocated(worker.Worker):
 
     THREAD = 'ext-resources-allocated'
 
-    #: It reads, and moves one allocation by one request: none is lost where
+    #: It reads, and changes one allocation by one request: none is lost where
     #: it ends in between.
     STOP_TIMEOUT = 1.0
 
@@ -81,6 +84,7 @@ class Allocated(worker.Worker):
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
         follow: Callable[[str, Iterable[audit.Move], frozenset[str]], None],
+        extend: Callable[[str, Mapping[view_obj.Place, int]], None],
         find_migrations: migrations.FindMigrations,
         on_changed: Callable[[], None],
         interval: float,
@@ -90,6 +94,7 @@ class Allocated(worker.Worker):
         self._host = host
         self._list_holders = list_holders
         self._follow = follow
+        self._extend = extend
         self._migrations = migrations.Migrations(host.host, find_migrations)
         self._on_changed = on_changed
         self._interval = interval
@@ -231,10 +236,9 @@ class Allocated(worker.Worker):
         self, uuid: str, one: audit.Difference, now: float
     ) -> float:
         former, since = self._since.get(uuid, (one, now))
-        is_same = (former.moves, former.missing, former.surplus) == (
-            one.moves,
-            one.missing,
-            one.surplus,
+        is_same = all(
+            getattr(former, name) == getattr(one, name)
+            for name in ('moves', 'further', 'missing', 'surplus')
         )
         is_doubtful = former.is_in_doubt or one.is_in_doubt
         is_certain = uuid in self._found or not is_doubtful
@@ -261,7 +265,7 @@ class Allocated(worker.Worker):
         settled = frozenset(
             one.entry.consumer_uuid
             for one in lasting
-            if one.moves and not one.migration_uuid
+            if (one.moves or one.further) and not one.migration_uuid
         )
         for one in lasting:
             uuid, reason = one.entry.consumer_uuid, ''
@@ -270,11 +274,13 @@ class Allocated(worker.Worker):
             if uuid in settled:
                 try:
                     self._follow(uuid, one.moves, settled)
+                    if one.further:
+                        self._extend(uuid, one.further)
                 except exception.Retriable:
                     raise
                 except exception.ExtResourcesError as err:
                     reason = str(err).rstrip('.')
-            elif one.moves:
+            elif one.moves or one.further:
                 # The migration still has it where it was.
                 reason = one.migration_uuid
             if reason or one.missing or one.surplus:

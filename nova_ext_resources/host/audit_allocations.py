@@ -36,8 +36,11 @@ class Difference:
     """What the ledger and placement have of one consumer, and not alike.
 
     :ivar moves: what placement has on another provider than the ledger
+    :ivar further: place -> amount of classes that the server has on several
+        providers, and placement on fewer of them
     :ivar missing: what the ledger has and placement has not, beyond
-        ``moves``; each with the amount that is missing there, without units
+        ``moves`` and ``further``; each with the amount that is missing there,
+        without units
     :ivar surplus: the same of what placement has and the ledger has not
     :ivar others: uuids of consumers without an entry that have all that the
         server holds, and may be a migration of the server
@@ -47,6 +50,7 @@ class Difference:
 
     entry: assignment.Entry
     moves: tuple[Move, ...] = ()
+    further: _Amounts = dataclasses.field(default_factory=dict)
     missing: tuple[assignment.Assignment, ...] = ()
     surplus: tuple[assignment.Assignment, ...] = ()
     others: frozenset[str] = frozenset()
@@ -168,12 +172,31 @@ def list_moved(
     ]
 
 
+def list_further(given: _Amounts, held: _Amounts) -> dict[view_obj.Place, int]:
+    """Return all that is held of classes on more, or fewer, providers.
+
+    Of those of which placement has the same amount on some provider.
+
+    :param given: what placement has, of this host's providers
+    :param held: what an entry has of these
+    """
+    found = {}
+    for name in {name for _, name in held}:
+        here = {place: n for place, n in held.items() if place[1] == name}
+        there = [n for (_, other), n in given.items() if other == name]
+        is_alike = len({*there, *here.values()}) == 1
+        if 0 < len(there) != len(here) and is_alike:
+            found.update(here)
+    return found
+
+
 def list_problems(
     difference: Difference, host: str, reason: str = ''
 ) -> list[alarm.Problem]:
     """Report what an operator should know of one server.
 
-    :param reason: why ``moves`` could not be carried out; '' where they were
+    :param reason: why ``moves`` and ``further`` could not be carried out; ''
+        where they were
     """
     uuid = difference.entry.consumer_uuid
     found = {
@@ -229,19 +252,23 @@ def _explain_moves(difference: Difference, host: str, reason: str) -> str:
     held = (
         one
         for one in difference.entry.assignments
-        if (one.rp_uuid, one.resource_class) in places
+        if (one.rp_uuid, one.resource_class) in places | {*difference.further}
+    )
+    where = (
+        'on another provider of this host'
+        if difference.moves
+        else 'on some of these providers only'
     )
     if difference.migration_uuid:
         return (
             f'holds {_describe(held)} of host {host}, and placement has '
-            'allocated it on another provider of this host for its migration '
+            f'allocated it {where} for its migration '
             f'{difference.migration_uuid}: {_GIVEN_UP}'
         )
     return (
         f'holds {_describe(held)} of host {host}, and placement has it '
-        'allocated on another provider of this host. It could not be moved '
-        f'there and this will be retried: {reason}. If this stays, shelve and '
-        'unshelve the server'
+        f'allocated {where}. This could not be corrected and will be '
+        f'retried: {reason}. If this stays, shelve and unshelve the server'
     )
 
 
@@ -281,9 +308,17 @@ def _compare_one(
     )
     for name, source, target in moves:
         given[target, name] = given.pop((source, name))
+    further = {
+        place: amount
+        for place, amount in list_further(given, held).items()
+        # Or it has some that are not the server's.
+        if {p for p in given if p[1] == place[1]} <= held.keys()
+    }
+    given |= further
     return Difference(
         entry=entry,
         moves=moves,
+        further=further,
         missing=_subtract(held, given, keys, is_allocated=False),
         surplus=_subtract(given, held, keys, is_allocated=True),
         others=frozenset(

@@ -3,11 +3,18 @@
 """Has placement follow what a host decides.
 
 The host chooses, within what placement has allocated to a server, another
-cache domain where the CPUs are. Placement also tells whether a server gets
-back what a move has kept.
+cache domain where the CPUs are, or takes as much of each domain where some of
+them are. Placement also tells whether a server gets back what a move has kept.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Set,
+)
 import contextlib
 import dataclasses
 import functools
@@ -21,6 +28,7 @@ from nova_ext_resources.host import partners
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role as role_obj
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import allocations
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
@@ -98,8 +106,13 @@ class Follower:
             moves = audit_allocations.list_moved(
                 allocated, entry, self._host.view.keys
             )
+            further = self._list_further(allocated, entry)
+            spread = {name for _, name in further}
             try:
-                self.move(uuid, moves)
+                # All domains of a class in one request, or none.
+                self.move(uuid, (o for o in moves if o[0] not in spread))
+                if further:
+                    self.extend(uuid, further)
             except exception.NotFound:
                 # Another server may have exchanged it since.
                 allocated = self._client.get_allocations(uuid).resources
@@ -165,6 +178,65 @@ class Follower:
                     self._partners.find, source, target, settled
                 ),
             )
+
+    def _list_further(
+        self, allocated: view_obj.Amounts, entry: assignment.Entry
+    ) -> Mapping[view_obj.Place, int]:
+        """Return all of an entry that has several domains, or had before."""
+        own = self._host.view.keys
+        return audit_allocations.list_further(
+            audit_allocations.count_given(
+                {u: one for u, one in allocated.items() if u in own}
+            ),
+            audit_allocations.count_held(entry, own),
+        )
+
+    def extend(
+        self, consumer_uuid: str, wanted: Mapping[view_obj.Place, int]
+    ) -> None:
+        """Have placement allocate these, and no more of their classes here.
+
+        :param wanted: all that a consumer holds of some classes on this host
+        :raises CapacityExceeded: too much of it is allocated to others
+        :raises PlacementError: it is not allocated
+        """
+        try:
+            allocations.set_allocations(
+                self._client, consumer_uuid, wanted, self._host.view.keys
+            )
+        except exception.AllocationRejected as err:
+            short = tuple(self._list_short(consumer_uuid, wanted))
+            if not short:
+                # Others have made room since, or it is against a rule.
+                raise
+            raise exception.CapacityExceeded(
+                host=self._host.host,
+                consumer_uuid=consumer_uuid,
+                shortfalls=short,
+            ) from err
+
+    def _list_short(
+        self, consumer_uuid: str, wanted: Mapping[view_obj.Place, int]
+    ) -> Iterator[exception.Shortfall]:
+        """Return what placement has not left for a consumer.
+
+        :raises PlacementError: it does not answer
+        """
+        for (rp_uuid, name), amount in sorted(wanted.items()):
+            found = self._client.get_provider(rp_uuid).inventories.get(name)
+            holders = self._client.list_holders(rp_uuid).get(name, {})
+            used = sum(n for u, n in holders.items() if u != consumer_uuid)
+            left = max((found.capacity if found else 0) - used, 0)
+            if left < amount:
+                yield exception.Shortfall(
+                    rp_uuid=rp_uuid,
+                    rp_key=self._host.view.keys.get(rp_uuid, ''),
+                    resource_class=name,
+                    requested=amount,
+                    available=left,
+                    reason="some of the server's CPUs are in this cache, and "
+                    'placement has allocated it to others',
+                )
 
     def find_role(
         self,

@@ -11,6 +11,7 @@ destination, it deletes them (ComputeManager ``_revert_allocation``,
 """
 
 from collections.abc import Mapping
+import itertools
 
 from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.objects import assignment
@@ -60,11 +61,10 @@ def _count(entry: assignment.Entry | None) -> _Amounts:
 def _is_requested(
     kept: assignment.Entry, request: assignment.ClaimRequest
 ) -> bool:
-    amounts: dict[str, int] = {}
+    amounts: dict[str, list[int]] = {}
     for (_, resource_class), amount in _count(kept).items():
-        amounts[resource_class] = amounts.get(resource_class, 0) + amount
-    asked = request.requirement.resources
-    return all(asked.get(name) == n for name, n in amounts.items())
+        amounts.setdefault(resource_class, []).append(amount)
+    return all(itertools.starmap(request.requirement.is_met, amounts.items()))
 
 
 def _is_nearer(

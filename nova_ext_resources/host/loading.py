@@ -51,6 +51,7 @@ def load_host(
             tests=tests,
             enforcers=enforcers,
             ledger=ledger,
+            spreads_pins=options.pins_across_caches == 'each',
         )
     except BaseException:
         ledger.close()

@@ -43,6 +43,7 @@ class HostResources(lifecycle.Lifecycle):
 
     :param node: the compute node below which providers are published
     :param providers: inventory providers by name, in order
+    :param spreads_pins: see :class:`.Constraints`
     :raises InvalidConfiguration: a resource needs an enforcer and none of
         the enabled ones serves it
     :raises LedgerError: the ledger cannot be read
@@ -58,6 +59,7 @@ class HostResources(lifecycle.Lifecycle):
         tests: Mapping[str, claims_base.ClaimTest],
         enforcers: Mapping[str, drivers_base.Enforcer],
         ledger: ledger_mod.Ledger,
+        spreads_pins: bool = False,
     ) -> None:
         enforcement = enforcement_mod.Enforcement(host, enforcers, trackers)
         self._discovery = discovery.Discovery(
@@ -84,6 +86,7 @@ class HostResources(lifecycle.Lifecycle):
                 classes=constraints.unite(
                     one.constraints for one in enforcers.values()
                 ),
+                spreads_pins=spreads_pins,
             ),
         )
         super().__init__(

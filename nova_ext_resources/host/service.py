@@ -136,6 +136,7 @@ class HostService:
             self.host,
             list_holders=self._placement.list_holders,
             follow=self.follower.move,
+            extend=self.follower.extend,
             find_migrations=compute.find_migrations,
             on_changed=self._wake,
             interval=self._interval,

@@ -88,6 +88,8 @@ class Constraints:
     :ivar enforcers: the enabled ones; None where that is not known
     :ivar tests: the enabled claim tests; None where that is not known
     :ivar classes: resource class -> its constraints
+    :ivar spreads_pins: whether a pinned server may have CPUs in several cache
+        domains, and then gets what it requests in each of them
     """
 
     enforcers: frozenset[str] | None = None
@@ -95,6 +97,7 @@ class Constraints:
     classes: Mapping[str, ClassConstraints] = dataclasses.field(
         default_factory=dict
     )
+    spreads_pins: bool = False
 
     def __bool__(self) -> bool:
         return self != NONE
@@ -108,6 +111,8 @@ class Constraints:
             written['e'] = sorted(self.enforcers)
         if self.tests is not None:
             written['t'] = list(self.tests)
+        if self.spreads_pins:
+            written['p'] = 1
         return written
 
     @classmethod
@@ -126,6 +131,7 @@ class Constraints:
                 str(name): ClassConstraints.from_dict(one)
                 for name, one in data.get('c', {}).items()
             },
+            spreads_pins=bool(data.get('p')),
         )
 
 

@@ -2,7 +2,7 @@
 
 """What one server asks for, as its flavor says it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import dataclasses
 
 
@@ -45,6 +45,23 @@ class Requirement:
             for resource_class, amount in group.resources.items():
                 total[resource_class] = total.get(resource_class, 0) + amount
         return total
+
+    def is_met(self, resource_class: str, amounts: Collection[int]) -> bool:
+        """Return whether somebody who has these amounts has what is asked.
+
+        In all; or, of what one group alone requests, on each of several
+        providers, where the server's CPUs lie in several cache domains.
+
+        :param amounts: of one class, by provider
+        """
+        asked = self.resources.get(resource_class)
+        return sum(amounts) == asked or (
+            set(amounts) == {asked} and self.is_in_one_group(resource_class)
+        )
+
+    def is_in_one_group(self, resource_class: str) -> bool:
+        """Return whether one request group alone requests a class."""
+        return sum(resource_class in one.resources for one in self.groups) == 1
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.attributes or self.enforcers)

@@ -218,12 +218,12 @@ def make_view(
             )
             if key and isinstance(key, str)
         },
-        constraints=_read_constraints(document.constraints),
+        constraints=read_constraints(document.constraints),
     )
 
 
 @functools.lru_cache(maxsize=64)
-def _read_constraints(text: str) -> constraints_obj.Constraints:
+def read_constraints(text: str) -> constraints_obj.Constraints:
     """Read ``k``; what is none does not constrain."""
     try:
         return constraints_obj.Constraints.from_dict(json.loads(text))

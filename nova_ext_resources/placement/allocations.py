@@ -2,7 +2,7 @@
 
 """Change the allocations of a server."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Container, Mapping, Set
 import dataclasses
 from typing import TypeAlias
 
@@ -84,6 +84,47 @@ def move_allocations(
     )
 
 
+def set_allocations(
+    client: placement_client.Client,
+    consumer_uuid: str,
+    wanted: Mapping[tuple[str, str], int],
+    own: Container[str],
+) -> None:
+    """Have a server hold classes on these providers of a host, and no others.
+
+    For a claim of units of several cache domains, of which placement has
+    allocated one. It is one write with the consumer's generation: all of it or
+    nothing. What the server has of other classes, and of other hosts, stays.
+    To call it again changes nothing.
+
+    :param wanted: (rp_uuid, resource class) -> amount, one for each class
+    :param own: uuids of the host's providers
+    :raises NotFound: the server has none of a class there, or another amount
+    :raises AllocationRejected: it does not fit on one of the providers
+    :raises ConcurrentUpdate: allocations kept changing meanwhile
+    :raises PlacementUnavailable: placement does not answer
+    """
+
+    def write() -> bool:
+        held = client.get_allocations(consumer_uuid)
+        resources = _with_amounts(held, wanted, own)
+        if resources == held.resources:
+            return False
+        client.put_allocations(dataclasses.replace(held, resources=resources))
+        return True
+
+    if retry.call(write):
+        LOG.info(
+            'Server %(server)s has %(classes)s of %(count)d resource '
+            'providers from now on',
+            {
+                'server': consumer_uuid,
+                'classes': ' and '.join(sorted({name for _, name in wanted})),
+                'count': len({rp_uuid for rp_uuid, _ in wanted}),
+            },
+        )
+
+
 def confirm_allocations(
     client: placement_client.Client, consumer_uuid: str
 ) -> responses.Allocations:
@@ -145,3 +186,33 @@ def _with_moved(
     return dataclasses.replace(
         held, resources={k: v for k, v in resources.items() if v}
     )
+
+
+def _with_amounts(
+    held: responses.Allocations,
+    wanted: Mapping[tuple[str, str], int],
+    own: Container[str],
+) -> dict[str, dict[str, int]]:
+    """Return what a server is to hold.
+
+    :raises NotFound: Nova has deleted its allocations meanwhile, or has given
+        it those of another flavor
+    """
+    resources = {
+        rp_uuid: dict(given) for rp_uuid, given in held.resources.items()
+    }
+    for name in sorted({name for _, name in wanted}):
+        here = [u for u in resources if u in own and name in resources[u]]
+        amounts = {n for (_, other), n in wanted.items() if other == name}
+        if {resources[rp_uuid][name] for rp_uuid in here} != amounts:
+            raise exception.NotFound(
+                action=f'allocate {name} of further providers to server '
+                f'{held.consumer_uuid}',
+                detail='the server has not got as much of one provider of '
+                'this host',
+            )
+        for rp_uuid in here:
+            del resources[rp_uuid][name]
+    for (rp_uuid, name), amount in wanted.items():
+        resources.setdefault(rp_uuid, {})[name] = amount
+    return {rp_uuid: given for rp_uuid, given in resources.items() if given}

@@ -10,6 +10,7 @@ blind to L3, so a cell with several domains can yield CPUs of more than one.
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from nova_ext_resources.claims import base
+from nova_ext_resources.claims import spread
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
@@ -28,7 +29,9 @@ class CacheAffinityTest(base.ClaimTest):
     some, and no promise elsewhere. Where Nova confines it to NUMA cells, it
     must be able to run in every domain where it holds some.
 
-    Before Nova has chosen CPUs, it reports only what no choice can meet.
+    Before Nova has chosen CPUs, it reports only what no choice can meet. Where
+    the host spreads pinned servers, they may be in all domains that have the
+    amount free.
     """
 
     def shortfalls(
@@ -36,9 +39,11 @@ class CacheAffinityTest(base.ClaimTest):
     ) -> Iterable[exception.Shortfall]:
         domains = list_domains(view, request)
         if request.pinning is not None:
+            if view.constraints.spreads_pins:
+                domains = spread.widen(view, request, domains, self.trackers)
             reasons = _explain_pinning(domains, request.pinning)
         else:
-            reasons = _explain_cpus(domains, request.cpus)
+            reasons = _explain_cpus(view, request, domains)
         if request.is_floating and request.float_cpus:
             reasons |= _explain_cells(view, request, request.float_cpus)
         for (rp_uuid, resource_class), reason in reasons.items():
@@ -154,16 +159,38 @@ def _explain_pinning(
 
 
 def _explain_cpus(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
     domains: Mapping[view_obj.Place, frozenset[int]],
-    cpus: frozenset[int] | None,
 ) -> dict[view_obj.Place, str]:
     reasons = {}
     for place, domain in domains.items():
         of_class = {p: one for p, one in domains.items() if p[1] == place[1]}
-        reason = _find_reason(cpus, domain, _find_covered(of_class))
+        reason = _find_reason(
+            request.cpus,
+            domain,
+            _find_covered(of_class),
+            _advise(view, request, place[1]),
+        )
         if reason:
             reasons[place] = reason
     return reasons
+
+
+def _advise(
+    view: view_obj.HostView, request: assignment.ClaimRequest, name: str
+) -> str:
+    if view.constraints.spreads_pins and not (
+        request.requirement.is_in_one_group(name)
+    ):
+        return (
+            f'let one request group alone request {name}, so that this host '
+            'gives the server as much in each cache'
+        )
+    return (
+        "smaller servers, or the firmware's L3 cache as NUMA domain, keep "
+        'them in one'
+    )
 
 
 def _explain_cells(
@@ -185,6 +212,7 @@ def _find_reason(
     cpus: frozenset[int] | None,
     domain: frozenset[int],
     covered: frozenset[int],
+    advice: str,
 ) -> str | None:
     if not cpus:
         return (
@@ -199,7 +227,6 @@ def _find_reason(
     if not cpus <= covered:
         return (
             f'its CPUs {bitmask.format_list(cpus - covered)} are in another '
-            'cache domain, where nothing is guaranteed; smaller servers, or '
-            "the firmware's L3 cache as NUMA domain, keep them in one"
+            f'cache domain, where nothing is guaranteed; {advice}'
         )
     return None

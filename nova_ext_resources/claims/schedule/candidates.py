@@ -47,7 +47,8 @@ class Rank(NamedTuple):
 
     :ivar unread: amounts of which the document says nothing readable, such
         as those of a provider of other software
-    :ivar moves: amounts that the host must take from siblings
+    :ivar moves: amounts that the host must take from siblings, and one where
+        the CPUs must be in several domains
     :ivar places: how many amounts it says something of
     :ivar loss: by how much the most that one server can get there shrinks
     :ivar free: how many units are free there (full ones are filled first)
@@ -123,8 +124,10 @@ class Judge:
             if self._sizes and domains:
                 pinning = pinning or self._pin(find_free)
                 if pinning and not cache_affinity.can_pin(domains, pinning):
-                    refused.append(one)
-                    continue
+                    if not self._can_spread(document, one, pinning):
+                        refused.append(one)
+                        continue
+                    rank = rank._replace(moves=rank.moves + 1)
             ranked.append((rank, one))
         is_any_sure = any(not rank.unread for rank, _one in ranked)
         if not (is_any_sure or self._are_all_offered(document, candidates)):
@@ -162,6 +165,17 @@ class Judge:
         view = self._read(document)
         decision = self._decide(view, candidate, self._unpinned, may_move=True)
         return stats.update(document, decision.view, decision.taken)
+
+    def _can_spread(
+        self,
+        document: stats.Document,
+        candidate: Candidate,
+        pinning: assignment.Pinning,
+    ) -> bool:
+        """Return whether it fits with CPUs of several domains."""
+        if not stats.read_constraints(document.constraints).spreads_pins:
+            return False
+        return self._decide(self._read(document), candidate, pinning).fits
 
     def _judge(
         self, document: stats.Document, candidate: Candidate

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
-"""Moving an allocation in real placement."""
+"""Moving an allocation in real placement, and adding to it."""
 
 import dataclasses
 
@@ -10,6 +10,8 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.placement import allocations
+from nova_ext_resources.placement import responses
+from nova_ext_resources.placement import retry
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
 
@@ -209,3 +211,102 @@ class MoveAllocationTest(hosts.HostTestCase):
         held = allocations.confirm_allocations(self.client, uuids.nobody)
 
         self.assertEqual({}, held.resources)
+
+
+class SetAllocationsTest(hosts.HostTestCase):
+    """The server has ways of one cache, and gets them of both."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        writer = tree.TreeWriter(self.client)
+        writer.publish(hosts.NODE, hosts.make_host(ways=8))
+        self.other = {hosts.NODE.uuid: {'VCPU': 2}, hosts.RDT: {hosts.CLOS: 1}}
+        self.allocate({**self.other, hosts.L3_0: {hosts.WAYS: 4}})
+
+    def set_ways(self, **amounts: int) -> None:
+        allocations.set_allocations(
+            self.client,
+            uuids.server,
+            {(getattr(hosts, k), hosts.WAYS): n for k, n in amounts.items()},
+            {hosts.L3_0, hosts.L3_1, hosts.RDT},
+        )
+
+    def read(self) -> responses.Allocations:
+        return self.client.get_allocations(uuids.server)
+
+    def assert_ways(self, **amounts: int) -> None:
+        ways = {getattr(hosts, k): {hosts.WAYS: n} for k, n in amounts.items()}
+        self.assertEqual({**self.other, **ways}, self.read().resources)
+
+    def test_all_else_stays(self) -> None:
+        before = self.read()
+
+        self.set_ways(L3_0=4, L3_1=4)
+
+        self.assert_ways(L3_0=4, L3_1=4)
+        after = self.read()
+        self.assertEqual(
+            (before.project_id, before.user_id, before.consumer_type),
+            (after.project_id, after.user_id, after.consumer_type),
+        )
+        self.set_ways(L3_0=4, L3_1=4)
+        self.assertEqual(after, self.read())
+
+    def test_what_is_no_longer_wanted_goes(self) -> None:
+        self.set_ways(L3_0=4, L3_1=4)
+
+        self.set_ways(L3_1=4)
+
+        self.assert_ways(L3_1=4)
+
+    def test_a_change_in_between_is_kept(self) -> None:
+        def change() -> None:
+            self.other = {hosts.NODE.uuid: {'VCPU': 3}}
+            self.allocate({**self.other, hosts.L3_1: {hosts.WAYS: 4}})
+
+        self.app.before_next('PUT', uuids.server, change)
+
+        self.set_ways(L3_0=4, L3_1=4)
+
+        self.assert_ways(L3_0=4, L3_1=4)
+
+    def test_it_gives_up_in_the_end(self) -> None:
+        tries: list[int] = []
+
+        def change() -> None:
+            tries.append(1)
+            self.allocate({**self.other, hosts.L3_0: {hosts.WAYS: 4}})
+            self.app.before_next('PUT', uuids.server, change)
+
+        self.app.before_next('PUT', uuids.server, change)
+
+        self.assertRaises(
+            exception.ConcurrentUpdate, self.set_ways, L3_0=4, L3_1=4
+        )
+
+        self.assertEqual(retry.MAX_ATTEMPTS, len(tries))
+        self.assert_ways(L3_0=4)
+
+    def test_all_or_nothing(self) -> None:
+        self.allocate({hosts.L3_1: {hosts.WAYS: 6}}, uuids.another)
+
+        self.assertRaises(
+            exception.AllocationRejected, self.set_ways, L3_0=4, L3_1=4
+        )
+
+        self.assert_ways(L3_0=4)
+
+    def test_a_server_that_nova_has_given_up_gets_nothing(self) -> None:
+        """Nor one that has the amount of another flavor by now."""
+        for held in (
+            {hosts.L3_0: {hosts.WAYS: 2}},
+            {hosts.NODE.uuid: {'VCPU': 2}},
+            {},
+        ):
+            self.client.put_allocations(
+                dataclasses.replace(self.read(), resources=held)
+            )
+
+            self.assertRaises(exception.NotFound, self.set_ways, L3_0=4)
+
+            self.assertEqual(held, self.read().resources)

@@ -92,3 +92,36 @@ class Resctrl(moving.MovesTestCase):
 class Floating(Resctrl):
     def make_own_flavor(self, amount: int) -> str:
         return self.make_flavor(resources__CUSTOM_LLC_WAYS=amount)
+
+
+class Spread(moving.MovesTestCase):
+    """Pinned servers with CPUs of both caches have the amount of each."""
+
+    DOMAINS = 2
+
+    def _write_conf(self) -> None:
+        super()._write_conf()
+        with (self.folder / 'ext.conf').open('a') as conf:
+            conf.write('[ext_resources]\npins_across_caches = each\n')
+
+    def make_own_flavor(self, amount: int) -> str:
+        # Each cache of these hosts is a NUMA cell.
+        return self.make_flavor(
+            hw__cpu_policy='dedicated',
+            hw__numa_nodes=2,
+            resources__CUSTOM_LLC_WAYS=amount,
+            **self.list_more(amount),
+        )
+
+    def list_more(self, amount: int) -> dict[str, int]:
+        """Return further extra specs."""
+        return {}
+
+
+class SpreadRmd(Rmd, Spread):
+    pass
+
+
+class SpreadResctrl(Resctrl, Spread):
+    def list_more(self, amount: int) -> dict[str, int]:
+        return {'resources__CUSTOM_MEMORY_BANDWIDTH_PERCENT': 10 * amount}

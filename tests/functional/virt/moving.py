@@ -77,6 +77,9 @@ class MovesTestCase(base.NovaTestCase):
     #: State of an entry for a guest that is not there.
     WAITS = State.HELD
 
+    #: In how many domains a server has what its flavor requests.
+    DOMAINS = 1
+
     def setUp(self) -> None:
         super().setUp()
         self.services = {host: self.start_host(host) for host in self.HOSTS}
@@ -305,7 +308,11 @@ class MovesTestCase(base.NovaTestCase):
                 sides.append(kept)
             for uuid, where, flavor in sides:
                 asked = request.make_requirement(flavor, grammar).resources
-                wanted = {name: n for name, n in asked.items() if name in ours}
+                wanted = {
+                    name: self.DOMAINS * amount
+                    for name, amount in asked.items()
+                    if name in ours
+                }
                 if where == host and wanted:
                     here.add(uuid)
                     self.assertEqual(wanted, _add_up(entries[uuid]), host)

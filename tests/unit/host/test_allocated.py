@@ -3,6 +3,7 @@
 """The ledger has something else than placement, for longer than a moment."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+import dataclasses
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -19,6 +20,8 @@ FIRST, SECOND = with_host.DOMAINS
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
 THIRD = uuidsentinel.third
+
+Place = tuple[str, str]
 
 AWAY = exception.PlacementUnavailable(action='ask', detail='away')
 
@@ -38,6 +41,7 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.failure: Exception | None = None
         self.meanwhile: Callable[[], object] = lambda: None
         self.moved: list[audit_allocations.Move] = []
+        self.extended: dict[Place, int] = {}
         self.refusal: exception.PlacementError | None = None
         self.asked: list[str] = []
         self.followed: list[str] = []
@@ -52,6 +56,7 @@ class AllocatedTestCase(with_host.HostTestCase):
             self.host,
             list_holders=self.list_holders,
             follow=self.follow,
+            extend=self.extend,
             find_migrations=self.find_migrations,
             on_changed=self.count_change,
             interval=60.0,
@@ -79,6 +84,12 @@ class AllocatedTestCase(with_host.HostTestCase):
         if self.refusal is not None:
             raise self.refusal
         self.moved.extend(moves)
+
+    def extend(self, consumer_uuid: str, wanted: Mapping[Place, int]) -> None:
+        self.followed.append(consumer_uuid)
+        if self.refusal is not None:
+            raise self.refusal
+        self.extended.update(wanted)
 
     def find_migrations(
         self, server_uuid: str, uuids: Collection[str]
@@ -577,3 +588,58 @@ class WrongProviderTest(AllocatedTestCase):
         self.refusal = None
         self.assertEqual([], self.run_rounds(2))
         self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
+
+
+class FurtherTest(AllocatedTestCase):
+    """The server has it in two domains, and placement in one of them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        entry = self.host.find_entry(SERVER)
+        assert entry is not None
+        (own,) = (o for o in entry.assignments if o.rp_uuid == FIRST)
+        other = dataclasses.replace(own, rp_uuid=SECOND, rp_key='L3_1')
+        self.host.state.put(
+            dataclasses.replace(entry, assignments=(*entry.assignments, other))
+        )
+        self.allocate(SECOND, 4)
+
+    def test_the_rest_is_allocated(self) -> None:
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual({}, self.extended)
+
+        self.assertEqual([], self.run_rounds(1))
+
+        self.assertEqual({(FIRST, WAYS): 4, (SECOND, WAYS): 4}, self.extended)
+        self.assertEqual([], self.moved)
+
+    def test_what_placement_refuses_is_reported_and_asked_again(self) -> None:
+        self.refusal = exception.AllocationRejected(
+            action='set', detail='no room'
+        )
+
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+        (problem,) = self.made.problems
+        self.assertIn('no room', problem.text)
+        self.assertIn('on some of these providers only', problem.text)
+        # It would be in the way of the next try.
+        self.assertEqual(0, self.count_reserved())
+        self.refusal = None
+        self.assertEqual([], self.run_rounds(1))
+        self.assertEqual(2, len(self.extended))
+
+    def test_nothing_is_added_beside_what_a_migration_still_has(self) -> None:
+        self.holders[FIRST] = {WAYS: {OTHER: 4}}
+        self.holders[SECOND] = {WAYS: {SERVER: 4, OTHER: 4}}
+        self.migrations = {SERVER: {OTHER: True}}
+
+        self.assertEqual([], self.run_rounds(3))
+        self.assertEqual({}, self.extended)
+
+        self.migrations = {SERVER: {OTHER: False}}
+        self.assertEqual(
+            [(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds(3)
+        )
+        self.assertEqual({}, self.extended)
+        self.assertIn(OTHER, self.made.problems[0].text)

@@ -88,6 +88,36 @@ class CompareTest(base.TestCase):
                 list(real),
             )
 
+    def test_what_placement_has_of_some_domains_only(self) -> None:
+        entry = make_entry(('a', 4), ('b', 4), ('c', 4))
+
+        found = self.compare(entry, b=4)
+
+        self.assert_differs(found)
+        assert found is not None
+        self.assertEqual(
+            {(name, WAYS): 4 for name in ('a', 'b', 'c')}, found.further
+        )
+        moved = self.compare(make_entry(('a', 4), ('b', 4)), c=4)
+        self.assert_differs(moved, moves=((WAYS, 'c', 'a'),))
+        assert moved is not None
+        self.assertEqual({('a', WAYS): 4, ('b', WAYS): 4}, moved.further)
+
+    def test_other_amounts_are_not_of_further_domains(self) -> None:
+        self.assert_differs(
+            self.compare(make_entry(('a', 4), ('b', 2)), a=4),
+            missing=(('b', 2),),
+        )
+
+    def test_what_placement_has_of_a_domain_too_many_is_not_taken(
+        self,
+    ) -> None:
+        found = self.compare(make_entry(('a', 4)), a=4, b=4)
+
+        self.assert_differs(found, surplus=(('b', 4),))
+        assert found is not None
+        self.assertEqual({}, found.further)
+
     def test_what_is_alike_is_no_difference(self) -> None:
         self.assertIsNone(self.compare(make_entry(('a', 4)), a=4))
 

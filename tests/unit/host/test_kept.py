@@ -122,6 +122,36 @@ class KeptTest(unittest.TestCase):
             Role.RETURNED, None, _NOTHING, _allocate(2), request=request
         )
 
+    def test_so_if_that_was_of_several_domains(self) -> None:
+        (own, implied) = KEPT.assignments
+        former = dataclasses.replace(
+            KEPT,
+            assignments=(
+                own,
+                dataclasses.replace(own, rp_uuid='other'),
+                implied,
+            ),
+        )
+        given = {**_allocate(2), **_allocate(2, 'other')}
+
+        for amount, expected in ((2, Role.RETURNED), (4, Role.RETURNED)):
+            self.assert_role(
+                expected,
+                None,
+                _NOTHING,
+                given,
+                former=former,
+                request=_make_request(amount),
+            )
+        self.assert_role(
+            Role.LEFT,
+            None,
+            _NOTHING,
+            given,
+            former=former,
+            request=_make_request(3),
+        )
+
     def test_and_while_the_server_has_what_its_guest_never_got(self) -> None:
         request = _make_request(2)
         for own, expected in (

@@ -31,6 +31,7 @@ of_hosts = st.builds(
     enforcers=st.none() | st.frozensets(st.sampled_from(['rmd', 'noop'])),
     tests=st.none() | st.lists(st.sampled_from(['a', 'b'])).map(tuple),
     classes=st.dictionaries(st.sampled_from(['CUSTOM_A', 'C']), of_classes),
+    spreads_pins=st.booleans(),
 )
 
 

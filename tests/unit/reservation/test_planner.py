@@ -7,6 +7,7 @@ from typing import Any
 
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -473,6 +474,29 @@ class AttributesTest(PlannerTestCase):
 
         ((rp_uuid, _mask, cpus),) = self.list_masks(plan)
         self.assertEqual(('one L3_1', [4, 5, 6, 7]), (rp_uuid, cpus))
+
+    def test_cpus_of_two_caches_count_in_both_where_the_host_does_so(
+        self,
+    ) -> None:
+        host = dataclasses.replace(
+            hosts.make_cached_host('one'), cells=(frozenset(range(8)),)
+        )
+        request = make_request('it', span(0, 10), self.make_pinned(5, 6))
+        self.planner = hosts.make_planner(host)
+        self.refuse(request)
+        view = dataclasses.replace(
+            host.view, constraints=constraints.Constraints(spreads_pins=True)
+        )
+        self.planner = hosts.make_planner(dataclasses.replace(host, view=view))
+
+        plan = self.plan(request)
+
+        self.assertEqual(
+            {'one L3_0', 'one L3_1'}, {rp for rp, *_ in self.list_masks(plan)}
+        )
+        self.planner.accept(request, plan)
+        self.refuse(make_request('no', span(0, 10), self.make_pinned(4, 1)))
+        self.plan(make_request('yes', span(0, 10), self.make_pinned(3, 1)))
 
     def test_forbidden_traits_rule_providers_out(self) -> None:
         demand = make_demand(

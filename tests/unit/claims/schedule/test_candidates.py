@@ -13,6 +13,7 @@ from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
 from tests import base
@@ -234,6 +235,50 @@ class ChooseTestCase(base.TestCase):
         kept = choose(document, free=[{0}, set(range(12, 24))])
 
         self.assertEqual([ON_1], kept)
+
+    def spread(
+        self, masks: Sequence[int] = (0x7FF, 0x7FF), **fields: Any
+    ) -> list[candidates.Candidate]:
+        """Choose on a host of one cell that gives the amount in each cache.
+
+        Four CPUs of each cache are free.
+        """
+        view = dataclasses.replace(
+            builders.make_view(masks),
+            constraints=constraints.Constraints(spreads_pins=True),
+        )
+        free = [set(range(8, 16))]
+        return choose(publish(view), free=free, **fields)
+
+    def test_cpus_of_several_caches_may_do(self) -> None:
+        self.assertEqual([ON_0, ON_1], self.spread(sizes=(6,)))
+        self.assertEqual([], self.spread(sizes=(9,)))
+
+    def test_of_caches_that_are_full_they_do_not(self) -> None:
+        self.assertEqual([], self.spread([0x7FF, 0b111], sizes=(6,)))
+        self.assertEqual([ON_0], self.spread([0x7FF, 0b111], sizes=(4,)))
+
+    def test_one_cache_comes_before_several(self) -> None:
+        view = dataclasses.replace(
+            builders.make_view(),
+            constraints=constraints.Constraints(spreads_pins=True),
+        )
+        free = [{10, 11, *range(12, 18)}]
+
+        self.assertEqual(
+            [ON_1, ON_0], choose(publish(view), free=free, sizes=(6,))
+        )
+        self.assertEqual(
+            [ON_1],
+            choose(publish(builders.make_view()), free=free, sizes=(6,)),
+        )
+
+    def test_of_several_groups_each_says_where(self) -> None:
+        groups = builders.make_requirement(
+            _A={builders.WAYS: 4}, _B={builders.WAYS: 4}
+        ).groups
+
+        self.assertEqual([], self.spread(sizes=(6,), groups=groups))
 
     def test_without_numa_cells_cpus_are_left_to_others(self) -> None:
         document = publish(builders.make_view())
