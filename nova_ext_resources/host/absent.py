@@ -4,7 +4,8 @@
 
 At a start, what they hold is released: Nova has just checked that it knows
 this host. Later a server may be missing from one answer of Nova for many
-reasons, such as an evacuation that has not ended, and nothing is released. A
+reasons, such as an evacuation that has not ended, and nothing is released but
+what Nova has a record of: a move that has ended, a server that is deleted. A
 server that is missing from two answers in a row is reported. So are a
 move with which Nova does not go on, while what it has kept must stay, and a
 server that Nova has on another host, while its guest is on this one and keeps

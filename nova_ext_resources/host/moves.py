@@ -3,7 +3,8 @@
 """Ends what moves have left, when Nova has ended them elsewhere.
 
 Nova tells a host nothing when the other host fails, or when a server is
-deleted on its way. The comparison with Nova shows it later.
+deleted on its way or while the host counts as down. The comparison with Nova
+shows it later.
 """
 
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ def finish(
 ) -> None:
     """Release or give back what moves that have ended still hold.
 
+    So is released what a server holds that is deleted.
+
     What fails is logged, and tried again after Nova's next answer.
 
     :param before: the entries before Nova was asked; those that have changed
@@ -45,13 +48,16 @@ def finish(
         entry = before.get(uuid)
         if entry is None or not _is_as_before(host, before, entry):
             continue
+        # Nova ends a build that it has deleted the server of.
+        if host.is_starting(uuid):
+            continue
         try:
             _finish_one(host, entry, role)
         except exception.ExtResourcesError as err:
             LOG.error(
-                'Host %(host)s: what a move of server %(uuid)s has left could '
-                'not be released or given back, and this will be retried: '
-                '%(err)s',
+                'Host %(host)s: what server %(uuid)s or a move of it has left '
+                'could not be released or given back, and this will be '
+                'retried: %(err)s',
                 {'host': host.host, 'uuid': entry.server_uuid, 'err': err},
             )
 
@@ -86,7 +92,7 @@ def _log(
     host: lifecycle.Lifecycle, entry: assignment.Entry, what: str
 ) -> None:
     LOG.warning(
-        'Host %(host)s: a move of server %(uuid)s has ended without this host '
-        'being told; %(what)s',
+        'Host %(host)s: a move of server %(uuid)s has ended, or the server '
+        'was deleted, without this host being told; %(what)s',
         {'host': host.host, 'uuid': entry.server_uuid, 'what': what},
     )

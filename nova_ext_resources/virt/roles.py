@@ -53,13 +53,9 @@ def list_roles(
             roles[uuid] = Role.ARRIVED
         if uuid in roles or uuid in running:
             continue
-        migration = migrations.find(host, entry)
-        # What the hypervisor has may be a guest, but where a move has
-        # powered it off: the source keeps that until a confirmation.
-        if migration is not None and (
-            uuid not in has_guest or migrations.is_cold_from(host, migration)
-        ):
-            roles[uuid] = _find_role(host, entry, migration, find_kept_role)
+        role = _find_missing(host, entry, uuid in has_guest, find_kept_role)
+        if role is not None:
+            roles[uuid] = role
     for uuid in (has_guest & entries.keys()) - roles.keys():
         if _is_elsewhere(host, uuid):
             roles[uuid] = Role.ELSEWHERE
@@ -132,6 +128,28 @@ def _is_elsewhere(host: str, server_uuid: str) -> bool:
     )
 
 
+def _find_missing(
+    host: str,
+    entry: assignment.Entry,
+    has_guest: bool,
+    find_kept_role: FindKeptRole,
+) -> Role | None:
+    """Return the role of what Nova does not have here; None: not known.
+
+    What the hypervisor has may be a guest, but where a move has powered it
+    off: the source keeps that until a confirmation.
+    """
+    migration = migrations.find(host, entry)
+    is_off = migration is not None and migrations.is_cold_from(host, migration)
+    if has_guest and not is_off:
+        return None
+    if migration is not None:
+        return _find_role(host, entry, migration, find_kept_role)
+    # Nova tells a host nothing when it takes it for down and deletes a server
+    # of its. To miss a server is no proof, its record is.
+    return Role.LEFT if servers.is_deleted(entry.server_uuid) else None
+
+
 def _find_role(
     host: str,
     entry: assignment.Entry,
@@ -146,7 +164,9 @@ def _find_role(
         return Role.LEFT
     is_here = instance.host == host
     # The server may have a task of its source for ever. On its own host, what
-    # a move has claimed is the migration's until the guest is off.
+    # a move has claimed is the migration's until the server gets it instead
+    # of what it had, when its guest is off or the next time before it starts.
+    # Where neither was possible, the server keeps what it had.
     is_coming = entry.purpose is assignment.Purpose.INCOMING
     is_unused = is_coming if not is_own else not is_here
     if is_unused and migrations.has_failed(migration):

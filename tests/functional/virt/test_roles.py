@@ -132,13 +132,16 @@ class RolesTest(backends.Static):
         self.assertNotIn(Role.LEFT, self.list_roles('host1').values())
 
     def test_one_on_its_own_host_that_was_killed_as_it_gave_up(self) -> None:
-        """Its guest was never off: what it was to get is not used."""
+        """The server has what it had: what it was to get is not used."""
         (kept,) = self.get_host('host1').entries.values()
-        task = task_states.RESIZE_MIGRATING
-        for status, purpose, expected in (
-            ('error', assignment.Purpose.INCOMING, Role.LEFT),
-            ('error', assignment.Purpose.KEPT, Role.SOURCE),
-            ('migrating', assignment.Purpose.INCOMING, Role.SOURCE),
+        self.migration.dest_compute = 'host1'
+        migrating = task_states.RESIZE_MIGRATING
+        reverting = task_states.RESIZE_REVERTING
+        for status, purpose, task, expected in (
+            ('error', assignment.Purpose.INCOMING, migrating, Role.LEFT),
+            ('error', assignment.Purpose.KEPT, migrating, Role.SOURCE),
+            ('migrating', assignment.Purpose.INCOMING, migrating, Role.SOURCE),
+            ('reverted', assignment.Purpose.INCOMING, reverting, Role.SOURCE),
         ):
             self.set_state(status, host='host1', task_state=task)
             entry = dataclasses.replace(kept, purpose=purpose)
@@ -280,6 +283,37 @@ class RolesTest(backends.Static):
             {self.migration.uuid: Role.LEFT}, self.list_roles('host1')
         )
         self.assertEqual({self.uuid: Role.LEFT}, self.list_roles('host2'))
+
+    def test_a_server_that_was_deleted_while_its_host_counted_as_down(
+        self,
+    ) -> None:
+        """Nova tells the host nothing, and there is no guest to destroy."""
+        other = self.boot(self.make_own_flavor(1), host='host1')['id']
+        self.compare('host1')
+        ref = self.services['host1'].service_ref.uuid
+        self.admin_api.put_service_force_down(ref, True)
+        self.api.delete_server(other)
+        host = self.get_host('host1')
+
+        self.compare('host1')
+        self.assertIn(other, host.entries)
+
+        del self.services['host1'].driver.instances[other]
+        with host.starting(other):
+            self.compare('host1')
+        self.assertIn(other, host.entries)
+
+        self.compare('host1')
+        self.assertNotIn(other, host.entries)
+
+    def test_a_server_that_can_be_restored_is_not_deleted(self) -> None:
+        other = self.boot(self.make_own_flavor(1), host='host1')['id']
+        instance = moving.find_instance(other)
+        instance.host = None
+        instance.vm_state = vm_states.SOFT_DELETED
+        instance.save()
+
+        self.assertNotIn(other, self.list_roles('host1'))
 
     def test_of_a_server_that_never_moved_nothing_is_known(self) -> None:
         other = self.boot(self.make_own_flavor(1), host='host1')
