@@ -18,6 +18,7 @@ files:
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova
 * ``outages``: what goes away and comes back
+* ``placement``: what placement says of providers and consumers
 * ``records``: what Nova's database says of servers and moves
 * ``report``: prints what came of each kill
 * ``site``: two hosts, and all that outlives their nova-computes

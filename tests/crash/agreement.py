@@ -12,6 +12,7 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import allocations
 from tests.crash import operations
+from tests.crash import placement
 from tests.crash import records
 
 State = assignment.State
@@ -28,7 +29,7 @@ _OF_MOVES = (*_OF_PLACEMENT, alarm.MOVE_IN_DOUBT)
 _OF_COMING = (alarm.NOT_IN_NOVA, alarm.MOVE_IN_DOUBT, alarm.NOT_IN_PLACEMENT)
 
 #: Statuses of migrations that Nova has ended well.
-_ENDED_WELL = ('completed', 'confirmed', 'done', 'reverted')
+_ENDED_WELL = ('completed', 'confirmed', 'done', 'finished', 'reverted')
 
 
 @dataclasses.dataclass
@@ -48,9 +49,14 @@ def compare(servers: operations.Servers) -> Differences:
     site, made = servers.site, Differences()
     found = records.list_servers()
     reports = site.report()
+    killed = frozenset(
+        host for host, one in site.computes.items() if one.has_died
+    )
     for host, said in reports.items():
         before = len(made.ours)
-        seen = allocations.Seen(site=site, host=host, said=said, found=found)
+        seen = allocations.Seen(
+            site=site, host=host, said=said, found=found, killed=killed
+        )
         _judge_alarms(seen, made)
         made.ours += _compare_ledger(said)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
@@ -59,6 +65,8 @@ def compare(servers: operations.Servers) -> Differences:
         _compare_nova(seen, reports, made)
         _compare_placement(seen, made)
         made.ours[before:] = [f'{host}: {one}' for one in made.ours[before:]]
+    for compute in site.computes.values():
+        compute.note_compared()
     return made
 
 
@@ -92,10 +100,12 @@ def _list_left(
     if name == alarm.NOT_HELD and allocations.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:
-        yield allocations.find_failed_rebuild(seen.site, server_uuid)
+        yield allocations.find_failed_build(seen.site, server_uuid)
         yield allocations.find_taken_again(server_uuid)
     if name in _OF_PLACEMENT:
         yield _find_blocking(seen, server_uuid)
+    if name == alarm.NOT_RECORDED:
+        yield allocations.find_doubled(seen, server_uuid)
 
 
 def _find_named_move(
@@ -106,7 +116,7 @@ def _find_named_move(
     Those of the former host, where a nova-compute was killed on the way.
     """
     for one in records.list_moves(server_uuid):
-        if one.uuid in text and allocations.read_allocations(
+        if one.uuid in text and placement.read_allocations(
             seen.site, one.uuid
         ):
             return str(one.uuid)
@@ -116,17 +126,25 @@ def _find_named_move(
 def _find_elsewhere(seen: allocations.Seen, server_uuid: str) -> str | None:
     """Return the server if Nova has it where its guest is not, after a kill.
 
-    That is, a migration between both hosts has not ended well.
+    That is, the last move that has brought it anywhere is a live migration
+    between both hosts that has not ended well, and one of them has died.
     """
     server = seen.found.get(server_uuid)
     if server is None or not server.host or server.host == seen.host:
         return None
-    if server_uuid not in seen.said['guests']:
+    hosts = {seen.host, server.host}
+    if server_uuid not in seen.said['guests'] or not hosts & seen.killed:
         return None
-    is_between = any(
-        {one.source_compute, one.dest_compute} == {seen.host, server.host}
-        and one.status not in _ENDED_WELL
+    # A cold one that has not ended well leaves the server where it was.
+    moves = [
+        one
         for one in records.list_moves(server_uuid)
+        if one.migration_type == records.LIVE or one.status in _ENDED_WELL
+    ]
+    is_between = moves and (
+        moves[-1].migration_type == records.LIVE
+        and {moves[-1].source_compute, moves[-1].dest_compute} == hosts
+        and moves[-1].status not in _ENDED_WELL
     )
     return server_uuid if is_between else None
 
@@ -243,8 +261,8 @@ def _compare_nova(
         text = _compare_server(one, entry)
         if text and not entry and _has_left(uuid, host, reports):
             made.novas[uuid] = f'{host}: {text}, and its guest is elsewhere'
-        elif text and entry and _count(entry) == _count_of_move(one):
-            made.novas[uuid] = f'{host}: {text}, which Nova has allocated'
+        elif text and entry and (left := _find_allocated(seen, one, entry)):
+            made.novas[left] = f'{host}: {text}, which Nova has allocated'
         elif text and not entry and (left := _find_blocking(seen, uuid)):
             made.novas[left] = f'{host}: {text}, and {left} has what it needs'
         elif text:
@@ -279,6 +297,17 @@ def _has_left(
     return uuid not in reports[host]['guests'] and any(
         uuid in said['guests'] for said in reports.values()
     )
+
+
+def _find_allocated(
+    seen: allocations.Seen, one: Any, entry: assignment.Entry
+) -> str | None:
+    """Return who has got from Nova what a server has: it, or its move."""
+    if entry.state is not State.APPLIED:
+        return None
+    if _count(entry) == _count_of_move(one):
+        return str(one.uuid)
+    return allocations.find_move_with_same(seen, entry)
 
 
 def _count_of_move(one: Any) -> int | None:

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 from typing import Any, TypeAlias
 
-import requests
-
-from cloud.lite import config
 from nova_ext_resources.objects import assignment
+from tests.crash import placement
 from tests.crash import records
 from tests.crash import site as site_mod
 
@@ -29,6 +27,12 @@ WAYS = 'CUSTOM_LLC_WAYS'
 #: Statuses in which the former host keeps what the server had.
 _KEEPING = ('finished', 'confirming', 'reverting')
 
+#: Statuses in which it does as soon as the next host has the server.
+_ON_ITS_WAY = ('pre-migrating', 'migrating', 'post-migrating')
+
+#: Actions that neither allocate anything nor free it, unless they succeed.
+_OF_POWER = ('start', 'stop', 'reboot', 'delete')
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -36,12 +40,14 @@ class Seen:
 
     :ivar said: what the host has reported
     :ivar found: Nova's servers, by uuid
+    :ivar killed: hosts that have died since all was compared the last time
     """
 
     site: site_mod.Site
     host: str
     said: Mapping[str, Any]
     found: Mapping[str, Any]
+    killed: frozenset[str] = frozenset()
 
     @property
     def entries(self) -> Mapping[str, assignment.Entry]:
@@ -65,8 +71,15 @@ class Seen:
         return {
             (uuid, rp_uuid, name): amount
             for rp_uuid in self.said['providers']
-            for uuid, one in _read(self.site, rp_uuid).items()
+            for uuid, one in placement.read_provider(
+                self.site, rp_uuid
+            ).items()
             for name, amount in one['resources'].items()
+        }
+
+    def list_own(self, held: Held, uuid: str) -> Held:
+        return {
+            place: amount for place, amount in held.items() if place[0] == uuid
         }
 
 
@@ -125,7 +138,8 @@ def _find_own(one: _Difference) -> str | None:
 def is_novas(seen: Seen, uuid: str) -> bool:
     """Return whether Nova has left its own resources of a host to a consumer.
 
-    Of a server that is not active there, or of a move.
+    Of a server that is not active there, or of a move for which the host has
+    nothing to keep.
     """
     server = seen.found.get(uuid)
     if server is not None and (server.host, server.vm_state) == (
@@ -133,7 +147,26 @@ def is_novas(seen: Seen, uuid: str) -> bool:
         'active',
     ):
         return False
-    return uuid in _read(seen.site, _find_node(seen.site, seen.host))
+    move = None if server else records.find_move(uuid)
+    if move is not None and _is_kept_for(seen, move):
+        return False
+    node = placement.find_node(seen.site, seen.host)
+    return uuid in placement.read_provider(seen.site, node)
+
+
+def _is_kept_for(seen: Seen, move: Any) -> bool:
+    """Return whether a host has to keep what a server had before a move."""
+    if move.source_compute != seen.host:
+        return False
+    if move.status in _KEEPING:
+        return True
+    server = seen.found.get(move.instance_uuid)
+    return (
+        move.status in _ON_ITS_WAY
+        and server is not None
+        and bool(server.task_state)
+        and server.host == move.dest_compute != seen.host
+    )
 
 
 def _find_move(one: _Difference) -> str | None:
@@ -145,7 +178,7 @@ def _find_move(one: _Difference) -> str | None:
     the larger flavor that the server had before.
     """
     amount = one.held.get(one.place)
-    if amount is None:
+    if amount is None or one.place in one.allocated:
         return None
     for move in records.list_moves(one.server_uuid):
         kept = one.make_place(move.uuid)
@@ -190,6 +223,8 @@ def _find_exchanged(one: _Difference) -> str | None:
     others = consumers.keys() - {one.place[0]}
     if len(consumers) != 2 or Purpose.INCOMING not in consumers.values():
         return None
+    if consumers.get(server.uuid) is not Purpose.OWN:
+        return None
     other = one.make_place(*others)
     held = one.held.get(one.place), one.held.get(other)
     allocated = one.allocated.get(other), one.allocated.get(one.place)
@@ -206,37 +241,58 @@ def _find_stuck(one: _Difference) -> str | None:
 def find_stuck(seen: Seen, server_uuid: str) -> str | None:
     """Return the server that was to come here, and has a task elsewhere.
 
-    Of whatever kind, ``resize_prep`` as well: its move has ended, or a host
-    was killed in it, or in the server's next task. As long as Nova has that,
-    this host does not release what it has claimed.
+    Of whatever kind, ``resize_prep`` as well: a host was killed in its move,
+    or in the server's next task. As long as Nova has that, this host does not
+    release what it has claimed, unless Nova has recorded that a cold move
+    failed.
     """
     server = seen.found.get(server_uuid)
     if server is None or server.host == seen.host or not server.task_state:
         return None
     is_coming = any(
         (entry.server_uuid, entry.purpose) == (server_uuid, Purpose.INCOMING)
+        and not _has_failed(seen.host, entry)
         for entry in seen.entries.values()
     )
     return server_uuid if is_coming else None
 
 
-def _find_failed_rebuild(one: _Difference) -> str | None:
+def _has_failed(host: str, entry: assignment.Entry) -> bool:
+    """Return whether Nova has given up the cold move of an entry."""
+    if entry.consumer_uuid != entry.server_uuid:
+        move = records.find_move(entry.consumer_uuid)
+    else:
+        move = records.find_last_move(entry.server_uuid, host)
+    return (
+        move is not None
+        and move.migration_type in records.COLD
+        and move.status == 'error'
+    )
+
+
+def _find_failed_build(one: _Difference) -> str | None:
     if one.place in one.allocated:
         return None
-    return find_failed_rebuild(one.seen.site, one.place[0])
+    return find_failed_build(one.seen.site, one.place[0])
 
 
-def find_failed_rebuild(site: site_mod.Site, server_uuid: str) -> str | None:
+def find_failed_build(site: site_mod.Site, server_uuid: str) -> str | None:
     """Return the server if Nova has deleted all of its allocations.
 
     Nova does, its own as well, when it fails to rebuild a server: also when
-    it takes the request again that its former process was killed with.
+    it takes the request again that its former process was killed with. And it
+    does when it does not hear that a build was recorded as done. The server
+    may have been started and stopped since.
     """
-    actions = records.list_actions(server_uuid)
-    has_any = read_allocations(site, server_uuid)
-    if has_any or all(one.action != 'rebuild' for one in actions):
-        return None
-    return server_uuid
+    actions = [
+        one
+        for one in records.list_actions(server_uuid)
+        if one.action not in _OF_POWER
+    ]
+    last = (actions[0].action, actions[0].message) if actions else ('', '')
+    has_failed = last[0] == 'rebuild' or last == ('create', 'Error')
+    has_any = placement.read_allocations(site, server_uuid)
+    return server_uuid if has_failed and not has_any else None
 
 
 def _find_taken_again(one: _Difference) -> str | None:
@@ -256,7 +312,7 @@ def find_taken_again(server_uuid: str) -> str | None:
     made = [
         one.created_at
         for one in records.list_moves(server_uuid)
-        if one.migration_type in ('resize', 'migration')
+        if one.migration_type in records.COLD
     ]
     begun = [
         one.start_time
@@ -278,7 +334,8 @@ def _find_blocked(one: _Difference) -> str | None:
     if server is None or server.host != seen.host:
         return None
     for place, amount in one.held.items():
-        if place[0] == uuid and place not in one.allocated:
+        is_missing = place[0] == uuid and place not in one.allocated
+        if is_missing and place[2] == WAYS:
             if left := find_blocking(seen, uuid, amount, [place[1]]):
                 return left
     return None
@@ -293,10 +350,69 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_returned, 'and {} has it again'),
     (_find_exchanged, 'and {} has a task on its own host'),
     (_find_stuck, 'and {} has a task'),
-    (_find_failed_rebuild, 'its rebuild has failed'),
+    (_find_failed_build, 'its build has failed'),
     (_find_taken_again, 'its move was taken again'),
     (_find_blocked, 'and {} has what it needs'),
 )
+
+
+# -- what Nova allocates otherwise -------------------------------------------
+
+
+def find_doubled(seen: Seen, server_uuid: str) -> str | None:
+    """Return the server if Nova has allocated to it for two moves at once.
+
+    A source that was killed in a move to here has taken the task away from
+    the server when it started. Nova then accepted a second move to here, and
+    its scheduler added what that was to get to what the first one has. Both
+    have failed, and the server is in ERROR on this host, with all of the
+    first.
+    """
+    server = seen.found.get(server_uuid)
+    if server is None or (server.host, server.vm_state) != (
+        seen.host,
+        'error',
+    ):
+        return None
+    failed = [
+        one
+        for one in records.list_moves(server_uuid)
+        if (one.dest_compute, one.status) == (seen.host, 'error')
+        and one.migration_type in records.COLD
+    ]
+    held = seen.list_own(seen.list_held(), server_uuid)
+    allocated = seen.list_own(seen.list_allocated(), server_uuid)
+    extra = allocated.keys() - held.keys()
+    is_first_whole = bool(held) and held.items() <= allocated.items()
+    is_beside = all(
+        any(place[2] == other[2] for other in held) for place in extra
+    )
+    is_doubled = len(failed) >= 2 and extra and is_first_whole and is_beside
+    return server_uuid if is_doubled else None
+
+
+def find_move_with_same(seen: Seen, entry: assignment.Entry) -> str | None:
+    """Return a move that Nova has left with exactly what an entry holds.
+
+    A resize on this host that was killed gives the server a task for ever, and
+    what it was to get in placement, while Nova leaves it its former flavor.
+    When the task is gone, the host gives the guest that; and the next move
+    that is killed keeps it under its uuid.
+    """
+    held = seen.list_own(seen.list_held(), entry.consumer_uuid)
+    wanted = {(place[1], place[2]): amount for place, amount in held.items()}
+    allocated = seen.list_allocated()
+    for move in records.list_moves(entry.server_uuid):
+        kept = {
+            (place[1], place[2]): amount
+            for place, amount in seen.list_own(allocated, move.uuid).items()
+        }
+        is_left = move.source_compute == seen.host and (
+            move.status in (*_ON_ITS_WAY, 'error')
+        )
+        if is_left and kept and kept == wanted:
+            return str(move.uuid)
+    return None
 
 
 # -- what others cannot have for it ------------------------------------------
@@ -316,7 +432,8 @@ def find_blocking(
     for rp_uuid in sorted(rp_uuids):
         ways = _list_ways(seen.site, rp_uuid)
         others = {u: n for u, n in ways.items() if u != server_uuid}
-        room = _count_capacity(seen.site, rp_uuid) - sum(others.values())
+        room = placement.count_capacity(seen.site, rp_uuid, WAYS)
+        room -= sum(others.values())
         # The host has these reserved for this very server.
         room += seen.said['withheld'].get((server_uuid, rp_uuid, WAYS), 0)
         if room >= amount:
@@ -334,10 +451,7 @@ def is_left(seen: Seen, uuid: str) -> bool:
     is of a server elsewhere, or of a move that keeps nothing there.
     """
     server = seen.found.get(uuid)
-    move = None if server else records.find_move(uuid)
     if uuid in seen.entries or (server and server.host == seen.host):
-        return False
-    if move is not None and move.status in _KEEPING:
         return False
     return is_novas(seen, uuid)
 
@@ -345,52 +459,6 @@ def is_left(seen: Seen, uuid: str) -> bool:
 def _list_ways(site: site_mod.Site, rp_uuid: str) -> dict[str, int]:
     return {
         uuid: one['resources'][WAYS]
-        for uuid, one in _read(site, rp_uuid).items()
+        for uuid, one in placement.read_provider(site, rp_uuid).items()
         if WAYS in one['resources']
-    }
-
-
-def _count_capacity(site: site_mod.Site, rp_uuid: str) -> int:
-    found = _get(site, f'/resource_providers/{rp_uuid}/inventories')
-    one = found.get('inventories', {}).get(WAYS)
-    return one['total'] - one['reserved'] if one else 0
-
-
-# -- placement ---------------------------------------------------------------
-
-
-def _find_node(site: site_mod.Site, host: str) -> str:
-    found = _get(site, f'/resource_providers?name={host}')
-    return str(found['resource_providers'][0]['uuid'])
-
-
-def _read(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
-    path = f'/resource_providers/{rp_uuid}/allocations'
-    found: dict[str, Any] = _get(site, path).get('allocations', {})
-    return found
-
-
-def read_allocations(site: site_mod.Site, uuid: str) -> dict[str, Any]:
-    """Return the resources of each provider that a consumer has."""
-    found = _get(site, f'/allocations/{uuid}').get('allocations', {})
-    return {rp_uuid: one['resources'] for rp_uuid, one in found.items()}
-
-
-def _get(site: site_mod.Site, path: str) -> Any:
-    answer = requests.get(site.urls.placement + path, **_options())
-    return answer.json()
-
-
-def remove_allocations(site: site_mod.Site, uuid: str) -> None:
-    """Do what ``nova-manage placement audit --delete`` does of a consumer."""
-    requests.delete(f'{site.urls.placement}/allocations/{uuid}', **_options())
-
-
-def _options() -> dict[str, Any]:
-    return {
-        'headers': {
-            'X-Auth-Token': config.TOKEN,
-            'OpenStack-API-Version': 'placement 1.39',
-        },
-        'timeout': 30,
     }

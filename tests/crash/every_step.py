@@ -15,8 +15,8 @@ import dataclasses
 import requests
 
 from tests.crash import agreement
-from tests.crash import allocations
 from tests.crash import operations
+from tests.crash import placement
 from tests.crash import site as site_mod
 from tests.crash import steps
 
@@ -149,7 +149,7 @@ class EveryStep:
         yield from (f'after the delete: {one}' for one in made.ours)
         yield from (f'not deleted: {uuid}' for uuid in self.servers.list())
         for uuid in made.novas:
-            allocations.remove_allocations(self.site, uuid)
+            placement.remove_allocations(self.site, uuid)
         for host, said in self.site.report().items():
             for uuid in said['entries']:
                 yield f'after the delete: {host} has an entry of {uuid}'

@@ -5,7 +5,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.crash import allocations
+from tests.crash import placement
 from tests.crash import records
 from tests.crash import site as site_mod
 
@@ -21,12 +21,12 @@ def describe(site: site_mod.Site, texts: Iterable[str]) -> Iterator[str]:
         names = [found.action for found in reversed([*actions])]
         yield f'{one.uuid} on {one.host}: {one.vm_state}, {one.task_state}'
         yield f'  actions: {", ".join(names)}'
-        yield f'  allocated: {allocations.read_allocations(site, one.uuid)}'
+        yield f'  allocated: {placement.read_allocations(site, one.uuid)}'
         for move in moves:
             yield (
                 f'  {move.migration_type} {move.uuid}: {move.source_compute} '
                 f'to {move.dest_compute}, {move.status}, allocated: '
-                f'{allocations.read_allocations(site, move.uuid)}'
+                f'{placement.read_allocations(site, move.uuid)}'
             )
 
 

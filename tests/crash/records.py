@@ -4,6 +4,11 @@
 
 from typing import Any
 
+#: Types of migrations of a server whose guest is off meanwhile.
+COLD = ('migration', 'resize')
+
+LIVE = 'live-migration'
+
 
 def list_servers() -> dict[str, Any]:
     """Return servers by uuid, with those that can be restored."""
@@ -25,12 +30,27 @@ def list_all_servers() -> Any:
 
 
 def list_moves(server_uuid: str) -> Any:
-    """Return the migrations of a server, with those that are deleted."""
+    """Return the migrations of a server, with those that are deleted.
+
+    The last one comes last.
+    """
     from nova import objects
 
-    return objects.MigrationList.get_by_filters(
+    found = objects.MigrationList.get_by_filters(
         _make_context(), {'instance_uuid': server_uuid}
     )
+    return sorted(found, key=lambda one: one.id)
+
+
+def find_last_move(server_uuid: str, host: str) -> Any | None:
+    """Return the last migration from or to a host, or live; None: none."""
+    found = [
+        one
+        for one in list_moves(server_uuid)
+        if one.migration_type == LIVE
+        or host in (one.source_compute, one.dest_compute)
+    ]
+    return found[-1] if found else None
 
 
 def find_move(uuid: str) -> Any | None:

@@ -109,6 +109,7 @@ class Compute:
         self._numbers = iter(range(1, sys.maxsize))
         self.pid = 0
         self.starts = 0
+        self._compared_starts = 0
 
     @property
     def is_running(self) -> bool:
@@ -122,6 +123,15 @@ class Compute:
     def wait(self) -> None:
         """Wait until it has compared its host with Nova."""
         self.ask('wait', PATIENCE)
+
+    @property
+    def has_died(self) -> bool:
+        """Return whether it was started since all was compared."""
+        return self.starts != self._compared_starts
+
+    def note_compared(self) -> None:
+        """Note that all is compared now."""
+        self._compared_starts = self.starts
 
     def kill(self) -> None:
         if self.is_running:
