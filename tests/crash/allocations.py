@@ -155,8 +155,14 @@ def is_novas(seen: Seen, uuid: str) -> bool:
 
 
 def _is_kept_for(seen: Seen, move: Any) -> bool:
-    """Return whether a host has to keep what a server had before a move."""
+    """Return whether a host has to keep what a server had before a move.
+
+    One that was killed in a confirmation may have released that, and Nova
+    not yet deleted the allocations; it never takes up the confirmation again.
+    """
     if move.source_compute != seen.host:
+        return False
+    if move.status == 'confirming' and seen.host in seen.killed:
         return False
     if move.status in _KEEPING:
         return True
