@@ -88,6 +88,20 @@ class Broker:
                 and time.monotonic() - self._active_at >= seconds
             )
 
+    def describe(self) -> str:
+        """Return what is under way, for the reader of a failure."""
+        with self._changed:
+            waiting = {
+                address: len(queue)
+                for address, queue in self._queues.items()
+                if queue
+            }
+            idle = time.monotonic() - self._active_at
+            return (
+                f'bus idle for {idle:.1f} s, waiting for a server: {waiting}, '
+                f'calls without an answer: {len(self._calls)}'
+            )
+
     # -- what drivers do ---------------------------------------------------
 
     def send(

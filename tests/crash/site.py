@@ -425,9 +425,10 @@ class Site(contextlib.ExitStack):
             host: one.pid for host, one in self.computes.items()
         }
         busy = [name for name, pid in pids.items() if _is_any_running([pid])]
-        is_idle = self.broker.is_idle(QUIET)
+        dead = [o.host for o in self.computes.values() if not o.is_running]
         tails = [one._tail() for one in self.computes.values()]
-        return '\n'.join([f'bus idle: {is_idle}, busy: {busy}', *tails])
+        text = f'{self.broker.describe()}; busy: {busy}, dead: {dead}'
+        return '\n'.join([text, *tails])
 
     def is_quiet(self) -> bool:
         """Return whether nothing is under way: no message, and no thread.
