@@ -160,16 +160,16 @@ def _is_kept_for(seen: Seen, move: Any) -> bool:
     One that was killed in a confirmation may have released that, and Nova
     not yet deleted the allocations; it never takes up the confirmation again.
     """
-    if move.source_compute != seen.host:
+    server = seen.found.get(move.instance_uuid)
+    # Nothing for one that is deleted, though its move keeps its status.
+    if move.source_compute != seen.host or server is None:
         return False
     if move.status == 'confirming' and seen.host in seen.killed:
         return False
     if move.status in _KEEPING:
         return True
-    server = seen.found.get(move.instance_uuid)
     return (
         move.status in _ON_ITS_WAY
-        and server is not None
         and bool(server.task_state)
         and server.host == move.dest_compute != seen.host
     )
