@@ -155,6 +155,7 @@ class Allocated(worker.Worker):
             holders,
             view.keys,
             recorded=self._host.entries,
+            spreads=view.constraints.spreads_pins,
         )
         lasting = self._list_lasting(self._blame_all(differences))
         self._found = {

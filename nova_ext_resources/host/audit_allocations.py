@@ -37,7 +37,8 @@ class Difference:
 
     :ivar moves: what placement has on another provider than the ledger
     :ivar further: place -> amount of classes that the server has on several
-        providers, and placement on fewer of them
+        providers, and placement on fewer of them; nothing on a host that does
+        not spread pinned servers
     :ivar missing: what the ledger has and placement has not, beyond
         ``moves`` and ``further``; each with the amount that is missing there,
         without units
@@ -72,6 +73,7 @@ def compare(
     keys: Mapping[str, str],
     *,
     recorded: Container[str],
+    spreads: bool = False,
 ) -> dict[str, Difference]:
     """Return consumer uuid -> what differs, where anything does.
 
@@ -79,6 +81,9 @@ def compare(
     :param holders: of all providers that are compared
     :param keys: rp_uuid -> the key of a provider on this host, of all
     :param recorded: uuids of all consumers that have an entry
+    :param spreads: whether the host gives a pinned server its amount in each
+        cache domain. Otherwise nobody had to allocate more than placement did
+        itself: what it lacks was deleted, and is missing
     """
     allocated = _by_consumer(holders)
     others = {
@@ -89,7 +94,9 @@ def compare(
     found = {}
     for entry in entries:
         given = allocated.get(entry.consumer_uuid, {})
-        difference = _compare_one(entry, given, holders, keys, others)
+        difference = _compare_one(
+            entry, given, holders, keys, others, spreads=spreads
+        )
         if difference is not None:
             found[entry.consumer_uuid] = difference
     return found
@@ -295,6 +302,8 @@ def _compare_one(
     own: Container[str],
     keys: Mapping[str, str],
     others: Mapping[str, _Amounts],
+    *,
+    spreads: bool,
 ) -> Difference | None:
     held, given = count_held(entry, own), count_given(allocated)
     if held == given:
@@ -312,7 +321,7 @@ def _compare_one(
         place: amount
         for place, amount in list_further(given, held).items()
         # Or it has some that are not the server's.
-        if {p for p in given if p[1] == place[1]} <= held.keys()
+        if spreads and {p for p in given if p[1] == place[1]} <= held.keys()
     }
     given |= further
     return Difference(

@@ -182,8 +182,15 @@ class Follower:
     def _list_further(
         self, allocated: view_obj.Amounts, entry: assignment.Entry
     ) -> Mapping[view_obj.Place, int]:
-        """Return all of an entry that has several domains, or had before."""
-        own = self._host.view.keys
+        """Return all of an entry that has several domains, or had before.
+
+        Nothing on a host that does not spread: there, the server has the
+        domains that placement has chosen, or as many others.
+        """
+        view = self._host.view
+        if not view.constraints.spreads_pins:
+            return {}
+        own = view.keys
         return audit_allocations.list_further(
             audit_allocations.count_given(
                 {u: one for u, one in allocated.items() if u in own}
@@ -260,6 +267,7 @@ class Follower:
                 request,
                 of_server=self._read_own(consumer_uuid, kept, own),
                 of_migration=self._read_own(kept.consumer_uuid, kept, own),
+                spreads=self._host.view.constraints.spreads_pins,
             )
         except exception.PlacementError as err:
             LOG.warning(

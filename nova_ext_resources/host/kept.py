@@ -11,7 +11,6 @@ destination, it deletes them (ComputeManager ``_revert_allocation``,
 """
 
 from collections.abc import Mapping
-import itertools
 
 from nova_ext_resources.host import audit_allocations
 from nova_ext_resources.objects import assignment
@@ -30,6 +29,7 @@ def find_role(
     *,
     of_server: view_obj.Amounts,
     of_migration: view_obj.Amounts,
+    spreads: bool,
 ) -> Role:
     """Return ``RETURNED``, ``LEFT`` or ``IN_DOUBT``.
 
@@ -37,13 +37,15 @@ def find_role(
     :param request: what Nova says of the server now
     :param of_server: what placement has allocated to the server here
     :param of_migration: the same of the migration, which had all of ``kept``
+    :param spreads: whether this host gives a pinned server its amount in each
+        of several cache domains
     """
     given = audit_allocations.count_given(of_server)
     is_unused = own is not None and own.purpose is assignment.Purpose.INCOMING
     if of_migration and (is_unused or not given):
         # Its process was killed before it gave that back, if Nova still says
         # what the server had.
-        if _is_requested(kept, request):
+        if _is_requested(kept, request, spreads=spreads):
             return Role.RETURNED
     is_own = given == _count(own)
     is_kept = given == _count(kept) and not of_migration
@@ -59,12 +61,24 @@ def _count(entry: assignment.Entry | None) -> _Amounts:
 
 
 def _is_requested(
-    kept: assignment.Entry, request: assignment.ClaimRequest
+    kept: assignment.Entry, request: assignment.ClaimRequest, *, spreads: bool
 ) -> bool:
     amounts: dict[str, list[int]] = {}
     for (_, resource_class), amount in _count(kept).items():
         amounts.setdefault(resource_class, []).append(amount)
-    return all(itertools.starmap(request.requirement.is_met, amounts.items()))
+    needs = request.requirement
+    # Another flavor may request the sum, or the amount of one domain.
+    is_same = kept.flavor is not None and kept.flavor == request.flavor
+    may_be_each = is_same or (spreads and kept.flavor is None)
+    return all(
+        (may_be_each and needs.is_met_by_each(name, given))
+        or (
+            needs.resources.get(name) == sum(given)
+            # What one group requests is on one provider, or is spread.
+            and not (spreads and len(given) > 1 and needs.is_in_one_group(name))
+        )
+        for name, given in amounts.items()
+    )
 
 
 def _is_nearer(

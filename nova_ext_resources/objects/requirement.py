@@ -46,18 +46,18 @@ class Requirement:
                 total[resource_class] = total.get(resource_class, 0) + amount
         return total
 
-    def is_met(self, resource_class: str, amounts: Collection[int]) -> bool:
-        """Return whether somebody who has these amounts has what is asked.
+    def is_met_by_each(
+        self, resource_class: str, amounts: Collection[int]
+    ) -> bool:
+        """Return whether each amount is what one group alone requests.
 
-        In all; or, of what one group alone requests, on each of several
-        providers, where the server's CPUs lie in several cache domains.
+        As of a server whose CPUs lie in several cache domains.
 
         :param amounts: of one class, by provider
         """
-        asked = self.resources.get(resource_class)
-        return sum(amounts) == asked or (
-            set(amounts) == {asked} and self.is_in_one_group(resource_class)
-        )
+        return set(amounts) == {
+            self.resources.get(resource_class)
+        } and self.is_in_one_group(resource_class)
 
     def is_in_one_group(self, resource_class: str) -> bool:
         """Return whether one request group alone requests a class."""

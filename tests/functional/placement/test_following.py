@@ -9,6 +9,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources import exception
 from nova_ext_resources.host import following
+from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import view
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
@@ -34,7 +35,10 @@ class FollowTest(hosts.HostTestCase):
         keys = {hosts.L3_0: 'L3_0', hosts.L3_1: 'L3_1', THIRD.rp_uuid: 'L3_2'}
         host: Any = types.SimpleNamespace(
             host='host1',
-            view=view.HostView(keys=keys),
+            view=view.HostView(
+                keys=keys,
+                constraints=constraints.Constraints(spreads_pins=True),
+            ),
             undo=self.undone.append,
             entries={},
             is_starting=lambda _uuid: False,

@@ -29,10 +29,12 @@ AWAY = exception.PlacementUnavailable(action='ask', detail='away')
 class AllocatedTestCase(with_host.HostTestCase):
     """One server with four ways of the first domain."""
 
+    SPREADS = False
+
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.host = self.make_noop_host()
+        self.host = self.make_noop_host(spreads_pins=self.SPREADS)
         self.host.claim(with_host.make_claim(SERVER, 4))
         self.host.apply(SERVER)
         self.holders: dict[str, dict[str, dict[str, int]]] = {
@@ -590,7 +592,7 @@ class WrongProviderTest(AllocatedTestCase):
         self.assertEqual([(WAYS, SECOND, FIRST)], self.moved)
 
 
-class FurtherTest(AllocatedTestCase):
+class FurtherTestCase(AllocatedTestCase):
     """The server has it in two domains, and placement in one of them."""
 
     def setUp(self) -> None:
@@ -603,6 +605,34 @@ class FurtherTest(AllocatedTestCase):
             dataclasses.replace(entry, assignments=(*entry.assignments, other))
         )
         self.allocate(SECOND, 4)
+
+
+class GroupsTest(FurtherTestCase):
+    """Two request groups on a host that spreads nothing, or does no more.
+
+    Nova had both allocated when it chose the host: what is gone was deleted.
+    """
+
+    def test_it_is_reported_and_offered_to_no_other(self) -> None:
+        self.assertEqual([(alarm.NOT_IN_PLACEMENT, SERVER)], self.run_rounds())
+
+        (problem,) = self.made.problems
+        self.assertIn(f'holds 4 {WAYS} of L3_0 of host host1', problem.text)
+        self.assertIn('has not allocated to it', problem.text)
+        self.assertEqual(
+            (4, 0), (self.count_reserved(), self.count_reserved(SECOND))
+        )
+
+    def test_nothing_is_written(self) -> None:
+        self.run_rounds(4)
+
+        self.assertEqual(([], {}), (self.followed, self.extended))
+
+
+class FurtherTest(FurtherTestCase):
+    """A host that spreads pinned servers."""
+
+    SPREADS = True
 
     def test_the_rest_is_allocated(self) -> None:
         self.assertEqual([], self.run_rounds(1))

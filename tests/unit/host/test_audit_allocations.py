@@ -53,10 +53,14 @@ def make_holders(**amounts: int) -> audit.Holders:
 
 class CompareTest(base.TestCase):
     def compare(
-        self, entry: assignment.Entry, **amounts: int
+        self, entry: assignment.Entry, *, spreads: bool = True, **amounts: int
     ) -> audit.Difference | None:
         found = audit.compare(
-            [entry], make_holders(**amounts), KEYS, recorded={SERVER}
+            [entry],
+            make_holders(**amounts),
+            KEYS,
+            recorded={SERVER},
+            spreads=spreads,
         )
         return found.get(SERVER)
 
@@ -102,6 +106,17 @@ class CompareTest(base.TestCase):
         self.assert_differs(moved, moves=((WAYS, 'c', 'a'),))
         assert moved is not None
         self.assertEqual({('a', WAYS): 4, ('b', WAYS): 4}, moved.further)
+
+    def test_a_host_that_does_not_spread_misses_them(self) -> None:
+        entry = make_entry(('a', 4), ('b', 4))
+        for amounts, moves, missing in (
+            ({'b': 4}, (), (('a', 4),)),
+            ({'c': 4}, ((WAYS, 'c', 'a'),), (('b', 4),)),
+        ):
+            found = self.compare(entry, spreads=False, **amounts)
+            self.assert_differs(found, moves=moves, missing=missing)
+            assert found is not None
+            self.assertEqual({}, found.further)
 
     def test_other_amounts_are_not_of_further_domains(self) -> None:
         self.assert_differs(

@@ -81,6 +81,7 @@ class KeptTest(unittest.TestCase):
         *,
         former: assignment.Entry = KEPT,
         request: assignment.ClaimRequest | None = None,
+        spreads: bool = False,
     ) -> None:
         found = kept.find_role(
             former,
@@ -88,6 +89,7 @@ class KeptTest(unittest.TestCase):
             request or _make_request(4),
             of_server=of_server,
             of_migration=of_migration,
+            spreads=spreads,
         )
         self.assertIs(expected, found)
 
@@ -122,35 +124,79 @@ class KeptTest(unittest.TestCase):
             Role.RETURNED, None, _NOTHING, _allocate(2), request=request
         )
 
-    def test_so_if_that_was_of_several_domains(self) -> None:
-        (own, implied) = KEPT.assignments
-        former = dataclasses.replace(
-            KEPT,
-            assignments=(
-                own,
-                dataclasses.replace(own, rp_uuid='other'),
-                implied,
-            ),
-        )
-        given = {**_allocate(2), **_allocate(2, 'other')}
+    def assert_several(
+        self,
+        expected: Role,
+        amount: int,
+        new: assignment.ClaimRequest,
+        flavor: str | None,
+        *,
+        spreads: bool,
+    ) -> None:
+        """Have as much of two domains kept; Nova says ``new`` of the server.
 
-        for amount, expected in ((2, Role.RETURNED), (4, Role.RETURNED)):
-            self.assert_role(
-                expected,
-                None,
-                _NOTHING,
-                given,
-                former=former,
-                request=_make_request(amount),
-            )
+        :param amount: of each domain
+        :param flavor: for which it was kept
+        """
+        (own, implied) = _make_entry(amount, Purpose.KEPT).assignments
+        other = dataclasses.replace(own, rp_uuid='other')
         self.assert_role(
-            Role.LEFT,
+            expected,
             None,
             _NOTHING,
-            given,
-            former=former,
-            request=_make_request(3),
+            {**_allocate(amount), **_allocate(amount, 'other')},
+            former=dataclasses.replace(
+                KEPT, assignments=(own, other, implied), flavor=flavor
+            ),
+            request=dataclasses.replace(new, flavor='new'),
+            spreads=spreads,
         )
+
+    def test_so_if_that_was_of_several_domains(self) -> None:
+        two, four, three = map(_make_request, (2, 4, 3))
+        for flavor, new, expected in (
+            ('new', two, Role.RETURNED),
+            # Its ledger was upgraded.
+            (None, two, Role.RETURNED),
+            ('new', three, Role.LEFT),
+            # A resize to a flavor of one domain, with as much in all.
+            ('old', four, Role.LEFT),
+            (None, four, Role.LEFT),
+            # A resize to one that has the amount of each in one domain.
+            ('old', two, Role.LEFT),
+        ):
+            self.assert_several(expected, 2, new, flavor, spreads=True)
+
+    def test_so_if_that_was_of_several_groups(self) -> None:
+        groups = tuple(
+            requirement.RequestGroup(suffix=suffix, resources={'SEAT': 4})
+            for suffix in ('_A', '_B')
+        )
+        same = dataclasses.replace(
+            _make_request(4),
+            requirement=requirement.Requirement(groups=groups),
+        )
+        for spreads in (False, True):
+            self.assert_several(
+                Role.RETURNED, 4, same, 'new', spreads=spreads
+            )
+            # A resize to a flavor of one group.
+            self.assert_several(
+                Role.LEFT, 4, _make_request(4), 'old', spreads=spreads
+            )
+
+    def test_a_host_that_spreads_no_more(self) -> None:
+        """What was kept before may be of several domains."""
+        two, four = map(_make_request, (2, 4))
+        for flavor, new, expected in (
+            ('new', two, Role.RETURNED),
+            # As without spreading: the sum counts, of any flavor.
+            ('old', two, Role.LEFT),
+            (None, two, Role.LEFT),
+            ('old', four, Role.RETURNED),
+            (None, four, Role.RETURNED),
+        ):
+            self.assert_several(expected, 2, new, flavor, spreads=False)
 
     def test_and_while_the_server_has_what_its_guest_never_got(self) -> None:
         request = _make_request(2)

@@ -126,6 +126,8 @@ def make_host(
     providers: Mapping[str, drivers_base.InventoryProvider],
     enforcers: Mapping[str, drivers_base.Enforcer],
     ledger: ledger_mod.Ledger,
+    *,
+    spreads_pins: bool = False,
 ) -> host_mod.HostResources:
     trackers, tests = load_pure()
     return host_mod.HostResources(
@@ -136,6 +138,7 @@ def make_host(
         tests=dict(zip(TESTS, tests, strict=True)),
         enforcers=enforcers,
         ledger=ledger,
+        spreads_pins=spreads_pins,
     )
 
 
@@ -177,10 +180,15 @@ class HostTestCase(base.TestCase):
         self.addCleanup(ledger.close)
         return ledger
 
-    def make_noop_host(self, **options: Any) -> host_mod.HostResources:
+    def make_noop_host(
+        self, *, spreads_pins: bool = False, **options: Any
+    ) -> host_mod.HostResources:
         """Make a host that exists in the configuration only, discovered."""
         host = make_host(
-            self.load_fake(**options), self.load_noop(), self.open_ledger()
+            self.load_fake(**options),
+            self.load_noop(),
+            self.open_ledger(),
+            spreads_pins=spreads_pins,
         )
         host.refresh()
         return host
