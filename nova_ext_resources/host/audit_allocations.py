@@ -180,9 +180,10 @@ def list_moved(
 
 
 def list_further(given: _Amounts, held: _Amounts) -> dict[view_obj.Place, int]:
-    """Return all that is held of classes on more, or fewer, providers.
+    """Return all that is held of classes on more, fewer, or other providers.
 
-    Of those of which placement has the same amount on some provider.
+    Of classes of which placement has the same amount on some provider. Not of
+    one provider instead of another: that is a move.
 
     :param given: what placement has, of this host's providers
     :param held: what an entry has of these
@@ -190,9 +191,10 @@ def list_further(given: _Amounts, held: _Amounts) -> dict[view_obj.Place, int]:
     found = {}
     for name in {name for _, name in held}:
         here = {place: n for place, n in held.items() if place[1] == name}
-        there = [n for (_, other), n in given.items() if other == name]
-        is_alike = len({*there, *here.values()}) == 1
-        if 0 < len(there) != len(here) and is_alike:
+        there = {place: n for place, n in given.items() if place[1] == name}
+        is_alike = len({*there.values(), *here.values()}) == 1
+        is_move = len(there) == len(here) == 1
+        if there and there.keys() != here.keys() and is_alike and not is_move:
             found.update(here)
     return found
 

@@ -27,6 +27,7 @@ from nova_ext_resources.host import kept as kept_mod
 from nova_ext_resources.host import partners
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import role as role_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import allocations
@@ -106,7 +107,7 @@ class Follower:
             moves = audit_allocations.list_moved(
                 allocated, entry, self._host.view.keys
             )
-            further = self._list_further(allocated, entry)
+            further = self._list_further(allocated, entry, request.requirement)
             spread = {name for _, name in further}
             try:
                 # All domains of a class in one request, or none.
@@ -180,23 +181,32 @@ class Follower:
             )
 
     def _list_further(
-        self, allocated: view_obj.Amounts, entry: assignment.Entry
+        self,
+        allocated: view_obj.Amounts,
+        entry: assignment.Entry,
+        requirement: requirement_obj.Requirement,
     ) -> Mapping[view_obj.Place, int]:
         """Return all of an entry that has several domains, or had before.
 
-        Nothing on a host that does not spread: there, the server has the
-        domains that placement has chosen, or as many others.
+        Nothing on a host that does not spread, and of several request groups:
+        there, the server has the domains that placement has chosen, or as
+        many others.
         """
         view = self._host.view
         if not view.constraints.spreads_pins:
             return {}
         own = view.keys
-        return audit_allocations.list_further(
+        found = audit_allocations.list_further(
             audit_allocations.count_given(
                 {u: one for u, one in allocated.items() if u in own}
             ),
             audit_allocations.count_held(entry, own),
         )
+        return {
+            (rp_uuid, name): amount
+            for (rp_uuid, name), amount in found.items()
+            if requirement.is_in_one_group(name)
+        }
 
     def extend(
         self, consumer_uuid: str, wanted: Mapping[view_obj.Place, int]

@@ -75,7 +75,9 @@ def _is_requested(
         or (
             needs.resources.get(name) == sum(given)
             # What one group requests is on one provider, or is spread.
-            and not (spreads and len(given) > 1 and needs.is_in_one_group(name))
+            and not (
+                spreads and len(given) > 1 and needs.is_in_one_group(name)
+            )
         )
         for name, given in amounts.items()
     )

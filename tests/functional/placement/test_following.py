@@ -10,6 +10,7 @@ from oslo_utils.fixture import uuidsentinel as uuids
 from nova_ext_resources import exception
 from nova_ext_resources.host import following
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import view
 from nova_ext_resources.placement import tree
 from tests.functional.placement import hosts
@@ -26,11 +27,10 @@ class FollowTest(hosts.HostTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        writer = tree.TreeWriter(self.client)
-        writer.publish(hosts.NODE, (*hosts.make_host(ways=8), THIRD))
+        self.writer = tree.TreeWriter(self.client)
+        self.writer.publish(hosts.NODE, (*hosts.make_host(ways=8), THIRD))
         self.node = {hosts.NODE.uuid: {'VCPU': 2}}
-        self.given = {**self.node, THIRD.rp_uuid: {WAYS: 4}}
-        self.allocate(self.given)
+        self.give({THIRD.rp_uuid: {WAYS: 4}})
         self.undone: list[str] = []
         keys = {hosts.L3_0: 'L3_0', hosts.L3_1: 'L3_1', THIRD.rp_uuid: 'L3_2'}
         host: Any = types.SimpleNamespace(
@@ -50,12 +50,19 @@ class FollowTest(hosts.HostTestCase):
             find_building=lambda _uuids: (),
         )
 
+    def give(self, given: dict[str, dict[str, int]]) -> None:
+        """Allocate to the server, as the scheduler or a killed host has."""
+        self.given = {**self.node, **given}
+        self.allocate(self.given)
+
     def follow(self) -> None:
         held = (
             builders.make_assignment(rp_uuid=rp_uuid)
             for rp_uuid in (hosts.L3_0, hosts.L3_1)
         )
-        request = builders.make_request(self.given, cpus=(0, 4))
+        request = builders.make_request(
+            self.given, cpus=(0, 4), asked={WAYS: 4}
+        )
         self.follower.follow(request, request.make_entry(tuple(held)))
 
     def read(self) -> Any:
@@ -69,6 +76,68 @@ class FollowTest(hosts.HostTestCase):
             self.read(),
         )
         self.assertEqual([], self.undone)
+
+    def test_what_it_has_of_another_host_stays(self) -> None:
+        """As in an evacuation; the other flavor's amount, or the same."""
+        self.make_root(uuids.elsewhere, 'host2')
+        self.client.set_inventories(
+            uuids.elsewhere, {WAYS: inventory.Inventory(total=8)}, 0
+        )
+        for amount in (4, 6):
+            foreign = {uuids.elsewhere: {WAYS: amount}}
+            self.give({THIRD.rp_uuid: {WAYS: 4}, **foreign})
+
+            self.follow()
+
+            self.assertEqual(
+                {
+                    **self.node,
+                    **foreign,
+                    hosts.L3_0: {WAYS: 4},
+                    hosts.L3_1: {WAYS: 4},
+                },
+                self.read(),
+            )
+
+    def test_of_two_others_it_gets_both_or_none(self) -> None:
+        """It had those before a rebuild on other CPUs."""
+        fourth = hosts.make_wanted('L3_3', 'RDT', CUSTOM_LLC_WAYS=8)
+        self.writer.publish(
+            hosts.NODE, (*hosts.make_host(ways=8), THIRD, fourth)
+        )
+        self.follower._host.view.keys[fourth.rp_uuid] = 'L3_3'
+        self.give({one.rp_uuid: {WAYS: 4} for one in (THIRD, fourth)})
+        for rp_uuid in (hosts.L3_0, hosts.L3_1):
+            self.allocate({rp_uuid: {WAYS: 6}}, uuids.another)
+
+            self.assertRaises(exception.CapacityExceeded, self.follow)
+
+            self.assertEqual(self.given, self.read())
+
+    def test_its_own_are_not_in_its_way(self) -> None:
+        self.give({hosts.L3_0: {WAYS: 4}})
+        self.allocate(
+            {hosts.L3_0: {WAYS: 4}, hosts.L3_1: {WAYS: 6}}, uuids.another
+        )
+
+        error = self.assertRaises(exception.CapacityExceeded, self.follow)
+
+        self.assertEqual(
+            [('L3_1', 4, 2)],
+            [(o.rp_key, o.requested, o.available) for o in error.shortfalls],
+        )
+
+    def test_a_rule_of_placement_is_no_lack(self) -> None:
+        found = self.client.get_provider(hosts.L3_1)
+        limited = inventory.Inventory(total=8, max_unit=2)
+        self.client.set_inventories(
+            hosts.L3_1, {WAYS: limited}, found.generation
+        )
+
+        self.assertRaises(exception.AllocationRejected, self.follow)
+
+        self.assertEqual(self.given, self.read())
+        self.assertEqual([uuids.server], self.undone)
 
     def test_of_either_it_says_what_is_missing(self) -> None:
         for rp_uuid, key in ((hosts.L3_0, 'L3_0'), (hosts.L3_1, 'L3_1')):

@@ -177,9 +177,7 @@ class KeptTest(unittest.TestCase):
             requirement=requirement.Requirement(groups=groups),
         )
         for spreads in (False, True):
-            self.assert_several(
-                Role.RETURNED, 4, same, 'new', spreads=spreads
-            )
+            self.assert_several(Role.RETURNED, 4, same, 'new', spreads=spreads)
             # A resize to a flavor of one group.
             self.assert_several(
                 Role.LEFT, 4, _make_request(4), 'old', spreads=spreads
