@@ -46,7 +46,7 @@ class Restore:
 
     :ivar problems: of servers that have no entry yet
     :param restore: calls :meth:`.lifecycle.Lifecycle.restore`, and has
-        placement follow
+        placement follow a claim
     :param read_allocations: returns all that placement has allocated to a
         server
     """

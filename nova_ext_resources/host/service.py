@@ -317,7 +317,11 @@ class HostService:
         self, request: assignment.ClaimRequest, *, is_applied: bool
     ) -> assignment.Entry | None:
         entry = self.host.restore(request, is_applied=is_applied)
-        if entry is not None:
+        # A guest keeps what it runs with, also where placement refuses it:
+        # the comparison has placement follow, or tells.
+        if entry is not None and is_applied:
+            self._wake()
+        elif entry is not None:
             self.follower.follow(request, entry)
         return entry
 

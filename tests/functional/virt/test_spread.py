@@ -210,15 +210,32 @@ class KilledTest(SpreadTestCase):
         self.assertEqual((), self.list_differences('host1'))
         self.assert_all()
 
-    def test_a_ledger_that_is_lost(self) -> None:
+    def lose_ledger(self) -> None:
         path = self.get_ext('host1')._ledger_path
         self.stop_compute(self.services['host1'])
         for suffix in ('', '-wal', '-shm', '.lock'):
             pathlib.Path(f'{path}{suffix}').unlink(missing_ok=True)
 
         self.services['host1'] = self.start_again(self.services['host1'])
-
         self.wait_until(lambda: self.get_host('host1').entries)
+
+    def test_a_ledger_that_is_lost(self) -> None:
+        self.lose_ledger()
+
+        self.assert_all()
+
+    def test_a_ledger_that_is_lost_and_units_that_another_has(self) -> None:
+        before = self.list_applied('host1')
+        self.allocate(self.server['id'], {self.caches[0]: 4})
+        self.allocate(uuidsentinel.other, {self.caches[1]: self.most})
+
+        self.lose_ledger()
+
+        self.assertEqual(before, self.list_applied('host1'))
+        (problem,) = self.list_differences('host1')
+        self.assertIn('L3_1: 4 requested, 2 available', problem.text)
+        self._delete_server_allocations(uuidsentinel.other)
+        self.assertEqual((), self.list_differences('host1'))
         self.assert_all()
 
     def test_an_option_that_was_changed_takes_nothing_away(self) -> None:
