@@ -274,7 +274,10 @@ class Allocated(worker.Worker):
                 continue
             if uuid in settled:
                 try:
-                    self._follow(uuid, one.moves, settled)
+                    # All domains of a class in one request, or none.
+                    written = {name for _, name in one.further}
+                    moves = [o for o in one.moves if o[0] not in written]
+                    self._follow(uuid, moves, settled)
                     if one.further:
                         self._extend(uuid, one.further)
                 except exception.Retriable:

@@ -16,6 +16,7 @@ from tests.unit.host import with_host
 
 WAYS = with_host.WAYS
 FIRST, SECOND = with_host.DOMAINS
+RDT = with_host.RDT
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
@@ -641,6 +642,28 @@ class FurtherTest(FurtherTestCase):
         self.assertEqual([], self.run_rounds(1))
 
         self.assertEqual({(FIRST, WAYS): 4, (SECOND, WAYS): 4}, self.extended)
+        self.assertEqual([], self.moved)
+
+    def test_what_is_elsewhere_goes_with_the_rest(self) -> None:
+        """In one request: a move before it may be refused, or be half."""
+        entry = self.host.find_entry(SERVER)
+        assert entry is not None
+        (own,) = (o for o in entry.assignments if o.rp_uuid == SECOND)
+        self.host.state.put(
+            dataclasses.replace(
+                entry,
+                assignments=(
+                    own,
+                    dataclasses.replace(own, rp_uuid=RDT, rp_key='RDT'),
+                ),
+            )
+        )
+        self.holders[SECOND] = {}
+        self.allocate(FIRST, 4)
+
+        self.assertEqual([], self.run_rounds())
+
+        self.assertEqual({(SECOND, WAYS): 4, (RDT, WAYS): 4}, self.extended)
         self.assertEqual([], self.moved)
 
     def test_what_placement_refuses_is_reported_and_asked_again(self) -> None:
