@@ -131,9 +131,10 @@ Release orphaned entries while nova-compute runs.
 Without this, they only raise an alarm, and a restart of nova-compute releases
 them. With it, Nova and the hypervisor are asked once more about each server,
 and only if all answers prove that it is gone, what it holds is released: five
-entries after each comparison at most. If more than three entries and more than
-half of all are missing at once, none is released: Nova's answer may be wrong.
-Allocations in placement are not changed.
+entries after each comparison at most. A server of which Nova has no record any
+more is not proven to be gone. If Nova has no server for more than three entries
+and more than half of all, none is released: its answer may be wrong. Allocations
+in placement are not changed.
 """,
     ),
     cfg.StrOpt(

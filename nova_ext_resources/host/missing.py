@@ -120,9 +120,10 @@ def is_suspicious(missing: int, total: int) -> bool:
     """Return whether the answer is likely to be wrong, not the entries.
 
     A nova-compute with the database of another cell, or with an empty one,
-    misses all of its servers at once.
+    misses all of its servers at once. Their guests say nothing of that.
 
-    :param missing: how many entries are, whatever their age
+    :param missing: how many entries are of servers that Nova lacks, whatever
+        their age, and whether they have a guest or not
     :param total: how many entries there are
     """
     return missing > _FEW and 2 * missing > total

@@ -34,6 +34,9 @@ class NovaCompute:
     :ivar explain: returns uuid -> words for an operator, of those consumers
         with which Nova does not go on
     :ivar examine: see :data:`.orphans.Examine`; called like ``list_roles``
+    :ivar list_known: returns the uuids of the servers that Nova has here, or
+        moves from or to here, whatever the hypervisor has; called like
+        ``list_roles``
     :ivar find_hosts: returns server -> its host in Nova, '' for none, of the
         servers that it is given; called like ``list_roles``
     :ivar list_requests: returns what each server requests, see
@@ -55,6 +58,7 @@ class NovaCompute:
     find_migrations: migrations.FindMigrations
     explain: Callable[[Iterable[str]], Mapping[str, str]]
     examine: orphans.Examine
+    list_known: Callable[[], Collection[str]]
     find_hosts: Callable[[frozenset[str]], Mapping[str, str]]
     list_requests: Callable[[], restore.Requests]
     list_servers: Callable[[], Mapping[str, server_obj.NovaServer]]

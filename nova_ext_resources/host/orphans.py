@@ -9,7 +9,7 @@ know it. Each answer in that time has said so. Any doubt begins anew.
 The thread that asks Nova does all of it. No lock is held while it asks.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import time
 from typing import TypeAlias
 
@@ -78,6 +78,8 @@ class Orphans:
     What it has found may be read by any thread.
 
     :param examine: see :data:`Examine`
+    :param list_known: returns the uuids of the servers that Nova has on this
+        host, or moves from or to it, whatever the hypervisor has; does I/O
     :param read_allocations: returns what placement has allocated to a
         consumer, of all hosts; does I/O
     :param on_released: called with the uuid of a server, after what it held
@@ -93,6 +95,7 @@ class Orphans:
         host: host_mod.HostResources,
         *,
         examine: Examine,
+        list_known: Callable[[], Collection[str]],
         read_allocations: Callable[[str], view_obj.Amounts],
         on_released: Callable[[str], None],
         age: float,
@@ -102,6 +105,7 @@ class Orphans:
     ) -> None:
         self._host = host
         self._examine = examine
+        self._list_known = list_known
         self._read_allocations = read_allocations
         self._on_released = on_released
         self._age = age
@@ -165,8 +169,45 @@ class Orphans:
             self._missing, missing, self._make_asked(), self._max_gap
         )
         orphans = missing_mod.list_orphans(self._missing, self._age)
-        doubt = _find_doubt(len(missing), len(held))
+        doubt = self._find_doubt(missing, held) if orphans else ''
         self._report(orphans, self._repair(orphans, doubt))
+
+    def _find_doubt(
+        self,
+        missing: Collection[assignment.Entry],
+        held: Collection[assignment.Entry],
+    ) -> str:
+        """Return why Nova's answer may be wrong as a whole; '' if it is not.
+
+        A server is missing from Nova even if it has a guest here, and no
+        guest is proof of what Nova has.
+
+        :param missing: those that neither Nova nor the hypervisor has
+        :param held: all
+        """
+        try:
+            known = self._list_known()
+        # Of Nova, which may be away.
+        except Exception as err:
+            LOG.warning(
+                'Host %(host)s: Nova does not say which servers it has here, '
+                'and this will be retried; no orphaned entry is released: '
+                '%(err)s',
+                {'host': self._host.host, 'err': plugins.describe(err)},
+            )
+            return _describe_unasked(err)
+        lost = {one.consumer_uuid for one in missing} | {
+            one.consumer_uuid for one in held if one.server_uuid not in known
+        }
+        if not missing_mod.is_suspicious(len(lost), len(held)):
+            return ''
+        return (
+            f'Nova has no server for {len(lost)} of the {len(held)} entries '
+            'of this host. It may have answered from an empty or a restored '
+            'database, or for another cell. Check that first. If the servers '
+            'are gone all the same, restart nova-compute, which then '
+            'releases what they hold'
+        )
 
     def _is_missing(
         self, entry: assignment.Entry, roles: Mapping[str, Role]
@@ -246,11 +287,7 @@ class Orphans:
         # Of Nova or the hypervisor; each may be away.
         except Exception as err:
             self._log_unasked(one.entry, err)
-            # The texts of Nova's time-outs are never the same.
-            return _refuse(
-                'Nova or the hypervisor could not be asked about it again '
-                f'({type(err).__name__}; the log has more)'
-            )
+            return _refuse(_describe_unasked(err))
         if not found.is_proof:
             return _refuse(found.words)
         return self._release(one, found.words)
@@ -351,15 +388,11 @@ class Orphans:
         )
 
 
-def _find_doubt(missing: int, total: int) -> str:
-    """Return why an answer may be wrong as a whole; '' where it is not."""
-    if not missing_mod.is_suspicious(missing, total):
-        return ''
+def _describe_unasked(err: Exception) -> str:
+    # The texts of Nova's time-outs are never the same.
     return (
-        f'{missing} of the {total} entries of this host have no server. Nova '
-        'may have answered from an empty database, or for another cell. Check '
-        'that first. If the servers are gone all the same, restart '
-        'nova-compute, which then releases what they hold'
+        'Nova or the hypervisor could not be asked about it again '
+        f'({type(err).__name__}; the log has more)'
     )
 
 

@@ -164,6 +164,7 @@ class HostService:
         return orphans.Orphans(
             self.host,
             examine=compute.examine,
+            list_known=compute.list_known,
             read_allocations=self.read_allocations,
             on_released=note_released,
             age=orphans.find_age(

@@ -3,7 +3,9 @@
 """Whether a server is certainly gone from a host, asked of Nova at once.
 
 Before anything is released for good, one server is looked at from all sides:
-among deleted ones, in its migrations, and in the API's list of all cells.
+among deleted ones, in its migrations, and in the API's list of all cells. Only
+a record of it proves anything: a database that was restored has none of what
+came after its backup.
 """
 
 from collections.abc import Container
@@ -89,10 +91,10 @@ def _examine_unknown(uuid: str) -> Evidence:
             nova_context.get_admin_context(), uuid
         )
     except nova_exc.InstanceMappingNotFound:
-        return Evidence(
-            words='neither the database of this cell nor that of the API has '
-            'the server, not even as a deleted one',
-            is_proof=True,
+        return _doubt(
+            'neither the database of this cell nor that of the API has the '
+            'server, not even as a deleted one. Its record may have been '
+            'purged, or a database was restored'
         )
     cell = found.cell_mapping
     where = f'cell {cell.name or cell.uuid}' if cell else 'no cell yet'

@@ -88,6 +88,7 @@ NAMES = (
     'nova.objects:InstanceActionEventList.get_by_action',
     'nova.objects:InstanceList.get_by_filters',
     'nova.objects:InstanceList.get_by_host',
+    'nova.objects:InstanceList.get_uuids_by_host',
     'nova.objects:InstanceMapping.get_by_instance_uuid',
     'nova.objects:Migration.cross_cell_move',
     'nova.objects:Migration.get_by_id',

@@ -135,6 +135,9 @@ class ExtResourcesMixin(driver.ComputeDriver):
                 entry,
                 {*self.list_instance_uuids(), *self._list_running()},
             ),
+            list_known=lambda: roles.list_known(
+                host, self._ext.host.node.hypervisor_hostname
+            ),
             find_hosts=servers.find_hosts,
             list_requests=lambda: self._list_requests(host),
             list_servers=lambda: servers.describe(host),

@@ -62,6 +62,19 @@ def list_roles(
     return {**dict.fromkeys(has_guest, Role.SERVER), **roles}
 
 
+def list_known(host: str, nodename: str) -> frozenset[str]:
+    """Return the servers that Nova has on a host, or moves from or to it.
+
+    Whatever the hypervisor has there.
+    """
+    # Before the migrations, as above.
+    here = objects.InstanceList.get_uuids_by_host(
+        nova_context.get_admin_context(), host
+    )
+    moving = migrations.list_in_progress(host, nodename)
+    return frozenset([*here, *(one.instance_uuid for one in moving)])
+
+
 def _list_servers(host: str) -> dict[str, Role]:
     found = objects.InstanceList.get_by_host(
         nova_context.get_admin_context(), host

@@ -313,6 +313,8 @@ class DoubtTest(Missing, breaking.BreakingTestCase):
 
         self.compare_for(1)
 
+        self.assert_kept('neither the database of this cell nor that of')
+        self.restart('host1')
         self.assert_released()
 
     def test_the_api_cannot_be_asked(self) -> None:
@@ -342,20 +344,46 @@ class WrongCellTest(Missing, breaking.BreakingTestCase):
         self.assertEqual({self.uuid}, {*self.get_host('host1').entries})
         self.assertIn('in cell cell1', self.read_alarm())
 
-    def test_nothing_is_examined_if_all_are_missing(self) -> None:
+    def boot_more(self) -> None:
         for _ in range(3):
             self.boot(self.make_own_flavor(1), host='host1')
-        self.services['host1'].driver.instances.clear()
-        before = dict(self.get_host('host1').entries)
+        self.before = dict(self.get_host('host1').entries)
+
+    def assert_not_examined(self, *missing: str) -> None:
         self.useFixture(test_wrong_cell.InCell(self.cell_mappings['cell2']))
 
         self.compare_for()
 
-        self.assertEqual(before, self.get_host('host1').entries)
+        self.assertEqual(self.before, self.get_host('host1').entries)
         found = self.orphans.problems
-        self.assertEqual({*before}, {one.subject for one in found})
+        self.assertEqual({*missing}, {one.subject for one in found})
         for one in found:
             self.assertIn('4 of the 4 entries', one.text)
+
+    def test_nothing_is_examined_if_all_are_missing(self) -> None:
+        self.boot_more()
+        self.services['host1'].driver.instances.clear()
+
+        self.assert_not_examined(*self.before)
+
+    def test_nothing_is_examined_if_only_guests_are_left(self) -> None:
+        self.boot_more()
+        self.lose_guest(self.uuid)
+
+        self.assert_not_examined(self.uuid)
+
+    def test_what_both_databases_lack_is_kept(self) -> None:
+        """As where both were restored from a backup."""
+        self.lose_guest(self.uuid)
+        objects.InstanceMapping.get_by_instance_uuid(
+            nova_context.get_admin_context(), self.uuid
+        ).destroy()
+        self.useFixture(test_wrong_cell.InCell(self.cell_mappings['cell2']))
+
+        self.compare_for()
+
+        self.assertEqual({self.uuid}, {*self.get_host('host1').entries})
+        self.assertIn('neither the database', self.read_alarm())
 
 
 class EvidenceTest(breaking.BreakingTestCase):

@@ -48,6 +48,8 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
         self.roles: dict[str, Role] = {}
         self.answers: dict[str, evidence.Evidence] = {}
         self.examined: list[str] = []
+        # Of those that are there: what Nova lacks; None if it is away.
+        self.unknown: set[str] | None = set()
         self.failure: Exception | None = None
         self.allocated: dict[str, dict[str, int]] = {}
         self.released: list[str] = []
@@ -60,6 +62,7 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
         return orphans.Orphans(
             self.host,
             examine=self.examine,
+            list_known=self.list_known,
             read_allocations=self.read_allocations,
             on_released=self.released.append,
             age=AGE,
@@ -73,6 +76,11 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
         if self.failure is not None:
             raise self.failure
         return self.answers.get(entry.consumer_uuid, GONE)
+
+    def list_known(self) -> set[str]:
+        if self.unknown is None:
+            raise OSError('no conductor')
+        return {*self.roles} - self.unknown
 
     def read_allocations(self, _uuid: str) -> Mapping[str, Mapping[str, int]]:
         return self.allocated
@@ -469,6 +477,32 @@ class ManyTest(OrphansTestCase):
         self.assertEqual(5, len(self.host.entries))
         self.assertIn('4 of the 5 entries', self.read_text())
         self.assertIn('another cell', self.read_text())
+
+    def test_a_guest_of_a_server_that_nova_lacks_proves_nothing(self) -> None:
+        """As where Nova answers from the database of another cell."""
+        self.start_more(3, missing=False)
+        self.unknown = {*self.roles}
+        self.age()
+
+        self.compare()
+
+        self.assertEqual([], self.examined)
+        self.assertEqual([], self.released)
+        self.assertIn('5 of the 5 entries', self.read_text())
+
+    def test_nova_cannot_be_asked_for_all(self) -> None:
+        self.unknown = None
+        self.age()
+
+        self.compare()
+
+        self.assertEqual([], self.examined)
+        self.assertEqual([], self.released)
+        self.assertIn('could not be asked', self.read_text())
+        self.assertIn('no conductor', self.log.output)
+        self.unknown = set()
+        self.compare()
+        self.assertEqual([SERVER], self.released)
 
     def test_it_goes_on_when_they_are_there_again(self) -> None:
         self.age()

@@ -109,6 +109,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
         return orphans.Orphans(
             self.host,
             examine=lambda _: evidence.Evidence(words='gone', is_proof=True),
+            list_known=tuple,
             read_allocations=lambda _: {},
             on_released=lambda _: None,
             age=1800,
