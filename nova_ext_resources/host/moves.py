@@ -79,7 +79,8 @@ def _finish_one(
 ) -> None:
     if role is Role.LEFT:
         _log(host, entry, 'releasing what it holds here')
-        host.release_gone([entry])
+        if not host.release_gone([entry]):
+            _log(host, entry, 'but it has claimed anew or is being started')
     elif role is Role.RETURNED:
         _log(host, entry, 'it gets its resources back')
         host.take_back(entry.server_uuid, entry.consumer_uuid)

@@ -35,13 +35,20 @@ LOG = logging.getLogger(__name__)
 #: it has cost much, and Nova is asked a few questions for each.
 MAX_REPAIRED = 5
 
+#: About how many Nova is asked after one answer at most, whatever it says. The
+#: thread has other questions for it.
+MAX_EXAMINED = 20
+
 #: Asks Nova and the hypervisor about the server of an entry now; does I/O.
 Examine: TypeAlias = Callable[[assignment.Entry], evidence_obj.Evidence]
 
-_RESTART = (
-    'If the server is to be on another host, or nowhere, restart '
-    'nova-compute, which then releases it'
+_STARTING = evidence_obj.Evidence(
+    words='the server is being started', is_proof=False
 )
+
+
+class _UnaskedError(Exception):
+    """Nova or the hypervisor could not be asked; says so to an operator."""
 
 
 def find_age(
@@ -85,7 +92,8 @@ class Orphans:
     :param on_released: called with the uuid of a server, after what it held
         was released
     :param age: seconds after which an entry is orphaned
-    :param pause: seconds from one answer of Nova to the next, about
+    :param max_gap: seconds between two answers of Nova, after which nothing
+        is known of the time between them
     :param is_repairing: whether orphaned entries are released
     :param monotonic: returns seconds that no step of the clock changes
     """
@@ -99,7 +107,7 @@ class Orphans:
         read_allocations: Callable[[str], view_obj.Amounts],
         on_released: Callable[[str], None],
         age: float,
-        pause: float,
+        max_gap: float,
         is_repairing: bool,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -109,25 +117,39 @@ class Orphans:
         self._read_allocations = read_allocations
         self._on_released = on_released
         self._age = age
-        self._max_gap = 2 * pause
+        self._max_gap = max_gap
         self._is_repairing = is_repairing
         self._monotonic = monotonic
         self._began = 0.0
+        self.end()
         self._missing: Mapping[str, missing_mod.Missing] = {}
         self._found: Mapping[str, tuple[missing_mod.Missing, str]] = {}
+        # When each orphan was last asked about.
+        self._examined: dict[str, float] = {}
 
     @property
     def problems(self) -> tuple[alarm.Problem, ...]:
         """Return those that still have the same entry."""
         return tuple(
             self._make_problem(one, remedy)
-            for uuid, (one, remedy) in self._found.items()
-            if self._host.find_entry(uuid) == one.entry
+            for one, remedy in self._found.values()
+            if self._is_same(one.entry)
         )
+
+    def _is_same(self, entry: assignment.Entry) -> bool:
+        return self._host.find_entry(entry.consumer_uuid) == entry
 
     def begin(self) -> None:
         """Note that Nova and the hypervisor are about to be asked."""
         self._began = self._monotonic()
+
+    def end(self) -> None:
+        """Note that both have answered."""
+        self._asked = missing_mod.Asked(
+            began=self._began,
+            ended=self._monotonic(),
+            answered_at=timeutils.utcnow(with_timezone=True),
+        )
 
     def forget(self) -> None:
         """Begin anew: one of them could not be asked."""
@@ -135,7 +157,10 @@ class Orphans:
         self._found = {}
 
     def compare(
-        self, before: audit.Entries, roles: Mapping[str, Role]
+        self,
+        before: audit.Entries,
+        roles: Mapping[str, Role],
+        is_stopping: Callable[[], bool],
     ) -> None:
         """Take an answer, and release what is orphaned, if that is on.
 
@@ -143,9 +168,10 @@ class Orphans:
 
         :param before: the entries before Nova and the hypervisor were asked
         :param roles: of all consumers that one of them knows
+        :param is_stopping: returns whether nothing more is to be released
         """
         try:
-            self._compare(before, roles)
+            self._compare(before, roles, is_stopping)
         # A bug here; the alarm not_in_nova stays.
         except Exception:
             self.forget()
@@ -157,7 +183,10 @@ class Orphans:
             )
 
     def _compare(
-        self, before: audit.Entries, roles: Mapping[str, Role]
+        self,
+        before: audit.Entries,
+        roles: Mapping[str, Role],
+        is_stopping: Callable[[], bool],
     ) -> None:
         held = [
             one
@@ -166,11 +195,11 @@ class Orphans:
         ]
         missing = [one for one in held if self._is_missing(one, roles)]
         self._missing = missing_mod.follow(
-            self._missing, missing, self._make_asked(), self._max_gap
+            self._missing, missing, self._asked, self._max_gap
         )
         orphans = missing_mod.list_orphans(self._missing, self._age)
         doubt = self._find_doubt(missing, held) if orphans else ''
-        self._report(orphans, self._repair(orphans, doubt))
+        self._report(orphans, self._repair(orphans, doubt, is_stopping))
 
     def _find_doubt(
         self,
@@ -189,39 +218,26 @@ class Orphans:
             known = self._list_known()
         # Of Nova, which may be away.
         except Exception as err:
-            LOG.warning(
-                'Host %(host)s: Nova does not say which servers it has here, '
-                'and this will be retried; no orphaned entry is released: '
-                '%(err)s',
-                {'host': self._host.host, 'err': plugins.describe(err)},
-            )
-            return _describe_unasked(err)
+            return self._note_unasked(err)
         lost = {one.consumer_uuid for one in missing} | {
             one.consumer_uuid for one in held if one.server_uuid not in known
         }
         if not missing_mod.is_suspicious(len(lost), len(held)):
             return ''
+        # Without the counts, which change: each text is logged when it is new.
         return (
-            f'Nova has no server for {len(lost)} of the {len(held)} entries '
-            'of this host. It may have answered from an empty or a restored '
-            'database, or for another cell. Check that first. If the servers '
-            'are gone all the same, restart nova-compute, which then '
-            'releases what they hold'
+            'Nova has no server for most of the entries of this host. It may '
+            'have answered from an empty or a restored database, or for '
+            'another cell. Check that first. If the servers are gone all the '
+            'same, restart nova-compute, which then releases what they hold'
         )
 
     def _is_missing(
         self, entry: assignment.Entry, roles: Mapping[str, Role]
     ) -> bool:
         uuid = entry.consumer_uuid
-        return roles.get(
-            uuid, Role.LEFT
-        ) is Role.LEFT and not self._host.is_starting(uuid)
-
-    def _make_asked(self) -> missing_mod.Asked:
-        return missing_mod.Asked(
-            began=self._began,
-            ended=self._monotonic(),
-            answered_at=timeutils.utcnow(with_timezone=True),
+        return roles.get(uuid, Role.LEFT) is Role.LEFT and not any(
+            self._host.is_starting(one) for one in (uuid, entry.server_uuid)
         )
 
     def _report(
@@ -235,6 +251,8 @@ class Orphans:
             one.entry.consumer_uuid: (one, remedies[one.entry.consumer_uuid])
             for one in orphans
             if one.entry.consumer_uuid in remedies
+            # Nova may have released it in the meantime.
+            and self._is_same(one.entry)
         }
         for uuid, (one, remedy) in self._found.items():
             known, said = former.get(uuid, (None, ''))
@@ -245,32 +263,77 @@ class Orphans:
                 )
 
     def _repair(
-        self, orphans: Sequence[missing_mod.Missing], doubt: str
+        self,
+        orphans: Sequence[missing_mod.Missing],
+        doubt: str,
+        is_stopping: Callable[[], bool],
     ) -> dict[str, str]:
         """Release what may be; return by consumer what to say of the others.
 
         :param doubt: why nothing is released now; '' for none
         """
         remedies: dict[str, str] = {}
-        count = 0
-        for one in orphans:
-            words = self._find_remedy(doubt, count) or self._repair_one(one)
+        examined = count = 0
+        for one in self._sort(orphans):
+            entry = one.entry
+            if is_stopping():
+                break
+            if not self._is_same(entry):
+                continue
+            words = self._find_remedy(entry, doubt, count)
+            if not words and examined == MAX_EXAMINED:
+                words = self._find_former(entry)
+            if not words:
+                examined += 1
+                self._examined[entry.consumer_uuid] = self._monotonic()
+                try:
+                    words = self._repair_one(one)
+                except _UnaskedError as err:
+                    # Each further question might take as long.
+                    words = _stop(str(err))
+                    doubt = str(err)
             if words:
-                remedies[one.entry.consumer_uuid] = words
+                remedies[entry.consumer_uuid] = words
             else:
                 count += 1
         return remedies
 
-    def _find_remedy(self, doubt: str, count: int) -> str:
+    def _sort(
+        self, orphans: Sequence[missing_mod.Missing]
+    ) -> list[missing_mod.Missing]:
+        """Put first what was not asked about for longest."""
+        self._examined = {
+            one.entry.consumer_uuid: self._examined.get(
+                one.entry.consumer_uuid, 0.0
+            )
+            for one in orphans
+        }
+        return sorted(
+            orphans, key=lambda one: self._examined[one.entry.consumer_uuid]
+        )
+
+    def _find_former(self, entry: assignment.Entry) -> str:
+        """Return what was said of it before, of which nothing is asked now."""
+        one, words = self._found.get(entry.consumer_uuid, (None, ''))
+        if one is not None and one.entry == entry:
+            return words
+        return (
+            'Nova is to be asked about it after one of the next comparisons, '
+            f'each of which asks about {MAX_EXAMINED} at most'
+        )
+
+    def _find_remedy(
+        self, entry: assignment.Entry, doubt: str, count: int
+    ) -> str:
         """Return what to do instead of a release; '' where that is tried.
 
         :param count: of how many the release has begun after this answer
         """
         if doubt:
-            return f'Nothing is released now: {doubt}'
+            return _stop(doubt)
         if not self._is_repairing:
             return (
-                f'{_RESTART}. With [ext_resources] repair_orphans = True, '
+                f'{_advise(entry)}. With [ext_resources] repair_orphans = True, '
                 'none is needed'
             )
         if count == MAX_REPAIRED:
@@ -281,28 +344,34 @@ class Orphans:
         return ''
 
     def _repair_one(self, one: missing_mod.Missing) -> str:
-        """Ask again, then begin its release; return why not, or ''."""
+        """Ask again, then begin its release; return why not, or ''.
+
+        :raises _UnaskedError: it could not be asked about
+        """
         try:
             found = self._examine(one.entry)
         # Of Nova or the hypervisor; each may be away.
         except Exception as err:
-            self._log_unasked(one.entry, err)
-            return _refuse(_describe_unasked(err))
+            raise _UnaskedError(self._note_unasked(err)) from err
         if not found.is_proof:
-            return _refuse(found.words)
+            return _refuse(one.entry, found)
         return self._release(one, found.words)
 
-    def _log_unasked(self, entry: assignment.Entry, err: Exception) -> None:
-        LOG.warning(
-            'Host %(host)s: Nova or the hypervisor could not be asked about '
-            'server %(uuid)s, and this will be retried; what it holds here '
-            'is not released: %(err)s',
-            {
-                'host': self._host.host,
-                'uuid': entry.server_uuid,
-                'err': plugins.describe(err),
-            },
+    def _note_unasked(self, err: Exception) -> str:
+        """Log that something was not answered, where that is new."""
+        # The texts of Nova's time-outs are never the same.
+        words = (
+            'Nova or the hypervisor could not be asked about it again '
+            f'({type(err).__name__}; the log has more)'
         )
+        if all(words not in said for _one, said in self._found.values()):
+            LOG.warning(
+                'Host %(host)s: Nova or the hypervisor could not be asked '
+                'about orphaned entries, none of which is released now. This '
+                'will be retried: %(err)s',
+                {'host': self._host.host, 'err': plugins.describe(err)},
+            )
+        return words
 
     def _release(self, one: missing_mod.Missing, words: str) -> str:
         """Begin its release, unless anything has changed; return why not."""
@@ -324,7 +393,7 @@ class Orphans:
             )
             return ''
         if not released:
-            return _refuse('the server is being started, or has claimed anew')
+            return _refuse(entry, _STARTING)
         LOG.warning(
             'Host %(host)s: released the orphaned entry of server %(server)s, '
             'which held %(held)s (consumer %(consumer)s, missing since '
@@ -353,6 +422,14 @@ class Orphans:
             found = self._read_allocations(entry.consumer_uuid)
         except exception.PlacementError as err:
             left = f'is not known, because placement does not answer: {err}'
+        # A bug; the release is done, and what is found of others stays.
+        except Exception:
+            left = 'is not known. Please report this bug'
+            LOG.exception(
+                'Host %(host)s: what placement has allocated to %(consumer)s '
+                'could not be read',
+                {'host': self._host.host, 'consumer': entry.consumer_uuid},
+            )
         else:
             left = ' and '.join(
                 f'{amount} {name} of resource provider {rp_uuid}'
@@ -377,27 +454,34 @@ class Orphans:
         self, one: missing_mod.Missing, remedy: str
     ) -> alarm.Problem:
         entry = one.entry
+        is_own = entry.consumer_uuid == entry.server_uuid
+        who = 'the server' if is_own else 'this consumer'
         return alarm.Problem(
             alarm=alarm.ORPHANED_ENTRY,
             subject=entry.consumer_uuid,
             text=f'server {entry.server_uuid} holds {_describe(entry)} of '
             f'host {self._host.host} (consumer {entry.consumer_uuid}). Since '
-            f'{_format(one)}, it has been neither among the servers that Nova '
-            'has on this host, nor in a move in progress, nor known to the '
-            f'hypervisor. {remedy}',
+            f'{_format(one)}, {who} has been neither among the servers that '
+            'Nova has on this host, nor in a move in progress, nor known to '
+            f'the hypervisor. {remedy}',
         )
 
 
-def _describe_unasked(err: Exception) -> str:
-    # The texts of Nova's time-outs are never the same.
-    return (
-        'Nova or the hypervisor could not be asked about it again '
-        f'({type(err).__name__}; the log has more)'
-    )
+def _stop(doubt: str) -> str:
+    return f'Nothing is released now: {doubt}'
 
 
-def _refuse(reason: str) -> str:
-    return f'It is not released now: {reason}. {_RESTART}'
+def _refuse(entry: assignment.Entry, found: evidence_obj.Evidence) -> str:
+    advice = f'. {_advise(entry)}' if found.is_restart_safe else ''
+    return f'It is not released now: {found.words}{advice}'
+
+
+def _advise(entry: assignment.Entry) -> str:
+    if entry.consumer_uuid == entry.server_uuid:
+        when = 'If the server is to be on another host, or nowhere'
+    else:
+        when = 'If its migration has ended'
+    return f'{when}, restart nova-compute, which then releases the entry'
 
 
 def _describe(entry: assignment.Entry) -> str:

@@ -83,6 +83,17 @@ def find_pause(interval: float) -> float:
     return max(_PAUSE, interval)
 
 
+def find_max_gap(interval: float) -> float:
+    """Return the seconds between two answers, beyond which one was missed.
+
+    Nova is asked in the first round after the pause, and a round may be a
+    tenth of the interval late, see :func:`.publisher.find_delay`.
+
+    :param interval: seconds from one round to the next
+    """
+    return 2 * (find_pause(interval) + 1.1 * interval)
+
+
 class Periodic(worker.Worker):
     """Runs rounds in a thread until stopped; nothing that fails ends it.
 
@@ -196,13 +207,16 @@ class Periodic(worker.Worker):
         self._answer = _Answer(
             before=before, roles=roles, hosts=hosts, is_first=is_first
         )
+        self._orphans.end()
         # Whoever is gone is released, even if the next question fails.
         self.wake()
-        self._orphans.compare(before, roles)
         requests = self._insist(self._list_requests)
-        if requests is not None:
-            self._requests = requests
-            self.wake()
+        if requests is None:
+            return
+        self._requests = requests
+        self.wake()
+        # Last, as it may ask for long.
+        self._orphans.compare(before, roles, self._is_stopping.is_set)
 
     def _insist(
         self,

@@ -269,11 +269,31 @@ class Repair:
             },
         )
         try:
-            host.release_gone(entries)
+            released = host.release_gone(entries)
         except exception.ExtResourcesError as err:
             LOG.error(
                 'Host %(host)s: not all could be released: %(err)s',
                 {'host': host.host, 'err': err},
+            )
+        else:
+            self._log_kept(
+                [one for one in entries if one.consumer_uuid not in released]
+            )
+
+    def _log_kept(self, entries: list[assignment.Entry]) -> None:
+        """Log which servers have come back in the meantime."""
+        if entries:
+            LOG.warning(
+                'Host %(host)s: %(count)d of these keep what they hold, '
+                'because they are being started, or have claimed anew: '
+                '%(uuids)s',
+                {
+                    'host': self._host.host,
+                    'count': len(entries),
+                    'uuids': ', '.join(
+                        one.consumer_uuid for one in entries[:_MAX_LISTED]
+                    ),
+                },
             )
 
     def _report(self, problems: tuple[alarm_mod.Problem, ...]) -> None:

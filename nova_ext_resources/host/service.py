@@ -173,7 +173,7 @@ class HostService:
                 pause=pause,
                 long_call_timeout=compute.long_call_timeout,
             ),
-            pause=pause,
+            max_gap=periodic.find_max_gap(self._interval),
             is_repairing=options.repair_orphans,
         )
 

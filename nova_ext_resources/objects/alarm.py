@@ -128,7 +128,8 @@ _WARNING = (
     (
         ORPHANED_ENTRY,
         'consumer',
-        'A server that holds resources has not been on this host for long.',
+        'A server that holds resources has been missing from this host for a '
+        'long time.',
     ),
     (
         MOVE_IN_DOUBT,

@@ -98,7 +98,10 @@ def _examine_unknown(uuid: str) -> Evidence:
         )
     cell = found.cell_mapping
     where = f'cell {cell.name or cell.uuid}' if cell else 'no cell yet'
-    return _doubt(
-        f"Nova's API has the server in {where}, and the database that "
-        'answers here does not have it'
+    return Evidence(
+        words=f"Nova's API has the server in {where}, and the database that "
+        'answers here does not have it. Check which database that is',
+        is_proof=False,
+        # With another cell's database, a start would release all.
+        is_restart_safe=False,
     )

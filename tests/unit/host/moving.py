@@ -411,6 +411,18 @@ class MovesSuite(with_host.BackendTestCase):
                 self.host.release(SERVER)
                 self.host.release(MIGRATION)
 
+    def test_who_is_being_started_keeps_what_a_move_has_left(self) -> None:
+        before = self.start(self.host, SERVER, 4)
+        role = {SERVER: Role.LEFT}
+
+        with self.host.starting(SERVER):
+            moves.finish(self.host, self.host.entries, role)
+
+        self.assert_same(before, self.host.entries[SERVER])
+        self.assertIn('is being started', self.log.output)
+        moves.finish(self.host, self.host.entries, role)
+        self.assertEqual({}, self.host.entries)
+
     def test_what_has_changed_since_nova_was_asked_is_left_alone(
         self,
     ) -> None:

@@ -3,6 +3,7 @@
 """Entries whose servers have been missing for long."""
 
 from collections.abc import Mapping
+import dataclasses
 import itertools
 from typing import Any
 from unittest import mock
@@ -13,6 +14,7 @@ from oslo_utils import timeutils
 
 from nova_ext_resources.drivers import base as plugins_base
 from nova_ext_resources import exception
+from nova_ext_resources.host import missing
 from nova_ext_resources.host import orphans
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -53,6 +55,7 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
         self.failure: Exception | None = None
         self.allocated: dict[str, dict[str, int]] = {}
         self.released: list[str] = []
+        self.is_stopping = False
         self.made = self.make_orphans()
         self.start(SERVER)
         self.start(OTHER, cpu=2)
@@ -66,7 +69,7 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
             read_allocations=self.read_allocations,
             on_released=self.released.append,
             age=AGE,
-            pause=PAUSE,
+            max_gap=2 * PAUSE,
             is_repairing=is_repairing,
             monotonic=lambda: self.now,
         )
@@ -88,7 +91,10 @@ class OrphansTestCase(test_resources_meanwhile.ActingHostTestCase):
     def compare(self, count: int = 1) -> None:
         for _ in range(count):
             self.made.begin()
-            self.made.compare(self.host.entries, self.roles)
+            self.made.end()
+            self.made.compare(
+                self.host.entries, self.roles, lambda: self.is_stopping
+            )
             self.now += PAUSE
 
     def age(self) -> None:
@@ -182,7 +188,7 @@ class AlarmTest(OrphansTestCase):
         texts = [one.text for one in self.made.problems]
         self.assertEqual(4, len(texts))
         for text in texts:
-            self.assertIn('4 of the 4 entries of this host', text)
+            self.assertIn('no server for most of the entries', text)
             self.assertNotIn('repair_orphans', text)
 
 
@@ -292,6 +298,65 @@ class RepairTest(OrphansTestCase):
         self.compare()
         self.assertEqual([SERVER], self.released)
 
+    def test_what_nova_releases_meanwhile_is_no_error(self) -> None:
+        self.age()
+
+        def release(_entry: assignment.Entry) -> evidence.Evidence:
+            self.host.release(SERVER)
+            return HERE
+
+        self.made._examine = release
+        self.compare()
+
+        self.assertEqual((), self.made.problems)
+        self.assertNotIn(alarm.ORPHANED_ENTRY, self.log.output)
+        self.assertNotIn(HERE.words, self.log.output)
+
+    def test_what_nova_has_released_is_not_asked_about(self) -> None:
+        self.age()
+        list_known = self.list_known
+
+        def release() -> set[str]:
+            self.host.release(SERVER)
+            return list_known()
+
+        self.made._list_known = release
+        self.compare()
+
+        self.assertEqual([], self.examined)
+        self.assertEqual((), self.made.problems)
+
+    def test_no_restart_is_advised_where_it_would_release_others(self) -> None:
+        self.answers[SERVER] = dataclasses.replace(HERE, is_restart_safe=False)
+        self.age()
+
+        self.compare()
+
+        self.assert_kept(HERE.words)
+        self.assertNotIn('restart', self.read_text())
+
+    def test_an_entry_of_a_migration_is_not_called_a_server(self) -> None:
+        kept = dataclasses.replace(
+            self.host.entries[SERVER], server_uuid=OTHER
+        )
+        one = missing.Missing(
+            entry=kept, first=self.made._asked, last=self.made._asked
+        )
+
+        text = self.made._make_problem(one, orphans._refuse(kept, HERE)).text
+
+        self.assertIn('this consumer has been neither', text)
+        self.assertIn('If its migration has ended, restart', text)
+
+    def test_a_server_that_is_started_keeps_what_its_move_has(self) -> None:
+        kept = dataclasses.replace(
+            self.host.entries[SERVER], server_uuid=OTHER
+        )
+        self.assertTrue(self.made._is_missing(kept, {}))
+
+        with self.host.starting(OTHER):
+            self.assertFalse(self.made._is_missing(kept, {}))
+
     def test_it_has_claimed_while_nova_was_asked(self) -> None:
         self.answers[SERVER] = GONE
         self.age()
@@ -380,9 +445,32 @@ class RepairTest(OrphansTestCase):
         self.assertEqual([SERVER], self.released)
         self.assertIn('placement does not answer', self.log.output)
 
-    def test_a_bug_is_logged_and_begins_anew(self) -> None:
+    def test_a_bug_after_a_release_costs_the_others_nothing(self) -> None:
+        self.start('late', cpu=4)
+        self.answers['late'] = HERE
         self.age()
         self.made._read_allocations = mock.Mock(
+            side_effect=ZeroDivisionError('oops')
+        )
+
+        self.compare()
+
+        self.assertEqual([SERVER], self.released)
+        self.assertIn('ZeroDivisionError: oops', self.log.output)
+        self.assertEqual(['late'], [one.subject for one in self.made.problems])
+
+    def test_nothing_is_asked_or_released_while_it_stops(self) -> None:
+        self.age()
+        self.is_stopping = True
+
+        self.compare()
+
+        self.assertEqual([], self.examined)
+        self.assertEqual([], self.released)
+
+    def test_a_bug_is_logged_and_begins_anew(self) -> None:
+        self.age()
+        self.made._on_released = mock.Mock(
             side_effect=ZeroDivisionError('oops')
         )
 
@@ -456,6 +544,46 @@ class ManyTest(OrphansTestCase):
 
         self.assertEqual(orphans.MAX_REPAIRED, len(self.examined))
 
+    def test_a_nova_that_does_not_answer_is_asked_once(self) -> None:
+        missing = self.start_more(6, missing=True)
+        self.start_more(6, missing=False)
+        self.failure = OSError('no conductor')
+        self.age()
+
+        self.compare(3)
+
+        self.assertEqual(3, len(self.examined))
+        self.assertEqual(1, self.log.output.count('no conductor'))
+        found = self.made.problems
+        self.assertEqual({SERVER, *missing}, {one.subject for one in found})
+        for one in found:
+            self.assertIn('could not be asked about it again', one.text)
+        self.assertEqual(
+            7, self.log.output.count('could not be asked about it again')
+        )
+
+    def test_nova_is_asked_about_few_after_one_answer(self) -> None:
+        """About each in turn."""
+        self.useFixture(fixtures.MockPatchObject(orphans, 'MAX_EXAMINED', 3))
+        missing = self.start_more(4, missing=True)
+        self.start_more(6, missing=False)
+        self.answers.update(dict.fromkeys([SERVER, *missing], HERE))
+        self.age()
+
+        self.compare()
+        self.assertEqual(3, len(self.examined))
+        texts = [one.text for one in self.made.problems]
+        self.assertEqual(5, len(texts))
+        self.assertEqual(
+            2, len([one for one in texts if 'is to be asked about' in one])
+        )
+
+        self.compare()
+        self.assertEqual({SERVER, *missing}, {*self.examined})
+        for one in self.made.problems:
+            self.assertIn(HERE.words, one.text)
+        self.assertEqual(5, self.log.output.count(HERE.words))
+
     def test_those_in_doubt_do_not_keep_others_waiting(self) -> None:
         missing = self.start_more(6, missing=True)
         self.start_more(6, missing=False)
@@ -475,8 +603,20 @@ class ManyTest(OrphansTestCase):
 
         self.assertEqual([], self.examined)
         self.assertEqual(5, len(self.host.entries))
-        self.assertIn('4 of the 5 entries', self.read_text())
+        self.assertIn('no server for most of the entries', self.read_text())
         self.assertIn('another cell', self.read_text())
+
+    def test_how_many_are_missing_is_no_news(self) -> None:
+        self.start_more(3, missing=True)
+        self.age()
+        self.compare()
+        self.start_more(1, missing=True)
+        first = self.log.output.count('most of the entries')
+
+        self.compare()
+
+        self.assertEqual(4, first)
+        self.assertEqual(4, self.log.output.count('most of the entries'))
 
     def test_a_guest_of_a_server_that_nova_lacks_proves_nothing(self) -> None:
         """As where Nova answers from the database of another cell."""
@@ -488,7 +628,7 @@ class ManyTest(OrphansTestCase):
 
         self.assertEqual([], self.examined)
         self.assertEqual([], self.released)
-        self.assertIn('5 of the 5 entries', self.read_text())
+        self.assertIn('no server for most of the entries', self.read_text())
 
     def test_nova_cannot_be_asked_for_all(self) -> None:
         self.unknown = None

@@ -113,7 +113,7 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             read_allocations=lambda _: {},
             on_released=lambda _: None,
             age=1800,
-            pause=600,
+            max_gap=1200,
             is_repairing=is_repairing,
             monotonic=lambda: self.now,
         )

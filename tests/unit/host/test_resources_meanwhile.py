@@ -229,6 +229,21 @@ class OneAfterTheOtherTest(ActingHostTestCase):
         self.assertEqual(set(uuids), set(self.host.entries))
         self.assert_consistent(self.host)
 
+    def test_who_is_being_started_is_not_gone(self) -> None:
+        self.start(SERVER)
+        self.start(OTHER, cpu=2)
+
+        with self.host.starting(SERVER):
+            self.host.reconcile([])
+
+        self.assertEqual([SERVER], [*self.host.entries])
+        self.assert_in_force(SERVER)
+        (line,) = [
+            one for one in self.log.output.splitlines() if 'keep what' in one
+        ]
+        self.assertIn(SERVER, line)
+        self.assertNotIn(OTHER, line)
+
     def test_who_goes_while_it_is_restored_is_gone(self) -> None:
         self.start()
         self.enforcer.in_force.clear()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 import dataclasses
 import json
+import math
 import os
 import socket
 import sqlite3
@@ -286,6 +287,23 @@ class OrphansTest(HostServiceTestCase):
             )
             self.assertEqual(expected, made.orphans._age)
             self.assertIn(f'{expected} is used', self.log.output)
+            made.host.close()
+
+    def test_answers_as_far_apart_as_rounds_are_late_are_in_a_row(
+        self,
+    ) -> None:
+        for interval in (60, 300, 545, 600, 665, 3600):
+            made = self.make(f'{HOST}refresh_interval = {interval}\n')
+            # Nova is asked in the first round after ten minutes.
+            gaps = [
+                math.ceil(600 / step) * step
+                for late in (0.9, 0.92, 0.95, 0.98, 1, 1.05, 1.1)
+                for step in [late * interval]
+            ]
+            with self.subTest(interval=interval, gaps=gaps):
+                self.assertGreater(made.orphans._max_gap, max(gaps))
+                # A whole answer that was missed is noticed.
+                self.assertLess(made.orphans._max_gap, 4.5 * max(gaps))
             made.host.close()
 
     def test_a_release_is_reported_to_nova(self) -> None:
