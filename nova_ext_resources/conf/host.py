@@ -103,7 +103,7 @@ provider of the host that has a resource class of which servers hold units.
 """,
     ),
     cfg.IntOpt(
-        'orphan_age',
+        'orphaned_entry_age',
         default=7200,
         min=1800,
         help="""
@@ -123,7 +123,7 @@ these.
 """,
     ),
     cfg.BoolOpt(
-        'repair_orphans',
+        'release_orphaned_entries',
         default=False,
         help="""
 Release orphaned entries while nova-compute runs.
@@ -132,9 +132,9 @@ Without this, they only raise an alarm, and a restart of nova-compute releases
 them. With it, Nova and the hypervisor are asked once more about each server,
 and only if all answers prove that it is gone, what it holds is released: five
 entries after each comparison at most. A server of which Nova has no record any
-more is not proven to be gone. If Nova has no server for more than three entries
-and more than half of all, none is released: its answer may be wrong. Allocations
-in placement are not changed.
+more is not proven to be gone. If Nova has no server for more than three
+entries and more than half of all, none is released: its answer may be wrong.
+Allocations in placement are not changed.
 """,
     ),
     cfg.StrOpt(

@@ -63,8 +63,8 @@ def find_age(
     least = missing_mod.find_least_age(pause, long_call_timeout)
     if age < least:
         LOG.warning(
-            'Host %(host)s: [ext_resources] orphan_age = %(age)d is too '
-            'short; %(least)d is used. It must not be less than [DEFAULT] '
+            'Host %(host)s: [ext_resources] orphaned_entry_age = %(age)d is '
+            'too short; %(least)d is used. It must not be less than [DEFAULT] '
             'long_rpc_timeout = %(timeout)d, nor than twice the %(pause)d '
             'seconds between two comparisons with Nova. Raise it to end this '
             'warning',
@@ -333,8 +333,8 @@ class Orphans:
             return _stop(doubt)
         if not self._is_repairing:
             return (
-                f'{_advise(entry)}. With [ext_resources] repair_orphans = True, '
-                'none is needed'
+                f'{_advise(entry)}. With [ext_resources] '
+                'release_orphaned_entries = True, none is needed'
             )
         if count == MAX_REPAIRED:
             return (

@@ -169,12 +169,12 @@ class HostService:
             on_released=note_released,
             age=orphans.find_age(
                 self.host.host,
-                options.orphan_age,
+                options.orphaned_entry_age,
                 pause=pause,
                 long_call_timeout=compute.long_call_timeout,
             ),
             max_gap=periodic.find_max_gap(self._interval),
-            is_repairing=options.repair_orphans,
+            is_repairing=options.release_orphaned_entries,
         )
 
     def _make_periodic(

@@ -25,7 +25,7 @@ from tests.functional.virt import breaking
 from tests.functional.virt import moving
 from tests.functional.virt import test_wrong_cell
 
-_REPAIR = '[ext_resources]\nrepair_orphans = True\n'
+_REPAIR = '[ext_resources]\nrelease_orphaned_entries = True\n'
 
 #: Seconds between two comparisons of hosts that refresh once in an hour.
 _PAUSE = periodic.find_pause(3600)
@@ -132,7 +132,7 @@ class ReportedTest(Missing, breaking.BreakingTestCase):
         self.assertEqual(
             [(alarm.ORPHANED_ENTRY, self.uuid)], self.list_alarms()
         )
-        self.assertIn('repair_orphans = True', self.read_alarm())
+        self.assertIn('release_orphaned_entries = True', self.read_alarm())
         self.assertEqual({self.uuid}, {*self.get_host('host1').entries})
         self.restart('host1')
         self.assertEqual({}, self.get_host('host1').entries)

@@ -133,7 +133,7 @@ class AlarmTest(OrphansTestCase):
 
         self.compare()
 
-        self.assert_kept('repair_orphans = True')
+        self.assert_kept('release_orphaned_entries = True')
         for words in (
             f'server {SERVER} holds 2 {WAYS} of ',
             f'host {self.host.host} (consumer {SERVER})',
@@ -189,7 +189,7 @@ class AlarmTest(OrphansTestCase):
         self.assertEqual(4, len(texts))
         for text in texts:
             self.assertIn('no server for most of the entries', text)
-            self.assertNotIn('repair_orphans', text)
+            self.assertNotIn('release_orphaned_entries', text)
 
 
 class AgeTest(OrphansTestCase):
@@ -672,7 +672,7 @@ class FindAgeTest(OrphansTestCase):
 
         for words in (
             'host1',
-            'orphan_age = 7200',
+            'orphaned_entry_age = 7200',
             '9000 is used',
             'long_rpc_timeout = 9000',
         ):

@@ -263,16 +263,19 @@ class OrphansTest(HostServiceTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
 
     def test_they_are_not_repaired_unless_an_option_says_so(self) -> None:
-        for text, expected in (('', False), ('repair_orphans = True', True)):
+        for text, expected in (
+            ('', False),
+            ('release_orphaned_entries = True', True),
+        ):
             made = self.make(f'{HOST}{text}\n')
             self.assertIs(expected, made.orphans._is_repairing)
             made.host.close()
 
     def test_the_age_is_that_of_the_option(self) -> None:
-        made = self.make(f'{HOST}orphan_age = 1800\n')
+        made = self.make(f'{HOST}orphaned_entry_age = 1800\n')
 
         self.assertEqual(1800, made.orphans._age)
-        self.assertNotIn('orphan_age', self.log.output)
+        self.assertNotIn('orphaned_entry_age', self.log.output)
 
     def test_it_is_longer_if_nova_or_the_comparison_takes_longer(
         self,
@@ -282,7 +285,8 @@ class OrphansTest(HostServiceTestCase):
             (60, 3600, 7200),
         ):
             made = self.make(
-                f'{HOST}orphan_age = 1800\nrefresh_interval = {interval}\n',
+                f'{HOST}orphaned_entry_age = 1800\n'
+                f'refresh_interval = {interval}\n',
                 long_call_timeout=timeout,
             )
             self.assertEqual(expected, made.orphans._age)
