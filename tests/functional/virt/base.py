@@ -260,6 +260,17 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
             **kwargs,
         )
 
+    def _shelve_server(
+        self, server: Any, expected_state: str = 'SHELVED_OFFLOADED'
+    ) -> Any:
+        """Shelve a server; Nova shows the state before it leaves the host."""
+        made = super()._shelve_server(server, expected_state)
+        if expected_state == 'SHELVED_OFFLOADED':
+            self._wait_for_server_parameter(
+                server, {'OS-EXT-SRV-ATTR:host': None}
+            )
+        return made
+
     def assert_in_force(
         self, server: Any, ways: int, host: Any = None
     ) -> None:
