@@ -10,6 +10,7 @@ from unittest import mock
 import fixtures
 from oslo_utils.fixture import uuidsentinel
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import operation
 from nova_ext_resources.virt import events
@@ -173,6 +174,42 @@ class OneHostTest(SpreadTestCase):
 
         self.assertEqual({self.caches[1]: 4}, self.list_allocated(server))
         self.assert_no_difference('host1')
+
+
+class GroupsTest(SpreadTestCase):
+    """A host that does not spread; two request groups have it of both."""
+
+    HOSTS = ('host1',)
+    DOMAINS = 1
+
+    def _write_conf(self) -> None:
+        super()._write_conf()
+        path = self.folder / 'ext.conf'
+        path.write_text(path.read_text().replace('= each', '= refuse'))
+
+    def test_what_placement_has_is_never_set(self) -> None:
+        with mock.patch(
+            'nova_ext_resources.placement.allocations.set_allocations'
+        ) as written:
+            server = self.boot(
+                self.make_flavor(
+                    hw__cpu_policy='dedicated',
+                    hw__numa_nodes=2,
+                    group_policy='isolate',
+                    resources_A__CUSTOM_LLC_WAYS=4,
+                    resources_B__CUSTOM_LLC_WAYS=4,
+                )
+            )
+            self.assert_agreement(host1={server['id']: State.APPLIED})
+            self.allocate(server['id'], {self.caches[0]: 4})
+            (problem,) = self.list_differences('host1')
+
+        written.assert_not_called()
+        self.assertEqual({self.caches[0]: 4}, self.list_allocated(server))
+        self.assertEqual(alarm.NOT_IN_PLACEMENT, problem.alarm)
+        self.assertIn(f'holds 4 {WAYS} of L3_1', problem.text)
+        (one,) = self.get_host('host1').state.unallocated[server['id']]
+        self.assertEqual((self.caches[1], 4), (one.rp_uuid, one.amount))
 
 
 class KilledTest(SpreadTestCase):
