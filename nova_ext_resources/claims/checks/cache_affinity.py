@@ -39,9 +39,10 @@ class CacheAffinityTest(base.ClaimTest):
     ) -> Iterable[exception.Shortfall]:
         domains = list_domains(view, request)
         if request.pinning is not None:
+            wide = domains
             if view.constraints.spreads_pins:
-                domains = spread.widen(view, request, domains, self.trackers)
-            reasons = _explain_pinning(domains, request.pinning)
+                wide = spread.widen(view, request, domains, self.trackers)
+            reasons = _explain_pinning(wide, request.pinning, domains)
         else:
             reasons = _explain_cpus(view, request, domains)
         if request.is_floating and request.float_cpus:
@@ -142,8 +143,12 @@ def _find_covered(
 def _explain_pinning(
     domains: Mapping[view_obj.Place, frozenset[int]],
     pinning: assignment.Pinning,
+    own: Mapping[view_obj.Place, frozenset[int]],
 ) -> dict[view_obj.Place, str]:
-    """Explain of each domain why the server cannot have its CPUs there."""
+    """Explain of each domain why the server cannot have its CPUs there.
+
+    :param own: place -> the CPUs of that domain alone
+    """
     if can_pin(domains, pinning):
         return {}
     sizes = pinning.sizes
@@ -151,8 +156,9 @@ def _explain_pinning(
     cells = 'one NUMA cell' if len(sizes) == 1 else 'as many NUMA cells'
     free = frozenset[int]().union(*(pinning.free or ()))
     return {
-        place: f'the server needs {wanted} dedicated CPUs of {cells} in this '
-        f'cache; free are {bitmask.format_list(free & cpus) or "none"} of '
+        place: f'the server needs {wanted} dedicated CPUs of {cells} in '
+        f'{"this cache" if cpus == own[place] else "these caches"}; free are '
+        f'{bitmask.format_list(free & cpus) or "none"} of '
         f'{bitmask.format_list(cpus)}'
         for place, cpus in domains.items()
     }

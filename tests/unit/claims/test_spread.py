@@ -127,6 +127,21 @@ class SpreadTest(base.TestCase):
         )
         self.assertEqual((host, ()), (decision.view, decision.taken))
 
+    def test_a_server_too_large_for_all_is_told_of_them(self) -> None:
+        request = dataclasses.replace(
+            make_request({FIRST: {WAYS: 4}}, ()),
+            cpus=None,
+            pinning=assignment.Pinning(
+                sizes=(20,), free=(frozenset(range(16)),)
+            ),
+        )
+        for host, expected in (
+            (make_host(), 'in these caches; free are 0-15 of'),
+            (test_siblings.make_host(), 'in this cache; free are 0-3 of'),
+        ):
+            (one,) = test_decide.ask(host, request).shortfalls
+            self.assertIn(expected, one.reason)
+
     def test_a_host_that_does_not_spread_refuses(self) -> None:
         decision = ask(
             {FIRST: {WAYS: 4}}, (0, 4), host=test_siblings.make_host()
