@@ -20,6 +20,7 @@ WAYS = hosts.WAYS
 
 #: A third cache, which is the one that placement has chosen.
 THIRD = hosts.make_wanted('L3_2', 'RDT', CUSTOM_LLC_WAYS=8)
+FOURTH = hosts.make_wanted('L3_3', 'RDT', CUSTOM_LLC_WAYS=8)
 
 
 class FollowTest(hosts.HostTestCase):
@@ -32,7 +33,12 @@ class FollowTest(hosts.HostTestCase):
         self.node = {hosts.NODE.uuid: {'VCPU': 2}}
         self.give({THIRD.rp_uuid: {WAYS: 4}})
         self.undone: list[str] = []
-        keys = {hosts.L3_0: 'L3_0', hosts.L3_1: 'L3_1', THIRD.rp_uuid: 'L3_2'}
+        keys = {
+            hosts.L3_0: 'L3_0',
+            hosts.L3_1: 'L3_1',
+            THIRD.rp_uuid: 'L3_2',
+            FOURTH.rp_uuid: 'L3_3',
+        }
         host: Any = types.SimpleNamespace(
             host='host1',
             view=view.HostView(
@@ -101,12 +107,10 @@ class FollowTest(hosts.HostTestCase):
 
     def test_of_two_others_it_gets_both_or_none(self) -> None:
         """It had those before a rebuild on other CPUs."""
-        fourth = hosts.make_wanted('L3_3', 'RDT', CUSTOM_LLC_WAYS=8)
         self.writer.publish(
-            hosts.NODE, (*hosts.make_host(ways=8), THIRD, fourth)
+            hosts.NODE, (*hosts.make_host(ways=8), THIRD, FOURTH)
         )
-        self.follower._host.view.keys[fourth.rp_uuid] = 'L3_3'
-        self.give({one.rp_uuid: {WAYS: 4} for one in (THIRD, fourth)})
+        self.give({one.rp_uuid: {WAYS: 4} for one in (THIRD, FOURTH)})
         for rp_uuid in (hosts.L3_0, hosts.L3_1):
             self.allocate({rp_uuid: {WAYS: 6}}, uuids.another)
 
@@ -129,6 +133,7 @@ class FollowTest(hosts.HostTestCase):
 
     def test_a_rule_of_placement_is_no_lack(self) -> None:
         found = self.client.get_provider(hosts.L3_1)
+        assert found.generation is not None
         limited = inventory.Inventory(total=8, max_unit=2)
         self.client.set_inventories(
             hosts.L3_1, {WAYS: limited}, found.generation
