@@ -2,6 +2,8 @@
 
 """Races, deaths and refusals on database servers, as on SQLite."""
 
+import random
+import string
 from typing import Any, ClassVar
 import unittest
 
