@@ -80,7 +80,7 @@ def _finish_one(
     if role is Role.LEFT:
         _log(host, entry, 'releasing what it holds here')
         if not host.release_gone([entry]):
-            _log(host, entry, 'but it has claimed anew or is being started')
+            _log(host, entry, 'but it has claimed anew since')
     elif role is Role.RETURNED:
         _log(host, entry, 'it gets its resources back')
         host.take_back(entry.server_uuid, entry.consumer_uuid)
