@@ -27,6 +27,7 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import room as room_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import starts
 
@@ -152,6 +153,65 @@ class Planner:
             or self._repack(request, packing, now + lead)
             or self._refuse(request, packing)
         )
+
+    def replan(
+        self,
+        request: request_mod.Request,
+        held: packing_mod.PlannedServers,
+        now: int,
+        *,
+        lead: int = 0,
+    ) -> Plan | Refusal:
+        """Plan a reservation as if it were not there yet; change nothing.
+
+        :param held: its servers, none of which has started
+        :raises ValueError: it would start in the past
+        """
+        known = self._reservations.pop(request.key, None)
+        try:
+            with self.fleet.trying(without=[one.key for one in held]):
+                return self.plan(request, now, lead=lead)
+        finally:
+            if known:
+                self._reservations[request.key] = known
+
+    def prolong(
+        self,
+        request: request_mod.Request,
+        held: packing_mod.PlannedServers,
+    ) -> Plan | Refusal:
+        """Plan another end for servers that have started; change nothing.
+
+        They keep their hosts and their units, because nothing that runs is
+        moved. The last ones are left out where fewer are asked for.
+
+        :param request: with the start that the servers have
+        :param held: its servers
+        :raises ValueError: it asks for more servers than are held
+        """
+        number = min(request.most, len(held))
+        if request.least > number:
+            raise ValueError(
+                f'reservation {request.key} has {len(held)} servers and has '
+                f'started: it cannot grow to {request.least}. Create another '
+                'reservation for the others'
+            )
+        kept = held[:number]
+        servers = tuple(
+            dataclasses.replace(one, during=request.during) for one in kept
+        )
+        before = min(one.during.end for one in kept)
+        if before < request.during.end:
+            gap = interval.Interval(before, request.during.end)
+            short = room_mod.find_blocked(self.fleet, kept, gap)
+            if short:
+                return Refusal(
+                    during=request.during,
+                    largest=None,
+                    earliest=None,
+                    shortfalls=short,
+                )
+        return Plan(during=request.during, servers=servers)
 
     def _pack(
         self, request: request_mod.Request, during: interval.Interval

@@ -30,6 +30,8 @@ class Request:
         default
     :ivar zone: availability zone, None for any
     :ivar priority: reservations of a higher one are not moved for this one
+    :ivar flavor: name of the flavor that the demand was read of, for people
+    :ivar project: id of the project that it is for
     :raises ValueError: servers or delay are no whole numbers, or beyond their
         bounds
     """
@@ -43,6 +45,8 @@ class Request:
     zone: str | None = None
     affinity: Affinity = Affinity.ANY
     priority: int = 0
+    flavor: str = ''
+    project: str = ''
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'most', self.most or self.least)

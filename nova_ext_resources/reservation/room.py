@@ -2,7 +2,7 @@
 
 """What one host can take in one interval, server by server."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import dataclasses
 import itertools
 from typing import Any
@@ -12,6 +12,7 @@ from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import candidates
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -21,6 +22,8 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 
 _SHORT = 'so many are not free throughout the interval'
+_GONE = 'the host does not offer it throughout the interval'
+_TAKEN = 'what the server has is promised to others later'
 _ABSENT = 'no provider of this host offers it for a later time'
 
 #: Allocations, each with CPUs, that are decided on for one server.
@@ -220,6 +223,49 @@ def find_short(
                 )
             )
     return tuple(found)
+
+
+def find_blocked(
+    fleet: fleet_mod.Fleet,
+    servers: Iterable[server_mod.PlannedServer],
+    during: interval.Interval,
+) -> dict[str, tuple[exception.Shortfall, ...]]:
+    """Return why servers cannot have what they have in an interval, too.
+
+    :param servers: none of which is booked in that interval
+    :returns: host -> what others have then; empty if all of it is free
+    """
+    found: dict[str, list[exception.Shortfall]] = {}
+    views = {
+        name: fleet.foresee(name, during)
+        for name in {one.host for one in servers}
+        if name in fleet.hosts
+    }
+    states: dict[view_obj.Place, view_obj.State] = {}
+    for one in servers:
+        future = views.get(one.host)
+        for each in one.assignments:
+            place = each.rp_uuid, each.resource_class
+            tracked = future and future.view.tracked.get(place)
+            if not tracked:
+                short = _make_shortfall(place[1], each.amount, _GONE)
+                found.setdefault(one.host, []).append(short)
+                continue
+            before = states.get(place, tracked.state)
+            tracker = fleet.trackers[tracked.tracker]
+            after, _units = tracker.take(before, each.amount, each.units)
+            # Less is gone if some of these units were not free.
+            if before.free - after.free < each.amount:
+                short = _make_shortfall(
+                    place[1],
+                    each.amount,
+                    _TAKEN,
+                    available=before.free,
+                    rp_uuid=place[0],
+                )
+                found.setdefault(one.host, []).append(short)
+            states[place] = after
+    return {name: tuple(short) for name, short in found.items()}
 
 
 def _make_outage(demand: demand_mod.Demand) -> exception.Shortfall:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import enum
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
 
 
 class State(enum.StrEnum):
@@ -34,6 +35,20 @@ class State(enum.StrEnum):
     def is_final(self) -> bool:
         """Whether its capacity is released, and no state follows."""
         return not _NEXT[self]
+
+    def find_now(self, during: interval.Interval, now: int) -> 'State':
+        """Return the state as the clock has it.
+
+        That of the last row is late until something writes the next one.
+
+        :param now: seconds since the epoch
+        """
+        if self.is_final:
+            return self
+        if now >= during.end:
+            return State.ENDED
+        is_late = self is State.PENDING and now >= during.start
+        return State.ACTIVE if is_late else self
 
 
 _OVER = frozenset({State.ENDED, State.EXPIRED, State.CANCELLED})

@@ -8,6 +8,7 @@
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
 * ``purge``: deletes what was released long ago
+* ``records``: reservations as they are stored, to be shown
 * ``reservations``: rows of reservations
 * ``retry``: how a change is repeated
 * ``schema``: brings the tables up to date

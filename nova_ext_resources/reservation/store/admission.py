@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who gets what: a plan becomes a promise, or a promise is released.
+"""Who gets what: a plan becomes a promise, or a promise is changed.
 
 An admission reads the revisions of the shards and what has changed since it
 last did, plans, and writes the plan in one transaction, in which the shards of
@@ -8,12 +8,17 @@ all that the plan takes from still have the revisions that were read. If not,
 it begins anew. A refusal writes nothing: it was right when it was read.
 """
 
+from collections.abc import Iterable
+import itertools
 import threading
+
+import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import mirror as mirror_mod
@@ -68,6 +73,24 @@ class Admission:
         """
         return retry.call(self._try_admit, request, now, reason)
 
+    def replace(
+        self, request: request_mod.Request, *, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        """Plan a reservation anew for another request of the same key.
+
+        All of the new plan takes the place of the old one, or nothing
+        changes. What has started keeps its start, its hosts and its units.
+
+        :param now: seconds since the epoch
+        :param reason: a sentence that is kept with the change
+        :raises ReservationNotFound: there is no such reservation
+        :raises StateRefused: it is over
+        :raises StoreError: as of :meth:`admit`
+        :raises ValueError: there is no reason, or the request starts before
+            now, or it changes what runs
+        """
+        return retry.call(self._try_replace, request, now, reason)
+
     def change(
         self, key: str, state: state_mod.State, *, now: int, reason: str
     ) -> None:
@@ -81,6 +104,15 @@ class Admission:
         :raises ValueError: there is no reason
         """
         retry.call(self._try_change, key, state, now, reason)
+
+    def refresh(self, now: int) -> None:
+        """Let the planner's fleet be as the store is.
+
+        :param now: seconds since the epoch
+        :raises StoreError: the database cannot be read
+        """
+        with self._lock:
+            self._refresh('', now)
 
     def list_changes(self, key: str) -> list[states.Change]:
         """Return what happened to a reservation, the first change first.
@@ -135,11 +167,8 @@ class Admission:
         change: states.Change,
     ) -> None:
         """Store a plan, if what it was made of has not changed."""
-        bookings = self._mirror.planner.fleet.bookings
-        before = [bookings[one.key] for one in plan.moved]
-        owners, revisions = self._mirror.owners, self._mirror.revisions
-        touched = (*before, *plan.moved, *plan.servers)
-        raised = shards.choose_revisions(touched, revisions)
+        revisions = self._mirror.revisions
+        raised = self._choose_revisions(plan)
         with self._database.transaction() as connection:
             shards.raise_revisions(connection, raised)
             reservations.add_reservation(connection, request, plan.during)
@@ -147,13 +176,99 @@ class Admission:
             servers.add_servers(
                 connection, request.key, plan.servers, revisions
             )
-            for one in plan.moved:
-                key = owners[one.key]
-                servers.change_server(connection, key, one, revisions)
-            for key in sorted({owners[one.key] for one in plan.moved}):
-                reason = f'moved to make room for reservation {request.key}'
-                states.repeat_state(connection, key, change.changed_at, reason)
+            self._write_moved(connection, request.key, plan, change)
         self._mirror.accept(request, plan, raised)
+
+    def _try_replace(
+        self, request: request_mod.Request, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        with self._lock:
+            known = self._refresh(request.key, now)
+            last = self.list_changes(request.key)[-1]
+            held = self._mirror.held.get(request.key, ())
+            self._check_going_on(last.state, request.key, held, now)
+            if known == request:
+                return planner_mod.Plan(during=held[0].during, servers=held)
+            planner = self._mirror.planner
+            if held[0].during.start <= now:
+                _check_start(request, held)
+                plan = planner.prolong(request, held)
+            else:
+                plan = planner.replan(request, held, now, lead=FIXED_SECONDS)
+            if isinstance(plan, planner_mod.Plan):
+                change = states.Change(
+                    state=last.state, changed_at=now, reason=reason
+                )
+                self._rewrite(request, held, plan, change)
+            return plan
+
+    def _check_going_on(
+        self,
+        state: state_mod.State,
+        key: str,
+        held: servers.PlannedServers,
+        now: int,
+    ) -> None:
+        """Check that a reservation can be planned anew.
+
+        :raises StateRefused: it is over, be it by the clock alone
+        """
+        if not held or held[0].during.end <= now:
+            over = state if state.is_final else state_mod.State.ENDED
+            state_mod.check_next(key, over, state)
+        state_mod.check_next(key, state, state)
+
+    def _rewrite(
+        self,
+        request: request_mod.Request,
+        held: servers.PlannedServers,
+        plan: planner_mod.Plan,
+        change: states.Change,
+    ) -> None:
+        """Store a plan in place of another one, as :meth:`_write` does.
+
+        The mirror reads it when it is refreshed.
+        """
+        revisions = self._mirror.revisions
+        raised = self._choose_revisions(plan, held)
+        with self._database.transaction() as connection:
+            shards.raise_revisions(connection, raised)
+            reservations.change_reservation(connection, request, plan.during)
+            states.repeat_state(
+                connection, request.key, change.changed_at, change.reason
+            )
+            servers.replace_servers(
+                connection, request.key, held, plan.servers, revisions
+            )
+            self._write_moved(connection, request.key, plan, change)
+
+    def _choose_revisions(
+        self,
+        plan: planner_mod.Plan,
+        *others: Iterable[server_mod.PlannedServer],
+    ) -> shards.Revisions:
+        """Return the revisions of all that a plan takes from, or frees."""
+        bookings = self._mirror.planner.fleet.bookings
+        before = [bookings[one.key] for one in plan.moved]
+        touched = itertools.chain(before, plan.moved, plan.servers, *others)
+        return shards.choose_revisions(touched, self._mirror.revisions)
+
+    def _write_moved(
+        self,
+        connection: sa.Connection,
+        key: str,
+        plan: planner_mod.Plan,
+        change: states.Change,
+    ) -> None:
+        """Write what a plan has moved out of its way."""
+        owners = self._mirror.owners
+        for one in plan.moved:
+            servers.change_server(
+                connection, owners[one.key], one, self._mirror.revisions
+            )
+        for other in sorted({owners[one.key] for one in plan.moved}):
+            reason = f'moved to make room for reservation {key}'
+            states.repeat_state(connection, other, change.changed_at, reason)
 
     def _try_change(
         self, key: str, state: state_mod.State, now: int, reason: str
@@ -180,3 +295,19 @@ class Admission:
                 servers.change_server(
                     connection, key, one, revisions, is_held=False
                 )
+
+
+def _check_start(
+    request: request_mod.Request, held: servers.PlannedServers
+) -> None:
+    """Check that what has started keeps its start.
+
+    :raises ValueError: it does not
+    """
+    start = held[0].during.start
+    if request.during.start != start or request.delay:
+        raise ValueError(
+            f'reservation {request.key} has started at '
+            f'{interval.format_time(start)}, and what runs is not moved: only '
+            'its end can be changed, and servers released'
+        )

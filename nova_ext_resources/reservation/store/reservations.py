@@ -3,6 +3,7 @@
 """The rows of reservations."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,13 +26,32 @@ def add_reservation(
     """
     connection.execute(
         sa.insert(tables.RESERVATIONS),
-        {
-            'reservation': request.key,
-            'request': documents.write_request(request),
-            'starts_at': during.start,
-            'ends_at': during.end,
-        },
+        {'reservation': request.key, **_write(request, during)},
     )
+
+
+def change_reservation(
+    connection: sa.Connection,
+    request: request_mod.Request,
+    during: interval.Interval,
+) -> None:
+    """Write another request of the same key, and when it is served."""
+    connection.execute(
+        sa.update(tables.RESERVATIONS)
+        .where(tables.RESERVATIONS.c.reservation == request.key)
+        .values(**_write(request, during))
+    )
+
+
+def _write(
+    request: request_mod.Request, during: interval.Interval
+) -> dict[str, Any]:
+    return {
+        'request': documents.write_request(request),
+        'starts_at': during.start,
+        'ends_at': during.end,
+        'project': request.project,
+    }
 
 
 def read_requests(
@@ -50,11 +70,15 @@ def read_requests(
             )
         )
         for key, text in rows:
-            found[key] = _read_request(key, text)
+            found[key] = parse_request(key, text)
     return found
 
 
-def _read_request(key: str, text: str) -> request_mod.Request:
+def parse_request(key: str, text: str) -> request_mod.Request:
+    """Make a request of its row.
+
+    :raises StoreError: it cannot be read
+    """
     try:
         return documents.read_request(text)
     except ValueError as err:

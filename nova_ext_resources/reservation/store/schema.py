@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import retry
 
 _MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
 
@@ -36,6 +37,19 @@ def upgrade(database: database_mod.Database) -> None:
                 reason=f'its tables cannot be upgraded: {err}. Install the '
                 'release that they are of, or a newer one.'
             ) from err
+
+
+def ensure(database: database_mod.Database) -> None:
+    """Make the tables in an empty database, and check them otherwise.
+
+    :raises StoreError: they are of another release, or as of :func:`upgrade`
+    """
+    with database.transaction() as connection:
+        is_empty = not sa.inspect(connection).get_table_names()
+    if is_empty:
+        # Another process may be faster: then it is read anew.
+        retry.call(upgrade, database)
+    check(database)
 
 
 def check(database: database_mod.Database) -> None:

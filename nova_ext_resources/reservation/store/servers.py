@@ -38,14 +38,39 @@ def add_servers(
             {
                 'reservation': reservation,
                 'server': one.key,
-                'starts_at': one.during.start,
-                'ends_at': one.during.end,
                 'is_held': True,
                 **_write_place(one, revisions),
             }
             for one in added
         ],
     )
+
+
+def replace_servers(
+    connection: sa.Connection,
+    reservation: str,
+    before: Iterable[server_mod.PlannedServer],
+    after: Iterable[server_mod.PlannedServer],
+    revisions: shards.Revisions,
+) -> None:
+    """Hold other servers than before; those of the same key are moved.
+
+    :param revisions: all of them, before they were raised for it
+    """
+    columns = tables.SERVERS.c
+    query = sa.select(columns.server).where(columns.reservation == reservation)
+    # Also those that an earlier change has released.
+    known = set(connection.scalars(query))
+    kept = {one.key: one for one in after}
+    for one in before:
+        if one.key not in kept:
+            change_server(
+                connection, reservation, one, revisions, is_held=False
+            )
+    for key in kept.keys() & known:
+        change_server(connection, reservation, kept[key], revisions)
+    if added := [one for key, one in kept.items() if key not in known]:
+        add_servers(connection, reservation, added, revisions)
 
 
 def change_server(
@@ -56,7 +81,7 @@ def change_server(
     *,
     is_held: bool = True,
 ) -> None:
-    """Record where a server is from now on, or that it is not held any more.
+    """Record where and when a server is, or that it is not held any more.
 
     :param revisions: all of them, before they were raised for it
     """
@@ -73,12 +98,14 @@ def change_server(
 def _write_place(
     server: server_mod.PlannedServer, revisions: shards.Revisions
 ) -> dict[str, Any]:
-    """Return what changes when a server is moved."""
+    """Return what may change when a server is planned anew."""
     shard, cpus = shards.find_shard(server.host, len(revisions)), server.cpus
     return {
         'host': server.host,
         'cpus': None if cpus is None else json.dumps(sorted(cpus)),
         'assignments': json.dumps([*map(_write, server.assignments)]),
+        'starts_at': server.during.start,
+        'ends_at': server.during.end,
         'shard': shard,
         'revision': revisions[shard] + 1,
     }

@@ -49,6 +49,7 @@ RESERVATIONS = sa.Table(
     sa.Column('request', sa.Text, nullable=False),
     sa.Column('starts_at', sa.BigInteger, nullable=False),
     sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.Column('project', NAME, nullable=False),
     sa.CheckConstraint('starts_at < ends_at', name='ck_reservations_times'),
     **OPTIONS,
 )

@@ -3,6 +3,7 @@
 """Tests of which state may follow which."""
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state
 from tests import base
 
@@ -44,3 +45,16 @@ class StateTest(base.TestCase):
             'become: active, cancelled, degraded, ended, expired.',
             str(err),
         )
+
+    def test_the_clock_is_not_late(self) -> None:
+        during = interval.Interval(5, 9)
+        for one, now, wanted in (
+            (State.PENDING, 4, State.PENDING),
+            (State.PENDING, 5, State.ACTIVE),
+            (State.DEGRADED, 5, State.DEGRADED),
+            (State.DEGRADED, 9, State.ENDED),
+            (State.ACTIVE, 8, State.ACTIVE),
+            (State.CANCELLED, 9, State.CANCELLED),
+        ):
+            with self.subTest(one=one, now=now):
+                self.assertEqual(wanted, one.find_now(during, now))

@@ -16,6 +16,7 @@ RESERVATION = {
     'request': '{}',
     'starts_at': 0,
     'ends_at': 9,
+    'project': '',
 }
 STATE = {
     'reservation': 'lease',

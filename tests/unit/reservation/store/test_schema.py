@@ -105,3 +105,41 @@ class SchemaTest(base.TestCase):
 
         self.assertIn('version none', str(err))
         self.assertIn('needs version v01', str(err))
+
+    def test_an_empty_database_gets_its_tables(self) -> None:
+        database = self.make('new')
+
+        schema.ensure(database)
+        before = read_statements(database)
+        schema.ensure(database)
+
+        schema.check(database)
+        self.assertEqual(before, read_statements(database))
+
+    def test_tables_of_another_release_are_not_touched(self) -> None:
+        database = self.make('other')
+        schema.upgrade(database)
+        with database.transaction() as connection:
+            connection.execute(
+                sa.text("UPDATE alembic_version SET version_num = 'v99'")
+            )
+
+        err = self.assertRaises(exception.StoreError, schema.ensure, database)
+
+        self.assertIn('version v99', str(err))
+
+    def test_another_process_may_make_the_tables_first(self) -> None:
+        database = self.make('new')
+        other = database_mod.Database(str(database.engine.url))
+        upgrade = schema.upgrade
+
+        def come_second(mine: database_mod.Database) -> None:
+            self.patch(schema, 'upgrade', upgrade)
+            upgrade(other)
+            upgrade(mine)
+
+        self.patch(schema, 'upgrade', come_second)
+
+        schema.ensure(database)
+
+        schema.check(other)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reservations as they are stored, to be shown."""
+
+from collections.abc import Collection
+import dataclasses
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import reservations
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation.store import tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One reservation.
+
+    :ivar request: what was asked for
+    :ivar during: when it is served
+    :ivar last: its newest change; see ``state``
+    :ivar state: as the clock has it, which the newest change may be late for
+    :ivar servers: those that are held
+    """
+
+    request: request_mod.Request
+    during: interval.Interval
+    last: states.Change
+    state: state_mod.State
+    servers: servers.PlannedServers
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of its servers, sorted."""
+        return sorted({one.host for one in self.servers})
+
+
+def list_records(
+    connection: sa.Connection,
+    now: int,
+    *,
+    key: str | None = None,
+    during: interval.Interval | None = None,
+    project: str | None = None,
+    wanted: Collection[state_mod.State] = (),
+) -> list[Record]:
+    """Return reservations by their start, then by their key.
+
+    :param now: seconds since the epoch
+    :param key: only this one
+    :param during: only those with a second of it
+    :param project: only those of this project
+    :param wanted: only those in one of these states
+    :raises StoreError: one of them cannot be read
+    """
+    rows = connection.execute(_make_query(key, during, project)).all()
+    found = []
+    for row in rows:
+        when = interval.Interval(row.starts_at, row.ends_at)
+        last = states.Change(
+            state=state_mod.State(row.state),
+            changed_at=row.changed_at,
+            reason=row.reason,
+        )
+        state = last.state.find_now(when, now)
+        if not wanted or state in wanted:
+            found.append((row, when, last, state))
+    keys = [row.reservation for row, *_others in found]
+    held = servers.read_servers(connection, keys, interval.ALWAYS)
+    return [
+        Record(
+            request=reservations.parse_request(row.reservation, row.request),
+            during=when,
+            last=last,
+            state=state,
+            servers=held.get(row.reservation, ()),
+        )
+        for row, when, last, state in found
+    ]
+
+
+def _make_query(
+    key: str | None,
+    during: interval.Interval | None,
+    project: str | None,
+) -> sa.Select[Any]:
+    """Return the rows of reservations, each with its newest change."""
+    columns, changes = tables.RESERVATIONS.c, tables.STATES.c
+    newest = (
+        sa.select(
+            changes.reservation, sa.func.max(changes.number).label('number')
+        )
+        .group_by(changes.reservation)
+        .subquery()
+    )
+    query = (
+        sa.select(
+            columns.reservation,
+            columns.request,
+            columns.starts_at,
+            columns.ends_at,
+            changes.state,
+            changes.changed_at,
+            changes.reason,
+        )
+        .join(newest, newest.c.reservation == columns.reservation)
+        .join(
+            tables.STATES,
+            sa.and_(
+                changes.reservation == newest.c.reservation,
+                changes.number == newest.c.number,
+            ),
+        )
+        .order_by(columns.starts_at, columns.reservation)
+    )
+    if key is not None:
+        query = query.where(columns.reservation == key)
+    if during is not None:
+        query = query.where(
+            columns.starts_at < during.end, columns.ends_at > during.start
+        )
+    if project is not None:
+        query = query.where(columns.project == project)
+    return query

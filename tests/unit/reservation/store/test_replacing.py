@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of reservations that are planned anew."""
+
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import purge
+from tests.unit.reservation import hosts
+from tests.unit.reservation.store import stores
+from tests.unit.reservation.store import test_admission
+
+State = state_mod.State
+
+
+class ReplaceTest(stores.StoreTestCase):
+    """Two hosts of eight CPUs; each server takes four."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admission = stores.make_admission(self.url)
+
+    def replace(
+        self,
+        key: str,
+        during: interval.Interval,
+        now: int = 0,
+        admission: admission_mod.Admission | None = None,
+        **fields: Any,
+    ) -> planner_mod.Plan | planner_mod.Refusal:
+        return (admission or self.admission).replace(
+            hosts.make_request(key, during, **fields),
+            now=now,
+            reason='changed by a test',
+        )
+
+    def find_places(self) -> dict[str, str]:
+        """Return the keys of the servers that are held, and their hosts."""
+        return {
+            row.server: row.host
+            for row in stores.dump(self.url)['servers']
+            if row.is_held
+        }
+
+    def test_its_own_capacity_counts_for_the_new_plan(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
+
+        plan = self.replace('lease', hosts.span(7, 12), least=4)
+
+        assert isinstance(plan, planner_mod.Plan)
+        other = stores.make_admission(self.url)
+        for during, is_free in (
+            (hosts.span(5, 7), True),
+            (hosts.span(7, 8), False),
+            (hosts.span(11, 12), False),
+        ):
+            found = self.admit(other, f'at {during}', during)
+            self.assertEqual(is_free, isinstance(found, planner_mod.Plan))
+
+    def test_the_change_is_a_row_with_its_reason(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+
+        self.replace('lease', hosts.span(6, 9), 3)
+
+        last = self.admission.list_changes('lease')[-1]
+        self.assertEqual(
+            (State.PENDING, 3, 'changed by a test'),
+            (last.state, last.changed_at, last.reason),
+        )
+
+    def test_what_does_not_fit_changes_nothing(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
+        self.admit(self.admission, 'other', hosts.span(9, 12), least=3)
+        before = stores.dump(self.url)
+
+        refused = self.replace('lease', hosts.span(5, 10), least=2)
+
+        assert isinstance(refused, planner_mod.Refusal)
+        assert refused.largest and refused.earliest
+        self.assertEqual(1, len(refused.largest.servers))
+        self.assertEqual(12, refused.earliest.during.start)
+        self.assertEqual(before, stores.dump(self.url))
+        again = self.replace('lease', hosts.span(5, 10), least=1)
+        self.assertIsInstance(again, planner_mod.Plan)
+
+    def test_servers_go_and_come_again(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
+
+        self.replace('lease', hosts.span(5, 9), least=1)
+        fewer = self.find_places()
+        self.replace('lease', hosts.span(5, 9), least=3)
+
+        self.assertEqual({'lease/0'}, fewer.keys())
+        self.assertEqual(
+            {'lease/0', 'lease/1', 'lease/2'}, self.find_places().keys()
+        )
+        self.assertEqual(8, stores.count_peak(self.url, 'a'))
+        self.assertEqual(4, stores.count_peak(self.url, 'b'))
+
+    def test_others_are_moved_for_it(self) -> None:
+        during, later = hosts.span(1000, 1010), hosts.span(2000, 2010)
+        self.admit(self.admission, 'first', during)
+        self.admit(self.admission, 'gone', during)
+        self.admit(self.admission, 'second', during)
+        self.admission.change('gone', State.CANCELLED, now=0, reason='x')
+        whole = hosts.make_demand(_={'VCPU': 8})
+        self.admit(self.admission, 'whole', later, demand=whole)
+
+        plan = self.replace('whole', during, demand=whole)
+
+        assert isinstance(plan, planner_mod.Plan)
+        (moved,) = plan.moved
+        owner = moved.key.partition('/')[0]
+        self.assertEqual(
+            'moved to make room for reservation whole',
+            self.admission.list_changes(owner)[-1].reason,
+        )
+        for host in ('a', 'b'):
+            self.assertEqual(8, stores.count_peak(self.url, host))
+
+    def test_what_has_started_gets_another_end(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=3)
+        before = self.find_places()
+
+        later = self.replace('lease', hosts.span(5, 12), 6, least=3)
+        sooner = self.replace('lease', hosts.span(5, 8), 7, least=3)
+
+        self.assertIsInstance(later, planner_mod.Plan)
+        self.assertIsInstance(sooner, planner_mod.Plan)
+        self.assertEqual(before, self.find_places())
+        rest = self.admit(self.admission, 'rest', hosts.span(8, 9), 7, least=4)
+        self.assertIsInstance(rest, planner_mod.Plan)
+
+    def test_what_has_started_releases_servers(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
+
+        self.replace('lease', hosts.span(5, 9), 6, least=1)
+
+        self.assertEqual({'lease/0'}, self.find_places().keys())
+        rest = self.admit(self.admission, 'rest', hosts.span(6, 9), 6, least=3)
+        self.assertIsInstance(rest, planner_mod.Plan)
+
+    def test_what_has_started_keeps_its_units_or_is_refused(self) -> None:
+        ways = hosts.make_demand(_1={hosts.WAYS: 8})
+        host = hosts.make_cached_host('a', clos=1, follows_tasks=True)
+        admission = stores.make_admission(self.url, host)
+        other = stores.make_admission(self.url, host)
+        during = hosts.span(5, 9)
+        self.admit(admission, 'lease', during, demand=ways)
+        self.admit(other, 'next', hosts.span(9, 12), 5, demand=ways)
+
+        refused = self.replace(
+            'lease', hosts.span(5, 10), 6, admission, demand=ways
+        )
+
+        assert isinstance(refused, planner_mod.Refusal)
+        self.assertIn(
+            'promised to others later', str(refused.shortfalls['a'][0])
+        )
+        self.assertIsNone(refused.largest)
+
+    def test_what_runs_is_not_moved(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
+
+        for during, fields in (
+            (hosts.span(7, 9), {'least': 2}),
+            (hosts.span(5, 9), {'least': 2, 'delay': 1}),
+            (hosts.span(5, 9), {'least': 3}),
+        ):
+            with self.subTest(during=str(during), **fields):
+                err = self.assertRaises(
+                    ValueError, self.replace, 'lease', during, 6, **fields
+                )
+                self.assertIn('has started', str(err))
+
+    def test_what_is_over_is_not_changed(self) -> None:
+        self.admit(self.admission, 'ended', hosts.span(5, 9))
+        self.admit(self.admission, 'gone', hosts.span(5, 9))
+        self.admission.change('gone', State.CANCELLED, now=5, reason='x')
+
+        for key, state in (('ended', State.ENDED), ('gone', State.CANCELLED)):
+            err = self.assertRaises(
+                exception.StateRefused, self.replace, key, hosts.span(20), 9
+            )
+            self.assertEqual(state, getattr(err, 'state', None))
+
+    def test_a_reservation_that_there_is_not(self) -> None:
+        self.assertRaises(
+            exception.ReservationNotFound, self.replace, 'x', hosts.span(5)
+        )
+
+    def test_an_answer_that_is_lost_changes_it_once(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        fleet = hosts.make_host('a'), hosts.make_host('b')
+        admission = admission_mod.Admission(
+            test_admission.LosesAnswers(self.url), hosts.make_planner(*fleet)
+        )
+
+        self.replace('lease', hosts.span(5, 10), 0, admission)
+
+        self.assertEqual(2, len(admission.list_changes('lease')))
+
+    def test_one_that_is_cancelled_and_deleted_meanwhile(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        other = stores.make_admission(self.url)
+        rewrite = self.admission._rewrite
+
+        def delete_and_rewrite(*args: Any) -> None:
+            other.change('lease', State.CANCELLED, now=0, reason='x')
+            purge.purge(other._database, 0)
+            rewrite(*args)
+
+        self.patch(self.admission, '_rewrite', delete_and_rewrite)
+
+        self.assertRaises(
+            exception.ReservationNotFound,
+            self.replace,
+            'lease',
+            hosts.span(6, 9),
+        )
+
+    def test_a_plan_of_another_process_in_between_is_seen(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
+        other = stores.make_admission(self.url)
+        rewrite = self.admission._rewrite
+
+        def book_and_rewrite(*args: Any) -> None:
+            self.patch(self.admission, '_rewrite', rewrite)
+            self.admit(other, 'other', hosts.span(9, 12), least=3)
+            rewrite(*args)
+
+        self.patch(self.admission, '_rewrite', book_and_rewrite)
+
+        refused = self.replace('lease', hosts.span(5, 10), least=2)
+
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertEqual(8, stores.count_peak(self.url, 'a'))
