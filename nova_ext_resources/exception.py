@@ -28,9 +28,12 @@
       + LedgerError
         - LedgerInUse
         - LedgerNotChecked
+      + ComputeUnavailable       (Retriable)
       + ReservationError
+        - InvalidReservation
         - ReservationExists
         - ReservationNotFound
+        - ReservationRefused
         - StateRefused
       + StoreError
         - RevisionMoved          (Retriable)
@@ -373,6 +376,16 @@ class LedgerNotChecked(LedgerError):
     """Nothing can be told of the ledger now; it may be in order."""
 
 
+class ComputeUnavailable(ExtResourcesError, Retriable):
+    """The Compute API cannot be reached, or refused a question.
+
+    :ivar action: what was asked of it
+    :ivar reason: what happened, and what to do
+    """
+
+    message = 'The Compute API did not %(action)s: %(reason)s.'
+
+
 class ReservationError(ExtResourcesError):
     """What is asked for a reservation cannot be done.
 
@@ -380,6 +393,16 @@ class ReservationError(ExtResourcesError):
     """
 
     message = 'Reservation %(key)s cannot be changed.'
+
+
+class InvalidReservation(ReservationError):
+    """What is asked for makes no sense, whatever is free.
+
+    :ivar field: the part of the request that is wrong
+    :ivar reason: why, and what would be right
+    """
+
+    message = 'Reservation %(key)s: %(field)s: %(reason)s.'
 
 
 class ReservationExists(ReservationError):
@@ -395,6 +418,19 @@ class ReservationNotFound(ReservationError):
     """There is no such reservation."""
 
     message = 'There is no reservation %(key)s; list them to find its key.'
+
+
+class ReservationRefused(ReservationError):
+    """There is no room for what is asked for; nothing was changed.
+
+    :ivar refusal: the counter-offer, a
+        :class:`~nova_ext_resources.reservation.planner.Refusal`
+    :ivar reasons: what is short, and what could be had instead
+    """
+
+    message = 'Reservation %(key)s does not fit: %(reasons)s'
+
+    refusal: Any
 
 
 class StateRefused(ReservationError):

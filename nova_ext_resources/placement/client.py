@@ -44,27 +44,26 @@ class Client:
     # Providers
 
     def list_providers(
-        self, *, in_tree: str, required: str | None = None
+        self, *, in_tree: str | None = None, required: str | None = None
     ) -> tuple[provider_obj.Provider, ...]:
-        """List the providers of a tree, with their generations.
+        """List the providers of a tree, or all, with their generations.
 
         Inventories, traits and aggregates are left empty, see
         :meth:`read_provider`. A tree that does not exist is empty.
 
-        :param in_tree: uuid of any provider of the tree
+        :param in_tree: uuid of any provider of the tree; None lists all
         :param required: only those that have this trait, which must exist
         """
-        params = {'in_tree': in_tree}
-        if required is not None:
-            params['required'] = required
+        params = {'in_tree': in_tree, 'required': required}
+        tree = f'the provider tree of {in_tree}' if in_tree else 'providers'
         return self._endpoint.ask(
             'GET',
             '/resource_providers',
-            f'list the provider tree of {in_tree}',
+            f'list {tree}',
             lambda body: tuple(
                 map(responses.parse_provider, body['resource_providers'])
             ),
-            params=params,
+            params={k: v for k, v in params.items() if v is not None},
         )
 
     def get_provider(self, rp_uuid: str) -> provider_obj.Provider:
@@ -365,6 +364,14 @@ def _make_body(
 def from_conf(conf: cfg.ConfigOpts) -> Client:
     """Make a client of the options of ``[ext_resources_placement]``.
 
+    :raises InvalidConfiguration: as of :func:`load_adapter`
+    """
+    return Client(load_adapter(conf))
+
+
+def load_adapter(conf: cfg.ConfigOpts) -> ks_adapter.Adapter:
+    """Make an adapter of the options of ``[ext_resources_placement]``.
+
     Where that group names no credentials, Nova's ``[placement]`` group is
     used, with all that it says.
 
@@ -382,7 +389,7 @@ def from_conf(conf: cfg.ConfigOpts) -> Client:
     # Again, now that the group is known: auth_type is an option of the
     # section that auth_section names.
     ks_loading.register_auth_conf_options(conf, group)
-    return Client(_load_adapter(conf, group))
+    return _load_adapter(conf, group)
 
 
 def _load_adapter(conf: cfg.ConfigOpts, group: str) -> ks_adapter.Adapter:

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Capacity for a future interval. No Nova; but for ``store`` all is pure.
+"""Capacity for a future interval, without Nova.
 
+But for ``api``, ``site`` and ``store`` all is pure.
+
+* ``amounts``: how much there is, by zone and class, over time
+* ``api``: what programs and commands do with reservations
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
+* ``chart``: reservations over time, as rows of bars
+* ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
+* ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
 * ``future``: what is there at any second of an interval, as one view
 * ``host``: one host, as it is without anything that is planned
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
+* ``order``: what people ask for, checked as a whole
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
 * ``request``: servers of one flavor for one time
 * ``room``: what one host can take in one interval, server by server
 * ``server``: one server that is planned
+* ``site``: the cloud around: its hosts, flavors and zones
 * ``starts``: from which times on the amounts of a request would do
 * ``state``: the states of a reservation, and which may follow which
 * ``store``: reservations in a database, exact when several ask at once
+* ``times``: times and durations as people write them
 """

@@ -34,7 +34,7 @@ ROOMS = (
 #: Rooms that import nothing of some room below them.
 NEVER: dict[str, frozenset[str]] = {
     'placement': frozenset({'claims'}),
-    'reservation': frozenset({'conf', 'placement', 'plugins', 'worker'}),
+    'reservation': frozenset({'worker'}),
     'drivers': frozenset({'placement'}),
     'scheduler': frozenset({'drivers', 'placement', 'reservation'}),
     'monitoring': frozenset({'placement', 'scheduler'}),
@@ -42,6 +42,15 @@ NEVER: dict[str, frozenset[str]] = {
     'host': frozenset({'scheduler'}),
     'virt': frozenset({'scheduler', 'monitoring', 'tuning'}),
     'testing': frozenset({'host', 'virt', 'cmd', 'scheduler', 'placement'}),
+}
+
+#: Of a room whose core is pure: what the core imports nothing of, and its
+#: edges alone may.
+EDGES = {
+    'reservation': (
+        frozenset({'conf', 'placement', 'plugins'}),
+        ('reservation.site.',),
+    )
 }
 
 #: Below ``drivers/``: folder -> folders beside it that it may import. What
@@ -74,9 +83,9 @@ PURE = (
     'tuning.trials',
 )
 
-#: Folders within them that act, for all that is pure around them. Nothing of
-#: the latter imports them.
-ACTS = ('reservation.store.',)
+#: Folders and modules within them that act, for all that is pure around them.
+#: Nothing of the latter imports them.
+ACTS = ('reservation.api.', 'reservation.site.', 'reservation.store.')
 
 IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})
 
@@ -130,6 +139,12 @@ def find_floor(room: str) -> int:
     return ROOMS.index(room)
 
 
+def find_forbidden(name: str, room: str) -> frozenset[str]:
+    """Return the rooms of which only the edges of a room may import."""
+    forbidden, edges = EDGES.get(room, (frozenset[str](), ()))
+    return frozenset() if f'{name}.'.startswith(edges) else forbidden
+
+
 def find_wrong_imports(name: str, tree: ast.Module) -> list[str]:
     """Return what a module imports that its room must not import."""
     room = name.partition('.')[0]
@@ -137,7 +152,7 @@ def find_wrong_imports(name: str, tree: ast.Module) -> list[str]:
     for imported in list_own(tree):
         other = imported.partition('.')[0]
         if find_floor(other) > find_floor(room) or (
-            other in NEVER.get(room, frozenset())
+            other in NEVER.get(room, frozenset()) | find_forbidden(name, room)
         ):
             wrong.append(f'{name} imports {imported}')
     return wrong
@@ -342,6 +357,18 @@ class NoticedTest(base.TestCase):
         wrong = find_wrong_imports('scheduler.filters', tree)
 
         self.assertEqual(['scheduler.filters imports drivers.base'], wrong)
+
+    def test_an_import_that_only_an_edge_may_have(self) -> None:
+        tree = ast.parse('import nova_ext_resources.placement.client')
+
+        wrong = find_wrong_imports('reservation.planner', tree)
+
+        self.assertEqual(
+            ['reservation.planner imports placement.client'], wrong
+        )
+        self.assertEqual(
+            [], find_wrong_imports('reservation.site.hosts', tree)
+        )
 
     def test_an_import_of_another_kind_of_resource(self) -> None:
         tree = ast.parse('from nova_ext_resources.drivers.rmd import api')

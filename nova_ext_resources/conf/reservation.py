@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Options of ``[ext_resources_reservation]``: where reservations are kept."""
+
+import functools
+import os
+
+from oslo_config import cfg
+
+from nova_ext_resources import conf as conf_package
+from nova_ext_resources.conf import state
+from nova_ext_resources.conf import values
+from nova_ext_resources import exception
+
+GROUP = cfg.OptGroup(
+    'ext_resources_reservation',
+    title='Reservations',
+    help='Where reservations of capacity are kept. All programs that read or '
+    'change them need the same database.',
+)
+
+#: Below Nova's ``state_path``.
+_FILE = 'reservations.db'
+
+OPTS = (
+    cfg.StrOpt(
+        'connection',
+        secret=True,
+        help="""
+URL of the database that keeps the reservations, as SQLAlchemy reads it.
+
+An empty database gets its tables when it is used for the first time. A
+program that cannot reach it promises nothing, and releases nothing.
+
+Possible values:
+
+* empty, the default: an embedded SQLite database, the file
+  ``ext_resources/reservations.db`` below Nova's ``state_path``. All programs
+  that use it must run on one machine
+* ``sqlite:////FILE``: another file, which must not be on a network file system
+* ``mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4``: MariaDB or MySQL
+* ``postgresql+psycopg2://USER:PASSWORD@HOST/NAME``: PostgreSQL
+""",
+    ),
+)
+
+register_opts = functools.partial(conf_package.register, GROUP, OPTS)
+
+
+def find_connection(conf: cfg.ConfigOpts) -> str:
+    """Return the URL of the database.
+
+    The folder of the embedded one is made if it is not there.
+
+    :param conf: parsed, and not Nova's global one
+    :raises InvalidConfiguration: an option is wrong, or none names the place
+        of the embedded one
+    """
+    url: str | None = values.load(conf, GROUP, OPTS).connection
+    if url:
+        return url
+    folder = state.find_folder(conf)
+    reason = (
+        'it is empty, and no option state_path says where Nova keeps its '
+        'state; name the configuration files of Nova, or set it'
+    )
+    if folder:
+        try:
+            os.makedirs(folder, mode=0o750, exist_ok=True)
+        except OSError as err:
+            reason = (
+                f'it is empty, and the folder of the embedded database '
+                f'cannot be made: {err}. Run the command as the user that '
+                'Nova runs as, or set it'
+            )
+        else:
+            return f'sqlite:///{os.path.join(folder, _FILE)}'
+    raise exception.InvalidConfiguration(
+        option=f'[{GROUP.name}] connection', value=None, reason=reason
+    )

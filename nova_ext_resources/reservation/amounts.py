@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How much there is, by zone and resource class, over time."""
+
+from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import itertools
+from typing import TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import packing
+from nova_ext_resources.reservation import request as request_mod
+
+#: Parts of a window; each one is a line for people, and a plan where servers
+#: are counted.
+MAX_PARTS = 1000
+
+#: Servers are counted up to that number.
+MAX_SERVERS = 1000
+
+#: Zone, resource class.
+Kind: TypeAlias = tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Amounts:
+    """One resource class in one zone in one part of a window.
+
+    A sharing provider that several zones use is counted in each of them.
+
+    :ivar total: what the inventories allow, allocation ratio counted in
+    :ivar used: what consumers hold now, who are taken to stay
+    :ivar reserved: the most that is reserved at any second of the part
+    :ivar available: the least that is left at any second of it. Where a host
+        lacks what it has promised, that is not taken from the others
+    """
+
+    zone: str
+    resource_class: str
+    during: interval.Interval
+    total: int
+    used: int
+    reserved: int
+    available: int
+
+
+def list_amounts(
+    fleet: fleet_mod.Fleet,
+    during: interval.Interval,
+    *,
+    zone: str | None = None,
+    step: int | None = None,
+) -> Iterator[Amounts]:
+    """Return what there is, by zone, class and time.
+
+    :param zone: only of this one
+    :param step: seconds of each part; without it a part ends where something
+        changes
+    :raises ValueError: these would be more than ``MAX_PARTS``
+    """
+    for (name, resource_class), places in sorted(_group(fleet, zone).items()):
+        states = list(places.values())
+        parts = _list_parts(fleet, places, during)
+        for part, reserved, available in _cut(parts, during, step):
+            yield Amounts(
+                zone=name,
+                resource_class=resource_class,
+                during=part,
+                total=sum(one.free + one.used for one in states),
+                used=sum(one.used for one in states),
+                reserved=reserved,
+                available=available,
+            )
+
+
+def list_fits(
+    fleet: fleet_mod.Fleet,
+    tests: Mapping[str, base.ClaimTest],
+    demand: demand_mod.Demand,
+    during: interval.Interval,
+    *,
+    zone: str | None = None,
+    step: int | None = None,
+) -> Iterator[tuple[interval.Interval, int]]:
+    """Return how many servers fit throughout each part of a window.
+
+    As the planner would place them, ``MAX_SERVERS`` at most.
+
+    :raises ValueError: there would be more than ``MAX_PARTS``
+    """
+    places = {place for kind in _group(fleet, zone).values() for place in kind}
+    parts = _list_parts(fleet, places, during)
+    for part, *_amounts in _cut(parts, during, step):
+        request = request_mod.Request(
+            key='capacity',
+            demand=demand,
+            during=part,
+            most=MAX_SERVERS,
+            zone=zone,
+        )
+        yield part, len(packing.Packing(fleet, tests, request, part).servers)
+
+
+def list_zones(hosts: Iterable[host_mod.Host]) -> list[str]:
+    """Return the zones of hosts, sorted."""
+    return sorted({one.zone for one in hosts})
+
+
+def _group(
+    fleet: fleet_mod.Fleet, zone: str | None
+) -> dict[Kind, dict[view_obj.Place, view_obj.State]]:
+    found: dict[Kind, dict[view_obj.Place, view_obj.State]] = {}
+    for host in fleet.hosts.values():
+        if zone in (None, host.zone):
+            for place, tracked in host.view.tracked.items():
+                kind = found.setdefault((host.zone, place[1]), {})
+                kind[place] = tracked.state
+    return found
+
+
+#: Part, most that is reserved in it, least that is available.
+_Part: TypeAlias = tuple[interval.Interval, int, int]
+
+
+def _list_parts(
+    fleet: fleet_mod.Fleet,
+    places: Iterable[view_obj.Place],
+    during: interval.Interval,
+) -> list[_Part]:
+    """Return the parts in which nothing changes."""
+    changes: dict[int, tuple[int, int]] = {}
+
+    def change(time: int, reserved: int, available: int) -> None:
+        before = changes.get(time, (0, 0))
+        changes[time] = before[0] + reserved, before[1] + available
+
+    for place in places:
+        for part, capacity, used in fleet.calendar.list_steps(place, during):
+            left = max(capacity - used, 0)
+            change(part.start, used, left)
+            change(part.end, -used, -left)
+    reserved, available = 0, 0
+    found: list[_Part] = []
+    for start, end in itertools.pairwise(sorted({*changes, *_ends(during)})):
+        delta = changes.get(start, (0, 0))
+        reserved, available = reserved + delta[0], available + delta[1]
+        part = interval.Interval(start, end)
+        if delta != (0, 0) or not found:
+            found.append((part, reserved, available))
+        else:
+            found[-1] = (
+                interval.Interval(found[-1][0].start, end),
+                *found[-1][1:],
+            )
+    return found
+
+
+def _ends(during: interval.Interval) -> tuple[int, int]:
+    return during.start, during.end
+
+
+def _cut(
+    parts: list[_Part], during: interval.Interval, step: int | None
+) -> Iterator[_Part]:
+    """Return the parts as they are, or of so many seconds each.
+
+    :raises ValueError: there are too many
+    """
+    number = len(parts) if step is None else -(-during.seconds // step)
+    if number > MAX_PARTS:
+        raise ValueError(
+            f'{number} parts of the time are too many (the limit is '
+            f'{MAX_PARTS}); choose a shorter time, or a longer step'
+        )
+    if step is None:
+        yield from parts
+        return
+    index = 0
+    for start in range(during.start, during.end, step):
+        end = min(start + step, during.end)
+        while parts[index][0].end <= start:
+            index += 1
+        last = index
+        while last < len(parts) and parts[last][0].start < end:
+            last += 1
+        inside = parts[index:last]
+        yield (
+            interval.Interval(start, end),
+            max(reserved for _part, reserved, _left in inside),
+            min(left for _part, _reserved, left in inside),
+        )

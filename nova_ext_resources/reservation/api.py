@@ -1,0 +1,446 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reservations for programs: create, list, show, update, cancel, and look.
+
+Works on the store itself, without Blazar and without a service of its own. Any
+number of processes may do so at the same time. Whoever can write to the
+database may do all.
+
+.. code-block:: python
+
+    from oslo_config import cfg
+    from nova_ext_resources.reservation.site import loading
+
+    conf = cfg.ConfigOpts()
+    conf(['--config-file', '/etc/nova/nova.conf'])
+    reservations = loading.from_conf(conf)
+    reservations.create(
+        {
+            'name': 'night',
+            'flavor': 'm1.large',
+            'servers': 8,
+            'starts_at': '2030-01-31T20:00Z',
+            'duration': '10h',
+        }
+    )
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from oslo_utils import timeutils
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import amounts
+from nova_ext_resources.reservation import chart
+from nova_ext_resources.reservation import counter_offer
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import states
+
+
+class Site(Protocol):
+    """The cloud that reservations are for."""
+
+    def list_hosts(self) -> Sequence[host_mod.Host]:
+        """Return all hosts with what is left of them now."""
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        """Return a flavor, None if there is none of this name or id."""
+
+
+class Reservations:
+    """All reservations of one store, for one thread at a time.
+
+    The hosts are read when they are needed for the first time: make another
+    one to see what has changed in placement.
+
+    Each method may also raise ``StoreError`` and, if it needs hosts or a
+    flavor, ``PlacementError``, ``ComputeUnavailable`` and
+    ``InvalidConfiguration``. After an error nothing has changed; but if the
+    database did not answer, see ``StoreError``.
+
+    :param trackers: all that are installed, by name
+    :param tests: all claim tests that are installed, by name
+    :param grammar: of extra specs
+    :param clock: returns seconds since the epoch
+    """
+
+    def __init__(
+        self,
+        database: database_mod.Database,
+        site: Site,
+        *,
+        trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
+        grammar: extra_specs_mod.Grammar,
+        clock: Callable[[], float] = timeutils.utcnow_ts,
+    ) -> None:
+        self._database = database
+        self._site = site
+        self._trackers = trackers
+        self._tests = tests
+        self._grammar = grammar
+        self._clock = clock
+        self._fleet: fleet_mod.Fleet | None = None
+        self._admission: admission_mod.Admission | None = None
+
+    # Changes
+
+    def create(
+        self, order: order_mod.Document, *, reason: str = 'created'
+    ) -> records.Record:
+        """Reserve what an order asks for.
+
+        The same request again gets the reservation that it has.
+
+        :param order: see :mod:`~nova_ext_resources.reservation.order`
+        :param reason: a sentence that is kept with the reservation
+        :raises InvalidReservation: the order makes no sense here
+        :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
+            planned
+        :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises ReservationExists: the name was used for something else
+        """
+        order_mod.check(order)
+        now = self._now()
+        demand, flavor = self._read_demand(order)
+        request = order_mod.make_request(order, demand, now, flavor)
+        if request.during.start < now:
+            raise order_mod.refuse_past(request, now)
+        admission = self._find_admission()
+        self._check_known(request)
+        answer = admission.admit(request, now=now, reason=reason)
+        counter_offer.check_planned(request, answer)
+        return self.get(request.key)
+
+    def update(
+        self, key: str, changes: order_mod.Document, *, reason: str = 'updated'
+    ) -> records.Record:
+        """Plan a reservation anew, as a whole or not at all.
+
+        What has started keeps its hosts: its end may be changed, and servers
+        may be released.
+
+        :param changes: keys of an order: ``starts_at``, ``ends_at``,
+            ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``
+        :raises InvalidReservation: they make no sense
+        :raises ReservationNotFound: there is no such reservation
+        :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises StateRefused: the reservation is over
+        """
+        now = self._now()
+        known = self.get(key)
+        request = order_mod.change_request(
+            known.request, known.during, changes, now
+        )
+        has_started = known.during.start <= now
+        if not has_started and request.during.start < now:
+            raise order_mod.refuse_past(request, now)
+        try:
+            answer = self._find_admission().replace(
+                request, now=now, reason=reason
+            )
+        except ValueError as err:
+            raise exception.InvalidReservation(
+                key=key, field='the change', reason=str(err)
+            ) from err
+        counter_offer.check_planned(request, answer)
+        return self.get(key)
+
+    def cancel(self, key: str, *, reason: str = 'cancelled') -> records.Record:
+        """Release a reservation; all that is left of its time is free.
+
+        Hosts are not needed for it.
+
+        :raises ReservationNotFound: there is no such reservation
+        :raises StateRefused: it is over already
+        """
+        known = self.get(key)
+        if known.state is not known.last.state:
+            # What has ended by the clock is not cancelled.
+            state_mod.check_next(key, known.state, state_mod.State.CANCELLED)
+        self._find_changing().change(
+            key, state_mod.State.CANCELLED, now=self._now(), reason=reason
+        )
+        return self.get(key)
+
+    # Questions
+
+    def get(self, key: str) -> records.Record:
+        """Return a reservation.
+
+        :raises ReservationNotFound: there is no such reservation
+        """
+        found = self._list(key=key)
+        if not found:
+            raise exception.ReservationNotFound(key=key)
+        return found[0]
+
+    def list_reservations(
+        self,
+        *,
+        during: interval.Interval | None = None,
+        project: str | None = None,
+        wanted: Collection[state_mod.State] = (),
+    ) -> list[records.Record]:
+        """Return reservations by their start.
+
+        :param during: only those with a second of it
+        :param project: only those of a project
+        :param wanted: only those in one of these states; all without
+        """
+        return self._list(during=during, project=project, wanted=wanted)
+
+    def list_changes(self, key: str) -> list[states.Change]:
+        """Return what happened to a reservation and why, in order of time.
+
+        :raises ReservationNotFound: there is no such reservation
+        """
+        return self._find_changing().list_changes(key)
+
+    def list_amounts(
+        self,
+        during: interval.Interval,
+        *,
+        zone: str | None = None,
+        step: int | None = None,
+    ) -> list[amounts.Amounts]:
+        """Return total, used, reserved and available amounts over time.
+
+        :param step: seconds of each part; by default a part ends where
+            something changes
+        :raises InvalidReservation: unknown zone, or too many parts
+        """
+        fleet = self._refresh(zone)
+        try:
+            return [*amounts.list_amounts(fleet, during, zone=zone, step=step)]
+        except ValueError as err:
+            raise _refuse_capacity('step', str(err)) from err
+
+    def list_fits(
+        self,
+        order: order_mod.Document,
+        during: interval.Interval,
+        *,
+        zone: str | None = None,
+        step: int | None = None,
+    ) -> list[tuple[interval.Interval, int]]:
+        """Return how many servers fit throughout each part of a time.
+
+        :param order: ``flavor``, or ``resources`` and ``extra_specs``
+        :raises InvalidReservation: unknown flavor, zone, class or trait, or
+            too many parts
+        :raises InvalidExtraSpec: one of the flavor cannot be planned
+        """
+        document = {'name': _CAPACITY, **order}
+        order_mod.check(document)
+        demand, _flavor = self._read_demand(document)
+        fleet = self._refresh(zone)
+        self._check_demand(_CAPACITY, demand)
+        try:
+            return [
+                *amounts.list_fits(
+                    fleet, self._tests, demand, during, zone=zone, step=step
+                )
+            ]
+        except ValueError as err:
+            raise _refuse_capacity('step', str(err)) from err
+
+    def make_chart(
+        self, during: interval.Interval, *, by_zone: bool = False
+    ) -> chart.Chart:
+        """Return who has what when: a row for each host, or for each zone.
+
+        By hosts, only those with reservations are there, and placement is not
+        needed.
+
+        :param during: has an end
+        """
+        found = [one for one in self._list(during=during) if one.servers]
+        zones: dict[str, str] = {}
+        if by_zone:
+            fleet = self._refresh(None)
+            zones = {name: one.zone for name, one in fleet.hosts.items()}
+        rows: dict[str, list[chart.Bar]] = {}
+        for record in found:
+            for name, servers in _count(record, zones if by_zone else None):
+                bar = chart.Bar(
+                    key=record.request.key,
+                    during=record.during,
+                    servers=servers,
+                    state=record.state,
+                )
+                rows.setdefault(name, []).append(bar)
+        return chart.Chart(
+            during=during,
+            rows=tuple(
+                chart.make_row(name, bars)
+                for name, bars in sorted(rows.items())
+            ),
+        )
+
+    def now(self) -> int:
+        """Return seconds since the epoch, as all decisions here count them."""
+        return self._now()
+
+    # What is behind
+
+    def _now(self) -> int:
+        return int(self._clock())
+
+    def _list(
+        self,
+        *,
+        key: str | None = None,
+        during: interval.Interval | None = None,
+        project: str | None = None,
+        wanted: Collection[state_mod.State] = (),
+    ) -> list[records.Record]:
+        with self._database.transaction() as connection:
+            return records.list_records(
+                connection,
+                self._now(),
+                key=key,
+                during=during,
+                project=project,
+                wanted=wanted,
+            )
+
+    def _find_fleet(self) -> fleet_mod.Fleet:
+        """Return the hosts, read when this is called for the first time."""
+        if self._fleet is None:
+            hosts = self._site.list_hosts()
+            self._fleet = fleet_mod.Fleet(hosts, self._trackers)
+            self._admission = self._make_admission(self._fleet)
+        return self._fleet
+
+    def _find_admission(self) -> admission_mod.Admission:
+        self._find_fleet()
+        assert self._admission is not None
+        return self._admission
+
+    def _find_changing(self) -> admission_mod.Admission:
+        """Return what can change states: no hosts are needed for that."""
+        if self._admission is not None:
+            return self._admission
+        return self._make_admission(fleet_mod.Fleet((), self._trackers))
+
+    def _make_admission(
+        self, fleet: fleet_mod.Fleet
+    ) -> admission_mod.Admission:
+        return admission_mod.Admission(
+            self._database, planner_mod.Planner(fleet, self._tests)
+        )
+
+    def _refresh(self, zone: str | None) -> fleet_mod.Fleet:
+        """Return the hosts with all that is booked on them now."""
+        fleet = self._find_fleet()
+        if zone is not None:
+            self._check_zone(_CAPACITY, zone)
+        self._find_admission().refresh(self._now())
+        return fleet
+
+    def _read_demand(
+        self, order: order_mod.Document
+    ) -> tuple[demand_mod.Demand, str]:
+        """Return what a server of an order needs, and its flavor's name."""
+        key = order['name']
+        flavor: flavor_mod.Flavor | None
+        if 'flavor' in order:
+            flavor = self._site.find_flavor(order['flavor'])
+            if flavor is None:
+                raise exception.InvalidReservation(
+                    key=key,
+                    field='flavor',
+                    reason=f'there is no flavor {order["flavor"]}; "openstack '
+                    'flavor list --all" has them',
+                )
+        else:
+            flavor = order_mod.make_flavor(order)
+        try:
+            return flavor.make_demand(self._grammar), flavor.name
+        except ValueError as err:
+            raise exception.InvalidReservation(
+                key=key, field='flavor', reason=str(err)
+            ) from err
+
+    def _check_known(self, request: request_mod.Request) -> None:
+        """Check that there is such a zone, and each class and trait.
+
+        :raises InvalidReservation: there is not
+        """
+        if request.zone is not None:
+            self._check_zone(request.key, request.zone)
+        self._check_demand(request.key, request.demand)
+
+    def _check_zone(self, key: str, zone: str) -> None:
+        zones = amounts.list_zones(self._find_fleet().hosts.values())
+        if zone not in zones:
+            known = ', '.join(filter(None, zones)) or 'none'
+            raise exception.InvalidReservation(
+                key=key,
+                field='zone',
+                reason=f'no host is in zone {zone}; known: {known}',
+            )
+
+    def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:
+        fleet = self._find_fleet()
+        classes = {place[1] for place in fleet.calendar.places}
+        traits = {
+            trait
+            for host in fleet.hosts.values()
+            for one in host.providers
+            for trait in one.traits
+        }
+        wanted = {
+            trait for one in demand.traits.values() for trait in one.required
+        }
+        for field, missing in (
+            ('resource class', set(demand.requirement.resources) - classes),
+            ('trait', wanted - traits),
+        ):
+            if missing:
+                names = ', '.join(sorted(missing))
+                raise exception.InvalidReservation(
+                    key=key,
+                    field=field,
+                    reason=f'no host that is enabled has {names}; correct the '
+                    'name, or see "openstack resource provider list"',
+                )
+
+
+#: The name of an order that is only a question.
+_CAPACITY = 'capacity'
+
+
+def _refuse_capacity(field: str, reason: str) -> exception.InvalidReservation:
+    return exception.InvalidReservation(
+        key=_CAPACITY, field=field, reason=reason
+    )
+
+
+def _count(
+    record: records.Record, zones: Mapping[str, str] | None
+) -> Iterator[tuple[str, int]]:
+    """Return each row of a reservation with its servers there.
+
+    :param zones: host -> zone; None makes a row of each host
+    """
+    numbers: dict[str, int] = {}
+    for one in record.servers:
+        name = one.host if zones is None else zones.get(one.host, '')
+        numbers[name] = numbers.get(name, 0) + 1
+    yield from numbers.items()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reservations over time as rows of bars: a Gantt chart without its paper."""
+
+from collections.abc import Iterable
+import dataclasses
+
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import state as state_mod
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """What one reservation has in one row.
+
+    :ivar during: its whole time, which may be longer than the chart's
+    :ivar servers: how many of its servers are in the row
+    """
+
+    key: str
+    during: interval.Interval
+    servers: int
+    state: state_mod.State
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A host or a zone.
+
+    :ivar lanes: bars, so that those in one lane do not overlap; one at least
+    """
+
+    name: str
+    lanes: tuple[tuple[Bar, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """All rows of one time, which has an end."""
+
+    during: interval.Interval
+    rows: tuple[Row, ...]
+
+
+def make_row(name: str, bars: Iterable[Bar]) -> Row:
+    """Put bars into as few lanes as they need, the first to start first."""
+    lanes: list[list[Bar]] = [[]]
+    for bar in sorted(bars, key=lambda one: (one.during.start, one.key)):
+        for lane in lanes:
+            if not lane or lane[-1].during.end <= bar.during.start:
+                lane.append(bar)
+                break
+        else:
+            lanes.append([bar])
+    return Row(name=name, lanes=tuple(map(tuple, lanes)))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A refusal in words: what is short, and what could be had instead."""
+
+from collections.abc import Iterator
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import packing
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import request as request_mod
+
+#: Hosts of which it is said what is short.
+MAX_HOSTS = 3
+
+
+def check_planned(
+    request: request_mod.Request,
+    answer: planner_mod.Plan | planner_mod.Refusal,
+) -> None:
+    """Check that a request was planned.
+
+    :raises ReservationRefused: it was not
+    """
+    if isinstance(answer, planner_mod.Refusal):
+        raise exception.ReservationRefused(
+            key=request.key,
+            refusal=answer,
+            reasons='\n'.join(explain(request, answer)),
+        )
+
+
+def explain(
+    request: request_mod.Request, refusal: planner_mod.Refusal
+) -> Iterator[str]:
+    """Return sentences: the offers first, then what is short where."""
+    largest, earliest = refusal.largest, refusal.earliest
+    yield f'{request.least} requested from {refusal.during}.'
+    fitting = len(largest.servers) if largest else 0
+    yield f'{fitting or "None"} can be had in that time.'
+    if earliest:
+        yield f'{request.least} can be had from {earliest.during}.'
+    elif not request.delay:
+        yield 'No other time can be offered.'
+    yield from _explain_hosts(refusal.shortfalls)
+
+
+def _explain_hosts(shortfalls: packing.Shortfalls) -> Iterator[str]:
+    """Explain the hosts where least is short, and then the others."""
+    near = packing.sort_by_lack(shortfalls)
+    names = [*near, *(one for one in sorted(shortfalls) if one not in near)]
+    for name in names[:MAX_HOSTS]:
+        reasons = '; '.join(str(one) for one in shortfalls[name])
+        yield f'Host {name}: {reasons}.'
+    if len(names) > MAX_HOSTS:
+        yield f'{len(names) - MAX_HOSTS} more hosts are short, too.'

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What people ask for, checked as a whole before anything is planned.
+
+An order is a document (JSON types only) with these keys, all of which may be
+left out but ``name``::
+
+    name         unique among the reservations
+    flavor       name or id of a flavor; or instead of it
+    resources    {CLASS: AMOUNT}, with extra_specs {KEY: VALUE}
+    starts_at    now (the default), +2h, or 2030-01-31T08:00Z
+    ends_at      the same; or instead of it
+    duration     2h30m; with neither of them there is no end
+    delay        2h: by how much the start may be later
+    servers      how many at least, 1 by default
+    at_most      how many if there is room
+    zone         availability zone
+    affinity     any, same-host or different-hosts
+    priority     those of a higher one are not moved for this one
+    project      id of the project that it is for
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import jsonschema
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import times
+
+Document: TypeAlias = Mapping[str, Any]
+
+MAX_SERVERS = 10_000
+
+AFFINITIES = {
+    'any': request_mod.Affinity.ANY,
+    'same-host': request_mod.Affinity.SAME_HOST,
+    'different-hosts': request_mod.Affinity.DIFFERENT_HOSTS,
+}
+
+_TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+#: No control characters, and no spaces at its ends: people must type it.
+_NAME = {**_TEXT, 'pattern': r'^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*\S)?\Z'}
+_COUNT = {'type': 'integer', 'minimum': 1, 'maximum': MAX_SERVERS}
+
+_CHANGEABLE = {
+    'starts_at': _TEXT,
+    'ends_at': _TEXT,
+    'duration': _TEXT,
+    'delay': _TEXT,
+    'servers': _COUNT,
+    'at_most': _COUNT,
+    'priority': {'type': 'integer', 'minimum': -1000, 'maximum': 1000},
+}
+
+_SCHEMA = {
+    'type': 'object',
+    'additionalProperties': False,
+    'required': ['name'],
+    'properties': {
+        **_CHANGEABLE,
+        'name': _NAME,
+        'flavor': _TEXT,
+        'resources': {
+            'type': 'object',
+            'additionalProperties': {'type': 'integer', 'minimum': 1},
+        },
+        'extra_specs': {
+            'type': 'object',
+            'additionalProperties': {'type': 'string'},
+        },
+        'zone': _TEXT,
+        'affinity': {'enum': sorted(AFFINITIES)},
+        'project': _TEXT,
+    },
+}
+
+_CHANGE_SCHEMA = {
+    'type': 'object',
+    'additionalProperties': False,
+    'minProperties': 1,
+    'properties': _CHANGEABLE,
+}
+
+
+def check(document: Document) -> None:
+    """Check an order as far as that is possible without a cloud.
+
+    :raises InvalidReservation: it is not as this module says
+    """
+    key = str(document.get('name', '(without a name)'))
+    _validate(key, document, _SCHEMA)
+    is_named, is_listed = 'flavor' in document, 'resources' in document
+    if is_named == is_listed:
+        raise _refuse(
+            key, 'flavor', 'name a flavor, or else amounts of resources'
+        )
+    if is_named and 'extra_specs' in document:
+        raise _refuse(
+            key,
+            'extra_specs',
+            'they belong to resources; a flavor has its own',
+        )
+
+
+def make_flavor(document: Document) -> flavor_mod.Flavor:
+    """Return the amounts of an order without a flavor, as one."""
+    specs = {
+        f'resources:{name}': str(amount)
+        for name, amount in document['resources'].items()
+    }
+    return flavor_mod.Flavor(
+        extra_specs={**document.get('extra_specs', {}), **specs}
+    )
+
+
+def make_request(
+    document: Document,
+    demand: demand_mod.Demand,
+    now: int,
+    flavor: str = '',
+) -> request_mod.Request:
+    """Make the request of an order that was checked.
+
+    :param now: seconds since the epoch
+    :param flavor: name of the flavor that the demand is of
+    :raises InvalidReservation: a time or a number makes no sense
+    """
+    key = document['name']
+    start = _read_time(key, document, 'starts_at', now, now)
+    return _make(
+        key,
+        demand=demand,
+        during=_read_during(key, document, start, now, interval.FOREVER),
+        delay=_read_seconds(key, document, 'delay', 0),
+        least=document.get('servers', 1),
+        most=document.get('at_most', 0),
+        zone=document.get('zone'),
+        affinity=AFFINITIES[document.get('affinity', 'any')],
+        priority=document.get('priority', 0),
+        flavor=flavor,
+        project=document.get('project', ''),
+    )
+
+
+def change_request(
+    request: request_mod.Request,
+    during: interval.Interval,
+    changes: Document,
+    now: int,
+) -> request_mod.Request:
+    """Make the request that a change of a reservation asks for.
+
+    What is not named stays as it is: if only the start is another one, the
+    end stays.
+
+    :param during: when the reservation is served now
+    :param changes: some of the keys of an order
+    :raises InvalidReservation: they make no sense
+    """
+    key = request.key
+    _validate(key, changes, _CHANGE_SCHEMA)
+    start = _read_time(key, changes, 'starts_at', during.start, now)
+    least = changes.get('servers', request.least)
+    default = least if 'servers' in changes else request.most
+    return _make(
+        key,
+        demand=request.demand,
+        during=_read_during(key, changes, start, now, during.end),
+        delay=_read_seconds(key, changes, 'delay', 0),
+        least=least,
+        most=changes.get('at_most', default),
+        zone=request.zone,
+        affinity=request.affinity,
+        priority=changes.get('priority', request.priority),
+        flavor=request.flavor,
+        project=request.project,
+    )
+
+
+def _make(key: str, **fields: Any) -> request_mod.Request:
+    try:
+        return request_mod.Request(key=key, **fields)
+    except ValueError as err:
+        raise _refuse(key, 'servers', str(err)) from err
+
+
+def _read_during(
+    key: str, document: Document, start: int, now: int, end: int
+) -> interval.Interval:
+    """Return when it shall be.
+
+    :param end: where the document says nothing of it
+    """
+    if 'ends_at' in document and 'duration' in document:
+        raise _refuse(key, 'duration', 'name an end or a duration, not both')
+    end = _read_time(key, document, 'ends_at', end, now)
+    if 'duration' in document:
+        seconds = _read_seconds(key, document, 'duration', 0)
+        end = interval.add_seconds(start, seconds)
+    try:
+        return interval.Interval(start, end)
+    except ValueError as err:
+        raise _refuse(key, 'ends_at', str(err)) from err
+
+
+def _read_time(
+    key: str, document: Document, field: str, default: int, now: int
+) -> int:
+    if field not in document:
+        return default
+    try:
+        return times.parse_time(document[field], now)
+    except ValueError as err:
+        raise _refuse(key, field, str(err)) from err
+
+
+def _read_seconds(
+    key: str, document: Document, field: str, default: int
+) -> int:
+    if field not in document:
+        return default
+    try:
+        return times.parse_seconds(document[field])
+    except ValueError as err:
+        raise _refuse(key, field, str(err)) from err
+
+
+def _validate(key: str, document: Document, schema: Document) -> None:
+    """Check a document by a schema.
+
+    :raises InvalidReservation: names the first thing that is wrong
+    """
+    validator = jsonschema.Draft202012Validator(schema)
+    err = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    if err is not None:
+        field = '.'.join(map(str, err.absolute_path)) or 'the order'
+        raise _refuse(key, field, err.message)
+
+
+def _refuse(key: str, field: str, reason: str) -> exception.InvalidReservation:
+    return exception.InvalidReservation(key=key, field=field, reason=reason)
+
+
+def refuse_past(
+    request: request_mod.Request, now: int
+) -> exception.InvalidReservation:
+    """Return the error for a start that is over."""
+    start = interval.format_time(request.during.start)
+    return _refuse(
+        request.key,
+        'starts_at',
+        f'{start} is before now ({interval.format_time(now)}); leave it out '
+        'to start now',
+    )

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The cloud that reservations are for, as its services report it.
+
+* ``compute``: flavors and availability zones, of the Compute API
+* ``hosts``: hosts with what is left of them, of placement
+* ``loading``: configuration -> what :mod:`..api` works with
+"""

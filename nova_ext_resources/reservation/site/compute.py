@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What reservations need of Nova's API: flavors and availability zones."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from keystoneauth1 import adapter as ks_adapter
+from keystoneauth1 import exceptions as ks_exc
+import requests
+
+from nova_ext_resources.conf import placement as placement_conf
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import flavor as flavor_mod
+
+_T = TypeVar('_T')
+
+#: Flavors with their extra specs (2.61); uuids of aggregates came before.
+MICROVERSION = '2.61'
+
+_ADVICE = (
+    'check that the Compute API runs, and the credentials in '
+    '[ext_resources_placement] or [placement]; without it, name amounts in '
+    'place of a flavor, and no zone'
+)
+
+
+class Compute:
+    """Asks the Compute API.
+
+    :param adapter: for the service type ``compute``
+    """
+
+    def __init__(self, adapter: ks_adapter.Adapter) -> None:
+        self._adapter = adapter
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        """Return the flavor of a name or an id, None if there is none.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = f'show flavor {name}'
+        for body in self._list_flavors(action):
+            if name in (body.get('id'), body.get('name')):
+                return self._understand(action, _parse_flavor, body)
+        return None
+
+    def _list_flavors(self, action: str) -> Iterator[dict[str, Any]]:
+        """Return all flavors, the public ones and those of projects."""
+        query, marker = '/flavors/detail?is_public=None', ''
+        while page := self._ask(action, f'{query}{marker}', 'flavors'):
+            yield from page
+            last = self._understand(action, lambda one: one[-1]['id'], page)
+            if marker == f'&marker={last}':
+                break  # It knows no pages.
+            marker = f'&marker={last}'
+
+    def list_zones(self) -> dict[str, str]:
+        """Return the uuid of each aggregate that is an availability zone.
+
+        Nova keeps the members of its host aggregates in placement, under the
+        same uuid.
+
+        :returns: uuid -> name of the zone
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = 'list host aggregates'
+        body = self._ask(action, '/os-aggregates', 'aggregates')
+        return self._understand(
+            action,
+            lambda _: {
+                str(one['uuid']): str(one['availability_zone'])
+                for one in body
+                if one.get('availability_zone')
+            },
+            None,
+        )
+
+    def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
+        try:
+            response = self._adapter.get(
+                url,
+                raise_exc=False,
+                microversion=MICROVERSION,
+                **self._timeout(),
+            )
+        except (
+            ks_exc.ClientException,
+            requests.RequestException,
+            OSError,
+        ) as err:
+            reason = f'{type(err).__name__}: {err}; {_ADVICE}'
+            raise exception.ComputeUnavailable(
+                action=action, reason=reason
+            ) from err
+        if response.status_code >= 400:
+            text = ' '.join(response.text[:200].split())
+            raise exception.ComputeUnavailable(
+                action=action,
+                reason=f'{response.status_code} {text}; {_ADVICE}',
+            )
+        return self._understand(
+            action,
+            lambda one: [dict(each) for each in one.json()[noun]],
+            response,
+        )
+
+    def _timeout(self) -> dict[str, float]:
+        """Bound the wait even if the session has no timeout."""
+        if self._adapter.session.timeout is not None:
+            return {}
+        return {'timeout': placement_conf.DEFAULT_TIMEOUT}
+
+    def _understand(
+        self, action: str, parse: Callable[[Any], _T], answer: Any
+    ) -> _T:
+        try:
+            return parse(answer)
+        except (ValueError, LookupError, TypeError, AttributeError) as err:
+            raise exception.ComputeUnavailable(
+                action=action,
+                reason=f'its response cannot be read ({err!r}); {_ADVICE}',
+            ) from err
+
+
+def _parse_flavor(body: Mapping[str, Any]) -> flavor_mod.Flavor:
+    # Nova shows no swap as an empty text.
+    swap_mb = int(body['swap'] or 0)
+    return flavor_mod.Flavor(
+        name=body['name'],
+        vcpus=int(body['vcpus']),
+        memory_mb=int(body['ram']),
+        disk_gb=int(body['disk'])
+        + int(body['OS-FLV-EXT-DATA:ephemeral'])
+        + -(-swap_mb // 1024),
+        extra_specs=dict(body['extra_specs']),
+    )

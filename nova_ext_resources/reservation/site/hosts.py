@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The hosts of a cloud, as placement has them.
+
+A host is a tree of providers with the sharing providers that belong to it by
+an aggregate. Of each class it offers the capacity of the inventory (ratio and
+reserve counted in, as placement does) less what consumers hold now, which they
+are taken to hold for good. Placement knows amounts only: which ways of a cache
+are side by side is known on the host, which has the final say.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent import futures
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import retry
+from nova_ext_resources.reservation import host as host_mod
+
+#: Of a provider whose inventory all providers of its aggregates may use.
+SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
+
+#: Nova gives it to the provider of a compute service that is disabled or down.
+DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
+
+#: Requests at the same time; below the ten connections that a session of
+#: requests keeps alive.
+WORKERS = 8
+
+#: uuid of an aggregate -> the availability zone that it is.
+Zones: TypeAlias = Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A provider, and what is used of it: resource class -> amount."""
+
+    provider: provider_obj.Provider
+    used: Mapping[str, int]
+
+
+def list_hosts(
+    client: placement_client.Client, zones: Zones, default_zone: str = ''
+) -> list[host_mod.Host]:
+    """Return all hosts that are enabled, by name.
+
+    :param default_zone: of hosts that are in no zone
+    :raises PlacementError: placement cannot be read
+    """
+    listed = retry.call(client.list_providers)
+    with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
+        found = pool.map(lambda one: _read(client, one), listed)
+    providers = [one for one in found if one is not None]
+    sharing = [one for one in providers if _is_sharing(one)]
+    trees = _group(one for one in providers if not _is_sharing(one))
+    hosts = [
+        _make_host([*tree, *_find_shared(tree, sharing)], zones, default_zone)
+        for tree in trees
+        if DISABLED_TRAIT not in tree[0].provider.traits
+    ]
+    return sorted(hosts, key=lambda one: one.name)
+
+
+def _read(
+    client: placement_client.Client, listed: provider_obj.Provider
+) -> _Found | None:
+    """Return a provider, None if it has gone meanwhile."""
+    try:
+        provider = retry.call(client.read_provider, listed)
+        held = retry.call(client.list_holders, listed.rp_uuid)
+    except exception.NotFound:
+        return None
+    used = {name: sum(one.values()) for name, one in held.items()}
+    return _Found(provider=provider, used=used)
+
+
+def _is_sharing(one: _Found) -> bool:
+    return SHARING_TRAIT in one.provider.traits
+
+
+def _group(providers: Iterable[_Found]) -> list[list[_Found]]:
+    """Return the trees, each with its root first."""
+    by_uuid = {one.provider.rp_uuid: one for one in providers}
+
+    def find_root(one: _Found) -> str:
+        while one.provider.parent_uuid in by_uuid:
+            one = by_uuid[one.provider.parent_uuid]
+        return one.provider.rp_uuid
+
+    trees: dict[str, list[_Found]] = {}
+    for one in by_uuid.values():
+        trees.setdefault(find_root(one), []).append(one)
+    for tree in trees.values():
+        tree.sort(key=lambda one: one.provider.rp_uuid not in trees)
+    # A child whose parent was deleted while all were read is no host.
+    return [one for one in trees.values() if not one[0].provider.parent_uuid]
+
+
+def _find_shared(
+    tree: Sequence[_Found], sharing: Iterable[_Found]
+) -> list[_Found]:
+    joined = frozenset[str]().union(*(one.provider.aggregates for one in tree))
+    return [one for one in sharing if one.provider.aggregates & joined]
+
+
+def _make_host(
+    found: Sequence[_Found], zones: Zones, default_zone: str
+) -> host_mod.Host:
+    """Make a host of its providers, the root of its tree first."""
+    root = found[0].provider
+    named = sorted(zones[one] for one in root.aggregates if one in zones)
+    tracked = {
+        (one.provider.rp_uuid, name): view_obj.Tracked(
+            tracker='count',
+            state=count.CountState(inventory.capacity, one.used.get(name, 0)),
+            inventory=inventory,
+        )
+        for one in found
+        for name, inventory in one.provider.inventories.items()
+    }
+    return host_mod.make_host(
+        root.name,
+        [one.provider for one in found],
+        view_obj.HostView(
+            tracked=tracked,
+            keys={one.provider.rp_uuid: one.provider.name for one in found},
+        ),
+        zone=named[0] if named else default_zone,
+    )
+
+
+#: Reads all hosts; see :func:`list_hosts`.
+HostsReader: TypeAlias = Callable[[], Sequence[host_mod.Host]]

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""From configuration files to what :mod:`..api` works with."""
+
+from collections.abc import Sequence
+import functools
+
+from keystoneauth1 import adapter as ks_adapter
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources import exception
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources import plugins
+from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation.site import compute as compute_mod
+from nova_ext_resources.reservation.site import hosts
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import schema
+
+LOG = logging.getLogger(__name__)
+
+
+class Site:
+    """The cloud of ``[ext_resources_placement]`` or ``[placement]``.
+
+    Nothing is asked of it before it is needed.
+
+    :param conf: parsed, and not Nova's global one
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+
+    @functools.cached_property
+    def _adapter(self) -> ks_adapter.Adapter:
+        return placement_client.load_adapter(self._conf)
+
+    @functools.cached_property
+    def _compute(self) -> compute_mod.Compute:
+        own = self._adapter
+        return compute_mod.Compute(
+            ks_adapter.Adapter(
+                own.session,
+                auth=own.auth,
+                service_type='compute',
+                interface=own.interface,
+                region_name=own.region_name,
+            )
+        )
+
+    def list_hosts(self) -> Sequence[host_mod.Host]:
+        """Return all hosts, in their zones as far as these are known.
+
+        :raises InvalidConfiguration: there are no credentials
+        :raises PlacementError: placement cannot be read
+        """
+        client = placement_client.Client(self._adapter)
+        zones: hosts.Zones = {}
+        default = ''
+        try:
+            zones = self._compute.list_zones()
+            default = self._find_default_zone()
+        except exception.ComputeUnavailable as err:
+            LOG.warning(
+                'Availability zones are unknown here: %(err)s', {'err': err}
+            )
+        return hosts.list_hosts(client, zones, default)
+
+    def _find_default_zone(self) -> str:
+        """Return the zone of hosts that are in none, which is Nova's."""
+        self._conf.register_opt(
+            cfg.StrOpt('default_availability_zone', default='nova')
+        )
+        default: str = self._conf.default_availability_zone
+        return default
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        """Return a flavor, None if there is none of this name or id.
+
+        :raises InvalidConfiguration: there are no credentials
+        :raises ComputeUnavailable: Nova cannot be asked
+        """
+        return self._compute.find_flavor(name)
+
+
+def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
+    """Open the store of a configuration, and make its tables if it is empty.
+
+    :param conf: parsed, and not Nova's global one
+    :raises InvalidConfiguration: an option is wrong
+    :raises PluginError: a tracker or a claim test cannot be loaded
+    :raises StoreError: the database cannot be used
+    """
+    database = database_mod.Database(reservation_conf.find_connection(conf))
+    schema.ensure(database)
+    trackers = plugins.load_trackers()
+    return api.Reservations(
+        database,
+        Site(conf),
+        trackers=trackers,
+        tests=plugins.load_claim_tests(trackers),
+        grammar=plugins.load_grammar(),
+    )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of where reservations are kept."""
+
+import os
+
+from nova_ext_resources.conf import reservation
+from nova_ext_resources.conf import state
+from nova_ext_resources import exception
+from tests import base
+
+
+class ConnectionTest(base.TestCase):
+    def set(self, name: str, value: str, group: str | None = None) -> None:
+        self.conf.set_override(name, value, group)
+
+    def test_an_embedded_database_by_default(self) -> None:
+        folder = self.make_folder()
+        state.find_folder(self.conf)
+        self.set('state_path', folder)
+
+        url = reservation.find_connection(self.conf)
+
+        path = os.path.join(folder, 'ext_resources', 'reservations.db')
+        self.assertEqual(f'sqlite:///{path}', url)
+        mode = os.stat(os.path.dirname(path)).st_mode
+        self.assertEqual(0, mode & 0o007, 'others may not read it')
+
+    def test_the_one_that_is_named(self) -> None:
+        reservation.register_opts(self.conf)
+        self.set('connection', 'sqlite://', reservation.GROUP.name)
+
+        self.assertEqual('sqlite://', reservation.find_connection(self.conf))
+
+    def test_a_state_path_that_cannot_be_used(self) -> None:
+        state.find_folder(self.conf)
+        for path, wanted in (
+            ('', 'no option state_path'),
+            ('/dev/null', 'cannot be made'),
+        ):
+            self.set('state_path', path)
+
+            err = self.assertRaises(
+                exception.InvalidConfiguration,
+                reservation.find_connection,
+                self.conf,
+            )
+
+            self.assertIn(wanted, str(err))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A cloud without services, for tests of what works with hosts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nova_ext_resources.claims import extra_specs
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from tests.unit.reservation import hosts
+
+#: 2030-01-01T00:00Z.
+NOW = 1893456000
+
+HOUR = 3600
+
+
+class FixedSite:
+    """Has the hosts and flavors that it is given.
+
+    :ivar asked: how often the hosts were read
+    """
+
+    def __init__(
+        self,
+        hosts: Sequence[host_mod.Host],
+        flavors: Sequence[flavor_mod.Flavor] = (),
+    ) -> None:
+        self.hosts = hosts
+        self.flavors = {one.name: one for one in flavors}
+        self.asked = 0
+
+    def list_hosts(self) -> Sequence[host_mod.Host]:
+        self.asked += 1
+        return self.hosts
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        return self.flavors.get(name)
+
+
+class NoSite:
+    """A cloud of which nothing is known."""
+
+    def list_hosts(self) -> Sequence[host_mod.Host]:
+        raise exception.PlacementUnavailable(action='list', detail='away')
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        raise exception.ComputeUnavailable(action='show', reason='away')
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_reservations(
+    url: str, site: api.Site, clock: Clock, **fields: Any
+) -> api.Reservations:
+    return api.Reservations(
+        database_mod.Database(url),
+        site,
+        trackers=hosts.TRACKERS,
+        tests=hosts.make_tests(),
+        grammar=extra_specs.Grammar(),
+        clock=clock,
+        **fields,
+    )
+
+
+def make_site() -> FixedSite:
+    """Make two hosts of eight CPUs in a zone each, and a flavor of four."""
+    return FixedSite(
+        [
+            hosts.make_host('a', zone='north'),
+            hosts.make_host('b', zone='south'),
+        ],
+        [
+            flavor_mod.Flavor(
+                name='large', vcpus=4, extra_specs={'hw:cpu_policy': 'shared'}
+            ),
+            flavor_mod.Flavor(
+                name='mixed', vcpus=4, extra_specs={'hw:cpu_policy': 'mixed'}
+            ),
+            flavor_mod.Flavor(name='empty'),
+        ],
+    )

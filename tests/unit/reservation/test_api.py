@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what programs do with reservations."""
+
+from typing import Any
+
+from testtools import matchers
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import purge
+from nova_ext_resources.reservation.store import records
+from tests.unit.reservation import sites
+from tests.unit.reservation.store import stores
+
+State = state_mod.State
+
+NOW, HOUR = sites.NOW, sites.HOUR
+
+
+def hours(start: int, end: int | None = None) -> interval.Interval:
+    last = interval.FOREVER if end is None else NOW + end * HOUR
+    return interval.Interval(NOW + start * HOUR, last)
+
+
+class ApiTestCase(stores.StoreTestCase):
+    """Two hosts of eight CPUs; a server of flavor ``large`` takes four."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clock = sites.Clock()
+        self.site = sites.make_site()
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+
+    def create(self, name: str, **fields: Any) -> records.Record:
+        order = {'name': name, 'flavor': 'large', **fields}
+        return self.api.create(order)
+
+    def assert_invalid(
+        self, field: str, reason: str, call: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        before = stores.dump(self.url)
+        err = self.assertRaises(
+            exception.InvalidReservation, call, *args, **kwargs
+        )
+        self.assertIn(field, getattr(err, 'field', ''), str(err))
+        self.assertIn(reason, str(err))
+        self.assertEqual(before, stores.dump(self.url))
+
+
+class CreateTest(ApiTestCase):
+    def test_what_is_reserved(self) -> None:
+        found = self.create(
+            'lease',
+            servers=2,
+            at_most=9,
+            starts_at='+1h',
+            duration='2h',
+            zone='north',
+            affinity='same-host',
+            priority=5,
+            project='red',
+        )
+
+        self.assertEqual(hours(1, 3), found.during)
+        self.assertEqual(State.PENDING, found.state)
+        self.assertEqual(['a'], found.hosts)
+        self.assertEqual(2, len(found.servers))
+        request = found.request
+        self.assertEqual(
+            ('large', 'red', 5, 'north'),
+            (request.flavor, request.project, request.priority, request.zone),
+        )
+
+    def test_by_default_it_starts_now_and_has_no_end(self) -> None:
+        found = self.create('lease')
+
+        self.assertEqual(hours(0), found.during)
+        self.assertEqual(State.ACTIVE, found.state)
+
+    def test_amounts_in_place_of_a_flavor(self) -> None:
+        found = self.api.create({'name': 'lease', 'resources': {'VCPU': 3}})
+
+        self.assertEqual(
+            {'VCPU': 3}, dict(found.request.demand.requirement.resources)
+        )
+
+    def test_what_does_not_fit_comes_with_an_offer(self) -> None:
+        self.create('first', servers=3, starts_at='+2h', ends_at='+4h')
+        before = stores.dump(self.url)
+
+        err = self.assertRaises(
+            exception.ReservationRefused,
+            self.create,
+            'second',
+            servers=2,
+            starts_at='+3h',
+            duration='2h',
+        )
+
+        offer: Any = getattr(err, 'refusal', None)
+        self.assertEqual(1, len(offer.largest.servers))
+        self.assertEqual(hours(4, 6), offer.earliest.during)
+        self.assertThat(
+            str(err),
+            matchers.StartsWith(
+                'Reservation second does not fit: 2 requested from '
+                '2030-01-01T03:00:00Z to 2030-01-01T05:00:00Z.\n'
+                '1 can be had in that time.\n'
+                '2 can be had from 2030-01-01T04:00:00Z to '
+                '2030-01-01T06:00:00Z.\n'
+                'Host a: VCPU of provider a: 4 requested, 0 available: '
+            ),
+        )
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_the_offer_can_be_taken(self) -> None:
+        self.create('first', servers=3, starts_at='+2h', ends_at='+4h')
+
+        found = self.create(
+            'second', servers=2, starts_at='+3h', duration='2h', delay='1h'
+        )
+
+        self.assertEqual(hours(4, 6), found.during)
+
+    def test_the_same_order_again_is_the_same_reservation(self) -> None:
+        date = {'starts_at': '2030-01-02T00:00Z', 'duration': '1h'}
+        first = self.create('lease', **date)
+        self.clock.now += HOUR
+
+        again = self.create('lease', **date)
+
+        self.assertEqual(first.servers, again.servers)
+        self.assertRaises(
+            exception.ReservationExists, self.create, 'lease', servers=2
+        )
+
+    def test_what_makes_no_sense(self) -> None:
+        for field, reason, order in (
+            ('starts_at', 'before now', {'starts_at': '2029-12-31T23:59Z'}),
+            ('starts_at', 'no time zone', {'starts_at': '2030-01-02T00:00'}),
+            ('starts_at', 'not a time', {'starts_at': 'tomorrow'}),
+            ('ends_at', 'not after', {'starts_at': '+2h', 'ends_at': '+1h'}),
+            ('ends_at', 'not after', {'ends_at': 'now'}),
+            ('duration', 'both', {'ends_at': '+1h', 'duration': '1h'}),
+            ('duration', 'not a duration', {'duration': '90'}),
+            ('duration', 'hundred years', {'duration': '0s'}),
+            ('delay', 'hundred years', {'delay': '99999999d'}),
+            ('servers', 'less than the minimum', {'servers': 0}),
+            ('servers', 'greater than', {'servers': 10**9}),
+            ('servers', "'integer'", {'servers': 1.5}),
+            ('servers', 'from 1 to 2', {'servers': 3, 'at_most': 2}),
+            ('zone', 'known: north, south', {'zone': 'east'}),
+            ('affinity', 'same-host', {'affinity': 'near'}),
+            ('priority', 'maximum', {'priority': 5000}),
+            ('the order', 'unexpected', {'colour': 'red'}),
+            ('flavor', 'no flavor tiny', {'flavor': 'tiny'}),
+            ('flavor', 'nothing to reserve', {'flavor': 'empty'}),
+            ('flavor', 'or else', {'resources': {'VCPU': 1}}),
+            ('extra_specs', 'flavor has its own', {'extra_specs': {}}),
+        ):
+            with self.subTest(**order):
+                self.assert_invalid(
+                    field, reason, self.create, 'lease', **order
+                )
+
+    def test_names_that_nobody_could_type(self) -> None:
+        for name in ('', ' a', 'a\n', 'a\x00b', 'x' * 256):
+            with self.subTest(name=name):
+                self.assert_invalid('name', '', self.create, name)
+
+    def test_classes_and_traits_that_no_host_has(self) -> None:
+        for field, named, order in (
+            ('resource class', 'CUSTOM_X', {'resources': {'CUSTOM_X': 1}}),
+            (
+                'trait',
+                'CUSTOM_FAST',
+                {
+                    'resources': {'VCPU': 1},
+                    'extra_specs': {'trait:CUSTOM_FAST': 'required'},
+                },
+            ),
+        ):
+            self.assert_invalid(
+                field, named, self.api.create, {'name': 'x', **order}
+            )
+
+    def test_a_flavor_that_cannot_be_planned(self) -> None:
+        self.assertRaises(
+            exception.InvalidExtraSpec, self.create, 'x', flavor='mixed'
+        )
+
+    def test_leap_days_and_other_zones(self) -> None:
+        self.clock.now = 1835308800  # 2028-02-28T00:00Z
+
+        found = self.create(
+            'leap',
+            starts_at='2028-02-29T01:30+01:30',
+            ends_at='2028-03-01T00:00Z',
+        )
+
+        self.assertEqual(24 * HOUR, found.during.seconds)
+
+
+class UpdateTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('lease', servers=2, starts_at='+2h', ends_at='+4h')
+
+    def test_another_time(self) -> None:
+        for changes, wanted in (
+            ({'ends_at': '+5h'}, hours(2, 5)),
+            ({'starts_at': '+3h'}, hours(3, 5)),
+            ({'duration': '1h'}, hours(3, 4)),
+            ({'starts_at': '+1h', 'duration': '4h'}, hours(1, 5)),
+        ):
+            with self.subTest(**changes):
+                found = self.api.update('lease', changes)
+
+                self.assertEqual(wanted, found.during)
+                self.assertEqual(2, len(found.servers))
+
+    def test_another_number(self) -> None:
+        more = self.api.update('lease', {'servers': 4})
+        fewer = self.api.update('lease', {'servers': 1, 'at_most': 3})
+
+        self.assertEqual(4, len(more.servers))
+        self.assertEqual(3, len(fewer.servers))
+        self.assertEqual(hours(2, 4), fewer.during)
+
+    def test_what_does_not_fit_changes_nothing(self) -> None:
+        self.create('other', servers=3, starts_at='+4h', ends_at='+9h')
+        before = stores.dump(self.url)
+
+        err = self.assertRaises(
+            exception.ReservationRefused,
+            self.api.update,
+            'lease',
+            {'ends_at': '+5h'},
+        )
+
+        self.assertIn('1 can be had in that time', str(err))
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_what_has_started_gets_another_end(self) -> None:
+        self.clock.now += 3 * HOUR
+
+        found = self.api.update('lease', {'ends_at': '+3h'})
+
+        self.assertEqual(hours(2, 6), found.during)
+        self.assertEqual(State.ACTIVE, found.state)
+
+    def test_what_runs_is_not_moved(self) -> None:
+        self.clock.now += 3 * HOUR
+
+        for changes in (
+            {'servers': 3},
+            {'starts_at': '+30m'},
+            {'delay': '1h'},
+        ):
+            self.assert_invalid(
+                'the change', 'started', self.api.update, 'lease', changes
+            )
+
+    def test_it_cannot_start_in_the_past(self) -> None:
+        self.clock.now += HOUR
+
+        self.assert_invalid(
+            'starts_at',
+            'before now',
+            self.api.update,
+            'lease',
+            {'starts_at': '2030-01-01T00:30Z'},
+        )
+
+    def test_what_cannot_be_changed(self) -> None:
+        for changes in ({}, {'flavor': 'small'}, {'servers': 'many'}):
+            self.assert_invalid('', '', self.api.update, 'lease', changes)
+
+    def test_what_is_over(self) -> None:
+        self.clock.now += 4 * HOUR
+
+        self.assertRaises(
+            exception.StateRefused, self.api.update, 'lease', {'servers': 1}
+        )
+
+    def test_each_change_has_its_reason(self) -> None:
+        self.api.update('lease', {'servers': 1}, reason='less work')
+
+        changes = self.api.list_changes('lease')
+
+        self.assertEqual(
+            ['created', 'less work'], [one.reason for one in changes]
+        )
+
+
+class CancelTest(ApiTestCase):
+    def test_what_is_left_of_its_time_is_free(self) -> None:
+        self.create('lease', servers=4, ends_at='+4h')
+        self.clock.now += HOUR
+
+        found = self.api.cancel('lease', reason='done')
+
+        self.assertEqual(State.CANCELLED, found.state)
+        self.assertEqual('done', found.last.reason)
+        again = self.create('again', servers=4, ends_at='+3h')
+        self.assertEqual(hours(1, 4), again.during)
+
+    def test_placement_is_not_needed(self) -> None:
+        self.create('lease')
+        elsewhere = sites.make_reservations(
+            self.url, sites.NoSite(), self.clock
+        )
+
+        elsewhere.cancel('lease')
+
+        self.assertEqual(State.CANCELLED, elsewhere.get('lease').state)
+        self.assertEqual(2, len(elsewhere.list_changes('lease')))
+
+    def test_what_is_over(self) -> None:
+        self.create('ended', ends_at='+1h')
+        self.create('gone')
+        self.api.cancel('gone')
+        self.clock.now += HOUR
+
+        for key in ('ended', 'gone'):
+            self.assertRaises(exception.StateRefused, self.api.cancel, key)
+
+    def test_one_that_there_is_not(self) -> None:
+        for call in (
+            lambda: self.api.cancel('x'),
+            lambda: self.api.get('x'),
+            lambda: self.api.list_changes('x'),
+            lambda: self.api.update('x', {'servers': 1}),
+        ):
+            self.assertRaises(exception.ReservationNotFound, call)
+
+    def test_the_name_is_free_once_it_is_purged(self) -> None:
+        self.create('lease')
+        self.api.cancel('lease')
+
+        self.assertRaises(
+            exception.ReservationExists, self.create, 'lease', servers=2
+        )
+        purge.purge(database_mod.Database(self.url), NOW)
+        self.create('lease', servers=2)
+
+
+class ListTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('early', ends_at='+2h', project='red')
+        self.create('late', starts_at='+3h', ends_at='+4h')
+        self.create('gone')
+        self.api.cancel('gone')
+
+    def list_names(self, **wanted: Any) -> list[str]:
+        found = self.api.list_reservations(**wanted)
+        return [one.request.key for one in found]
+
+    def test_all_or_some(self) -> None:
+        self.assertEqual(['early', 'gone', 'late'], self.list_names())
+        self.assertEqual(
+            ['late'],
+            self.list_names(during=hours(2, 4), wanted=[State.PENDING]),
+        )
+        self.assertEqual(['early'], self.list_names(project='red'))
+        self.assertEqual(['early'], self.list_names(wanted=[State.ACTIVE]))
+        self.clock.now += 2 * HOUR
+        self.assertEqual([], self.list_names(wanted=[State.ACTIVE]))
+
+
+class CapacityTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('lease', servers=3, starts_at='+2h', ends_at='+4h')
+
+    def list_amounts(self, **wanted: Any) -> list[tuple[Any, ...]]:
+        return [
+            (
+                one.zone,
+                (one.during.start - NOW) // HOUR,
+                one.total,
+                one.used,
+                one.reserved,
+                one.available,
+            )
+            for one in self.api.list_amounts(hours(0, 6), **wanted)
+        ]
+
+    def test_amounts_by_zone_and_time(self) -> None:
+        self.assertEqual(
+            [
+                ('north', 0, 8, 0, 0, 8),
+                ('north', 2, 8, 0, 8, 0),
+                ('north', 4, 8, 0, 0, 8),
+                ('south', 0, 8, 0, 0, 8),
+                ('south', 2, 8, 0, 4, 4),
+                ('south', 4, 8, 0, 0, 8),
+            ],
+            self.list_amounts(),
+        )
+
+    def test_steps_show_the_worst_of_each(self) -> None:
+        self.assertEqual(
+            [('south', 0, 8, 0, 4, 4), ('south', 3, 8, 0, 4, 4)],
+            self.list_amounts(zone='south', step=3 * HOUR),
+        )
+
+    def test_how_many_servers_fit_when(self) -> None:
+        found = self.api.list_fits({'flavor': 'large'}, hours(1, 5))
+        south = self.api.list_fits(
+            {'resources': {'VCPU': 2}},
+            hours(1, 5),
+            zone='south',
+            step=4 * HOUR,
+        )
+
+        self.assertEqual(
+            [(hours(1, 2), 4), (hours(2, 4), 1), (hours(4, 5), 4)], found
+        )
+        self.assertEqual([(hours(1, 5), 2)], south)
+
+    def test_what_other_processes_reserve_is_seen(self) -> None:
+        other = sites.make_reservations(self.url, self.site, self.clock)
+        other.list_amounts(hours(0, 6))
+        self.create('more', starts_at='+5h')
+
+        found = other.list_amounts(hours(5, 6), zone='north')
+
+        self.assertEqual([4], [one.reserved for one in found])
+
+    def test_what_makes_no_sense(self) -> None:
+        for field, reason, call in (
+            ('zone', 'known: north', lambda: self.list_amounts(zone='x')),
+            ('step', 'too many', lambda: self.list_amounts(step=1)),
+            (
+                'step',
+                'too many',
+                lambda: self.api.list_fits(
+                    {'flavor': 'large'}, hours(0, 6), step=1
+                ),
+            ),
+            (
+                'flavor',
+                'no flavor x',
+                lambda: self.api.list_fits({'flavor': 'x'}, hours(0, 6)),
+            ),
+            (
+                'resource class',
+                'PCPU',
+                lambda: self.api.list_fits(
+                    {'resources': {'PCPU': 1}}, hours(0, 6)
+                ),
+            ),
+        ):
+            self.assert_invalid(field, reason, call)
+
+
+class ChartTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('first', servers=3, ends_at='+4h')
+        self.create('second', starts_at='+2h', ends_at='+6h')
+        self.create('third', servers=2, starts_at='+4h')
+
+    def draw(self, **wanted: Any) -> dict[str, list[list[tuple[str, int]]]]:
+        chart = self.api.make_chart(hours(1, 12), **wanted)
+        return {
+            row.name: [
+                [(bar.key, bar.servers) for bar in lane] for lane in row.lanes
+            ]
+            for row in chart.rows
+        }
+
+    def test_a_row_for_each_host(self) -> None:
+        self.assertEqual(
+            {
+                'a': [[('first', 2), ('third', 2)]],
+                'b': [[('first', 1)], [('second', 1)]],
+            },
+            self.draw(),
+        )
+
+    def test_a_row_for_each_zone(self) -> None:
+        self.assertEqual(['north', 'south'], [*self.draw(by_zone=True)])
+
+    def test_hosts_are_drawn_without_placement(self) -> None:
+        self.api = sites.make_reservations(
+            self.url, sites.NoSite(), self.clock
+        )
+
+        self.assertEqual(['a', 'b'], [*self.draw()])
