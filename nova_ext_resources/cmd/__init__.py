@@ -7,6 +7,7 @@
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
+* ``osc``: ``openstack extended ...``
 * ``status``: ``nova-ext-resources-status``: would nova-compute start, and what
   would it offer
 """

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Commands of the OpenStackClient: ``openstack extended ...``.
+
+* ``calendar``: ``extended reservation calendar``
+* ``capacity``: ``extended reservation capacity``
+* ``columns``: reservations as rows and fields
+* ``plugin``: what the client loads at each start, whatever it is asked
+* ``reservation``: ``extended reservation create, list, show, update, cancel``
+* ``store``: the arguments by which a command finds the store
+* ``svg``: a chart as a picture
+* ``text``: a chart in the letters of a terminal
+* ``window``: the arguments that name a time
+"""

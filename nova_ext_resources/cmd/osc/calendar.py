@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended reservation calendar``."""
+
+import argparse
+import pathlib
+import shutil
+
+from osc_lib import exceptions
+
+from nova_ext_resources.cmd.osc import store
+from nova_ext_resources.cmd.osc import svg
+from nova_ext_resources.cmd.osc import text
+from nova_ext_resources.cmd.osc import window
+
+
+class ShowCalendar(store.StoreCommand):
+    """Draw which reservation has what when: a Gantt chart."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        window.add_window(parser)
+        parser.add_argument(
+            '--by',
+            choices=('host', 'zone'),
+            default='host',
+            help='a row for each host, or for each zone (default: host)',
+        )
+        parser.add_argument(
+            '--width',
+            metavar='<number>',
+            type=window.number,
+            help='letters in a line (default: those of the terminal)',
+        )
+        parser.add_argument(
+            '--svg',
+            metavar='<file>',
+            help='write a picture to this file instead; one that is there is '
+            'replaced',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        reservations = self.open(parsed_args)
+        during = window.read_window(parsed_args, reservations.now())
+        chart = reservations.make_chart(
+            during, by_zone=parsed_args.by == 'zone'
+        )
+        if parsed_args.svg is None:
+            width = parsed_args.width or shutil.get_terminal_size().columns
+            for line in text.draw(chart, width):
+                self.app.stdout.write(f'{line}\n')
+            return
+        try:
+            pathlib.Path(parsed_args.svg).write_text(
+                svg.draw(chart), encoding='utf-8'
+            )
+        except OSError as err:
+            raise exceptions.CommandError(
+                f'The picture cannot be written: {err}.'
+            ) from err

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The arguments by which a command finds the store of reservations."""
+
+import argparse
+
+from osc_lib.command import command
+from osc_lib import exceptions
+from oslo_config import cfg
+
+from nova_ext_resources.conf import reader
+from nova_ext_resources.conf import values
+from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation.site import loading
+
+_CONFIG = (
+    'of Nova, for the database of the reservations and the credentials for '
+    'placement; may be repeated (default: where Nova itself looks, such as '
+    '/etc/nova/nova.conf)'
+)
+
+
+class StoreCommand(command.Command):
+    """Works on the store itself, so that it asks no keystone who calls.
+
+    Whoever can read the configuration and write to the database may do all.
+    """
+
+    auth_required = False
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return a parser with the arguments that all commands have."""
+        parser = super().get_parser(prog_name)
+        group = parser.add_argument_group('configuration')
+        group.add_argument(
+            '--config-file',
+            metavar='<file>',
+            action='append',
+            help=f'a configuration file {_CONFIG}',
+        )
+        group.add_argument(
+            '--config-dir',
+            metavar='<folder>',
+            action='append',
+            help='a folder of such files; may be repeated',
+        )
+        return parser
+
+    def open(self, arguments: argparse.Namespace) -> api.Reservations:
+        """Open the store that the arguments name.
+
+        :raises CommandError: there is no configuration file
+        :raises ExtResourcesError: it cannot be opened
+        """
+        files, folders = arguments.config_file, arguments.config_dir
+        if files is None and folders is None:
+            files, folders = (
+                cfg.find_config_files('nova'),
+                cfg.find_config_dirs('nova'),
+            )
+            if not files and not folders:
+                raise exceptions.CommandError(
+                    'There is no nova.conf where Nova looks for it, such as '
+                    '/etc/nova; name the file with --config-file.'
+                )
+        files, folders = files or [], folders or []
+        conf = cfg.ConfigOpts()
+        try:
+            reader.parse(conf, files, folders)
+        except cfg.Error as err:
+            raise values.make_unreadable_error(
+                err, [*files, *folders]
+            ) from None
+        return loading.from_conf(conf)

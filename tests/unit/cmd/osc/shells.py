@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Runs commands as the ``openstack`` program does."""
+
+import datetime
+import io
+import os
+import pathlib
+import shlex
+
+import fixtures
+from osc_lib.command import commandmanager
+from osc_lib import shell
+from oslo_utils import fixture as oslo_fixture
+
+from nova_ext_resources.reservation.site import loading
+from tests import base
+from tests.unit.reservation import sites
+
+GROUP = 'openstack.extended.v1'
+
+
+class ShellTestCase(base.TestCase):
+    """With a store of its own, in a cloud without services.
+
+    :ivar site: the cloud
+    :ivar folder: has nova.conf
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = sites.make_site()
+        self.patch(loading, 'Site', lambda _conf: self.site)
+        self.clock = self.useFixture(
+            oslo_fixture.TimeFixture(
+                datetime.datetime.fromtimestamp(
+                    sites.NOW, datetime.UTC
+                ).replace(tzinfo=None)
+            )
+        )
+        self.folder = self.make_folder()
+        self.config = os.path.join(self.folder, 'nova.conf')
+        pathlib.Path(self.config).write_text(
+            f'[DEFAULT]\nstate_path = {self.folder}\n'
+        )
+        # No clouds.yaml and no credentials of whoever runs the tests.
+        self.useFixture(fixtures.EnvironmentVariable('HOME', self.folder))
+        for name in [one for one in os.environ if one.startswith('OS_')]:
+            self.useFixture(fixtures.EnvironmentVariable(name))
+
+    def run_command(self, line: str) -> tuple[int, str, str]:
+        """Run a command on the store; return status, output and errors."""
+        arguments = shlex.split(line)
+        if '--config-file' not in arguments:
+            arguments += ['--config-file', self.config]
+        output, errors = io.StringIO(), io.StringIO()
+        app = shell.OpenStackShell(
+            description='openstack',
+            command_manager=commandmanager.CommandManager(GROUP),
+            stdout=output,
+            stderr=errors,
+        )
+        # argparse and the log write to the process's own.
+        with fixtures.MonkeyPatch('sys.stderr', errors):
+            try:
+                status = app.run(arguments)
+            except SystemExit as err:
+                status = int(err.code or 0)
+        return int(status), output.getvalue(), errors.getvalue()
+
+    def succeed(self, line: str) -> str:
+        status, output, errors = self.run_command(line)
+        self.assertEqual((0, ''), (status, errors), output)
+        return output
+
+    def fail_with(self, line: str) -> str:
+        status, output, errors = self.run_command(line)
+        self.assertNotEqual(0, status, output)
+        self.assertNotIn('Traceback', errors)
+        return errors

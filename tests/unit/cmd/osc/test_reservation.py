@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the commands that create, list, show, update and cancel."""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+from tests.unit.cmd.osc import shells
+
+CREATE = 'extended reservation create lease --flavor large'
+
+
+class CommandsTest(shells.ShellTestCase):
+    def read(self, line: str) -> Any:
+        return json.loads(self.succeed(f'{line} -f json'))
+
+    def list_names(self, arguments: str = '') -> list[str]:
+        rows = self.read(f'extended reservation list {arguments}')
+        return [one['Name'] for one in rows]
+
+    def test_what_is_created_is_shown(self) -> None:
+        made = self.read(
+            f'{CREATE} --servers 2 --at-most 3 --start +1h --duration 2h '
+            '--zone north --affinity same-host --priority 2 --project red '
+            '--reason "for the night"'
+        )
+
+        shown = self.read('extended reservation show lease')
+
+        self.assertEqual(made, shown)
+        self.assertEqual(
+            {
+                'name': 'lease',
+                'state': 'pending',
+                'flavor': 'large',
+                'resources': {'VCPU': 4},
+                'starts_at': '2030-01-01T01:00:00Z',
+                'ends_at': '2030-01-01T03:00:00Z',
+                'servers': 2,
+                'servers_at_least': 2,
+                'servers_at_most': 3,
+                'hosts': {'a': 2},
+                'zone': 'north',
+                'affinity': 'same-host',
+                'priority': 2,
+                'project': 'red',
+                'changes': [
+                    {
+                        'changed_at': '2030-01-01T00:00:00Z',
+                        'state': 'pending',
+                        'reason': 'for the night',
+                    }
+                ],
+            },
+            shown,
+        )
+
+    def test_the_embedded_database_is_made_below_the_state_path(self) -> None:
+        self.succeed('extended reservation list')
+
+        path = os.path.join(self.folder, 'ext_resources', 'reservations.db')
+        self.assertTrue(os.path.exists(path))
+
+    def test_amounts_in_place_of_a_flavor(self) -> None:
+        made = self.read(
+            'extended reservation create lease --resource VCPU=2 '
+            '--property hw:cpu_policy=shared'
+        )
+
+        self.assertEqual({'VCPU': 2}, made['resources'])
+        self.assertEqual('', made['ends_at'])
+
+    def test_a_refusal_has_an_offer(self) -> None:
+        self.succeed(f'{CREATE} --servers 3 --end +4h')
+
+        errors = self.fail_with(
+            'extended reservation create other --flavor large --servers 2 '
+            '--duration 1h'
+        )
+
+        self.assertIn('1 can be had in that time.', errors)
+        self.assertIn('2 can be had from 2030-01-01T04:00:00Z', errors)
+        self.assertEqual(['lease'], self.list_names())
+
+    def test_it_is_updated(self) -> None:
+        self.succeed(f'{CREATE} --end +4h')
+        self.clock.advance_time_seconds(3600)
+
+        changed = self.read(
+            'extended reservation update lease --end +5h --reason longer'
+        )
+
+        self.assertEqual('2030-01-01T06:00:00Z', changed['ends_at'])
+        self.assertEqual('active', changed['state'])
+        self.assertEqual('longer', changed['changes'][-1]['reason'])
+        self.assertIn(
+            'name what', self.fail_with('extended reservation update lease')
+        )
+
+    def test_it_is_cancelled(self) -> None:
+        self.succeed(CREATE)
+
+        gone = self.read('extended reservation cancel lease --reason done')
+
+        self.assertEqual('cancelled', gone['state'])
+        self.assertEqual({}, gone['hosts'])
+        self.assertEqual('done', gone['changes'][-1]['reason'])
+        self.assertIn(
+            'cancelled and cannot become',
+            self.fail_with('extended reservation cancel lease'),
+        )
+
+    def test_lists(self) -> None:
+        self.succeed(f'{CREATE} --end +2h --project red')
+        self.succeed(
+            'extended reservation create late --flavor large --start +3h'
+        )
+        self.succeed('extended reservation create gone --flavor large')
+        self.succeed('extended reservation cancel gone')
+
+        self.assertEqual(['lease', 'late'], self.list_names())
+        self.assertEqual(['gone', 'lease', 'late'], self.list_names('--all'))
+        self.assertEqual(['late'], self.list_names('--from +2h'))
+        self.assertEqual(['lease'], self.list_names('--until +3h'))
+        self.assertEqual(['lease'], self.list_names('--project red'))
+        self.assertEqual(
+            ['gone', 'late'],
+            self.list_names('--state cancelled --state pending'),
+        )
+        (row,) = self.read('extended reservation list --long --project red')
+        self.assertEqual(['a'], row['Hosts'])
+        self.assertEqual('created', row['Reason'])
+
+    def test_one_that_there_is_not(self) -> None:
+        for command in ('show', 'cancel', 'update --servers 2'):
+            name, _space, arguments = command.partition(' ')
+            errors = self.fail_with(
+                f'extended reservation {name} nothing {arguments}'
+            )
+
+            self.assertIn('There is no reservation nothing', errors)
+
+    def test_bad_arguments(self) -> None:
+        for arguments, wanted in (
+            ('', 'one of the arguments --flavor --resource is required'),
+            ('--flavor large --resource VCPU=1', 'not allowed with'),
+            ('--resource VCPU', 'such as VCPU=4'),
+            ('--resource VCPU=0', 'such as VCPU=4'),
+            ('--resource VCPU=1 --resource VCPU=2', 'named twice'),
+            ('--flavor large --servers 0', 'a whole number from 1 on'),
+            ('--flavor large --servers x', 'a whole number from 1 on'),
+            ('--flavor large --servers 99999', 'greater than the maximum'),
+            ('--flavor large --priority x', 'invalid int value'),
+            ('--flavor large --end +1h --duration 1h', 'not allowed with'),
+            ('--flavor large --start yesterday', 'is not a time'),
+            ('--flavor large --start 2029-01-01T00:00Z', 'before now'),
+            ('--flavor large --property a=b', 'flavor has its own'),
+            ('--flavor tiny', 'there is no flavor tiny'),
+            ('--flavor large --zone east', 'known: north, south'),
+        ):
+            with self.subTest(arguments=arguments):
+                errors = self.fail_with(
+                    f'extended reservation create lease {arguments}'
+                )
+
+                self.assertIn(wanted, errors)
+        for arguments in ('--from yesterday', '--from +2h --until +1h'):
+            errors = self.fail_with(f'extended reservation list {arguments}')
+
+            self.assertIn('--from, --until', errors)
+        self.assertEqual([], self.list_names('--all'))
+
+    def test_configuration_that_cannot_be_read(self) -> None:
+        broken = pathlib.Path(self.folder, 'broken.conf')
+        for text, wanted in (
+            ('connection = x', 'cannot be used'),
+            (
+                '[ext_resources_reservation]\nconnection = sqlite:////no/x.db',
+                'Store of reservations',
+            ),
+            (
+                '[DEFAULT]\nstate_path = /dev/null/x',
+                'embedded database cannot be made',
+            ),
+        ):
+            broken.write_text(text)
+
+            errors = self.fail_with(
+                f'extended reservation list --config-file {broken}'
+            )
+
+            self.assertIn(wanted, errors)
+        self.assertIn(
+            'cannot be used',
+            self.fail_with('extended reservation list --config-file /no/file'),
+        )
