@@ -2,6 +2,8 @@
 
 """Tests of reservations that are planned anew."""
 
+from concurrent import futures
+import random
 from typing import Any
 
 from nova_ext_resources import exception
@@ -9,12 +11,18 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
+from nova_ext_resources.reservation.store import records
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_admission
 
 State = state_mod.State
+
+#: Processes of which each makes so many changes.
+WORKERS = 4
+CHANGES = 12
 
 
 class ReplaceTest(stores.StoreTestCase):
@@ -144,6 +152,65 @@ class ReplaceTest(stores.StoreTestCase):
         rest = self.admit(self.admission, 'rest', hosts.span(6, 9), 6, least=3)
         self.assertIsInstance(rest, planner_mod.Plan)
 
+    def test_other_processes_see_what_is_free_again(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=4)
+        other = stores.make_admission(self.url)
+        refused = self.admit(other, 'other', hosts.span(5, 9))
+
+        self.replace('lease', hosts.span(5, 9), least=2)
+
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertEqual({'a'}, set(self.find_places().values()))
+        plan = self.admit(other, 'other', hosts.span(5, 9), least=2)
+        self.assertIsInstance(plan, planner_mod.Plan)
+
+    def test_all_that_has_started_must_fit_together(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
+        self.admit(self.admission, 'next', hosts.span(9, 12))
+
+        refused = self.replace('lease', hosts.span(5, 10), 6, least=2)
+        one = self.replace('lease', hosts.span(5, 10), 6, least=1)
+
+        self.assertEqual({'a'}, set(self.find_places().values()))
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        self.assertIsInstance(one, planner_mod.Plan)
+
+    def test_many_change_at_once_and_nothing_is_promised_twice(self) -> None:
+        def change(seed: int) -> None:
+            admission = stores.make_admission(self.url)
+            chance = random.Random(seed)
+            for number in range(CHANGES):
+                key = f'{seed} {chance.randrange(3)}'
+                start = chance.randrange(5, 9)
+                during = hosts.span(start, start + chance.randrange(1, 5))
+                least = chance.randrange(1, 4)
+                try:
+                    self.admit(admission, key, during, least=least)
+                except exception.ReservationExists:
+                    self.replace(key, during, 0, admission, least=least)
+                finally:
+                    done.append(number)
+
+        done: list[int] = []
+        with futures.ThreadPoolExecutor(WORKERS) as pool:
+            for one in [pool.submit(change, seed) for seed in range(WORKERS)]:
+                one.result()
+
+        self.assertEqual(WORKERS * CHANGES, len(done))
+        for host in ('a', 'b'):
+            self.assertLessEqual(stores.count_peak(self.url, host), 8)
+            self.assertGreater(stores.count_peak(self.url, host), 0)
+        self.assert_whole()
+
+    def assert_whole(self) -> None:
+        """Check that each reservation holds what its request says."""
+        with database_mod.Database(self.url).transaction() as connection:
+            for one in records.list_records(connection, 0):
+                self.assertEqual(one.request.least, len(one.servers))
+                self.assertEqual(one.request.during, one.during)
+                for server in one.servers:
+                    self.assertEqual(one.during, server.during)
+
     def test_what_has_started_keeps_its_units_or_is_refused(self) -> None:
         ways = hosts.make_demand(_1={hosts.WAYS: 8})
         host = hosts.make_cached_host('a', clos=1, follows_tasks=True)
@@ -222,6 +289,29 @@ class ReplaceTest(stores.StoreTestCase):
             'lease',
             hosts.span(6, 9),
         )
+
+    def test_one_that_is_cancelled_meanwhile_holds_nothing(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
+        self.admit(self.admission, 'block', hosts.span(9, 12), least=2)
+        other = stores.make_admission(self.url)
+        rewrite = self.admission._rewrite
+
+        def cancel_and_rewrite(*args: Any) -> None:
+            # The new plan is for the other host.
+            self.assertEqual({'b'}, {one.host for one in args[2].servers})
+            other.change('lease', State.CANCELLED, now=0, reason='x')
+            rewrite(*args)
+
+        self.patch(self.admission, '_rewrite', cancel_and_rewrite)
+
+        self.assertRaises(
+            exception.StateRefused,
+            self.replace,
+            'lease',
+            hosts.span(9, 12),
+            least=2,
+        )
+        self.assertEqual({'block/0', 'block/1'}, self.find_places().keys())
 
     def test_a_plan_of_another_process_in_between_is_seen(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9), least=2)
