@@ -24,9 +24,11 @@ from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_purge
+from tests.unit.reservation.store import test_records
+from tests.unit.reservation.store import test_replacing
 
 
-class ServerTests(racing.RaceTests):
+class OnServer:
     """With a server for the class, and a database for the test."""
 
     SERVER: ClassVar[Any]
@@ -58,6 +60,23 @@ class ServerTests(racing.RaceTests):
         name = ''.join(random.choices(string.ascii_lowercase, k=20))
         self.server.create([name])
         return str(self.server.url(name))
+
+
+class OnMariaDb(OnServer):
+    SERVER = mariadb.Database
+
+    def make_url(self) -> str:
+        return super().make_url().replace('charset=utf8', 'charset=utf8mb4')
+
+
+class OnPostgres(OnServer):
+    SERVER = postgres.Database
+
+
+class ServerTests(racing.RaceTests):
+    """What is tested with many processes, or in words of a server."""
+
+    server: Any
 
     def test_alembic_finds_no_difference(self: Any) -> None:
         with database_mod.Database(self.url).transaction() as connection:
@@ -130,19 +149,30 @@ class ServerTests(racing.RaceTests):
 
 
 class MariaDbTest(
-    ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+    OnMariaDb, ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
 ):
-    SERVER = mariadb.Database
-
-    def make_url(self) -> str:
-        return super().make_url().replace('charset=utf8', 'charset=utf8mb4')
-
     def allow_all(self) -> None:
         with database_mod.Database(self.url).transaction() as connection:
             connection.execute(sa.text("SET GLOBAL sql_mode = ''"))
 
 
 class PostgresTest(
-    ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+    OnPostgres, ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
 ):
-    SERVER = postgres.Database
+    pass
+
+
+class MariaDbReplaceTest(OnMariaDb, test_replacing.ReplaceTest):
+    pass
+
+
+class PostgresReplaceTest(OnPostgres, test_replacing.ReplaceTest):
+    pass
+
+
+class MariaDbRecordsTest(OnMariaDb, test_records.RecordsTest):
+    pass
+
+
+class PostgresRecordsTest(OnPostgres, test_records.RecordsTest):
+    pass

@@ -260,17 +260,6 @@ class ReplaceTest(stores.StoreTestCase):
             exception.ReservationNotFound, self.replace, 'x', hosts.span(5)
         )
 
-    def test_an_answer_that_is_lost_changes_it_once(self) -> None:
-        self.admit(self.admission, 'lease', hosts.span(5, 9))
-        fleet = hosts.make_host('a'), hosts.make_host('b')
-        admission = admission_mod.Admission(
-            test_admission.LosesAnswers(self.url), hosts.make_planner(*fleet)
-        )
-
-        self.replace('lease', hosts.span(5, 10), 0, admission)
-
-        self.assertEqual(2, len(admission.list_changes('lease')))
-
     def test_one_that_is_cancelled_and_deleted_meanwhile(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(5, 9))
         other = stores.make_admission(self.url)
@@ -329,3 +318,20 @@ class ReplaceTest(stores.StoreTestCase):
 
         self.assertIsInstance(refused, planner_mod.Refusal)
         self.assertEqual(8, stores.count_peak(self.url, 'a'))
+
+
+class LostAnswerTest(stores.StoreTestCase):
+    def test_an_answer_that_is_lost_changes_it_once(self) -> None:
+        self.admit(stores.make_admission(self.url), 'lease', hosts.span(5, 9))
+        fleet = hosts.make_host('a'), hosts.make_host('b')
+        admission = admission_mod.Admission(
+            test_admission.LosesAnswers(self.url), hosts.make_planner(*fleet)
+        )
+
+        admission.replace(
+            hosts.make_request('lease', hosts.span(5, 10)),
+            now=0,
+            reason=stores.REASON,
+        )
+
+        self.assertEqual(2, len(admission.list_changes('lease')))
