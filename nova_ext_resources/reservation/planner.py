@@ -16,6 +16,7 @@ arrange all of them in the best way is bin packing over time, which is NP-hard,
 so that the search is bounded. What runs is never moved.
 """
 
+import bisect
 import collections
 from collections.abc import Collection, Iterator, Mapping
 import contextlib
@@ -196,22 +197,32 @@ class Planner:
                 f'started: it cannot grow to {request.least}. Create another '
                 'reservation for the others'
             )
-        kept = held[:number]
         servers = tuple(
-            dataclasses.replace(one, during=request.during) for one in kept
+            dataclasses.replace(one, during=request.during)
+            for one in held[:number]
         )
-        before = min(one.during.end for one in kept)
-        if before < request.during.end:
-            gap = interval.Interval(before, request.during.end)
-            short = room_mod.find_blocked(self.fleet, kept, gap)
-            if short:
-                return Refusal(
-                    during=request.during,
-                    largest=None,
-                    earliest=None,
-                    shortfalls=short,
-                )
-        return Plan(during=request.during, servers=servers)
+        before = min(one.during.end for one in held[:number])
+        if before >= request.during.end:
+            return Plan(during=request.during, servers=servers)
+        gap = interval.Interval(before, request.during.end)
+        short = room_mod.find_blocked(self.fleet, servers, gap)
+        if not short:
+            return Plan(during=request.during, servers=servers)
+        # If some of the first ones fit, so do fewer of them.
+        fitting = bisect.bisect_left(
+            range(1, number),
+            True,
+            key=lambda some: bool(
+                room_mod.find_blocked(self.fleet, servers[:some], gap)
+            ),
+        )
+        offer = Plan(during=request.during, servers=servers[:fitting])
+        return Refusal(
+            during=request.during,
+            largest=offer if fitting else None,
+            earliest=None,
+            shortfalls=short,
+        )
 
     def _pack(
         self, request: request_mod.Request, during: interval.Interval

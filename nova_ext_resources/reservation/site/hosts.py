@@ -25,7 +25,7 @@ from nova_ext_resources.reservation import host as host_mod
 #: Of a provider whose inventory all providers of its aggregates may use.
 SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
 
-#: Nova gives it to the provider of a compute service that is disabled or down.
+#: Nova gives it to the provider of a compute service that is disabled.
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
 #: Requests at the same time; below the ten connections that a session of

@@ -172,7 +172,8 @@ class ReplaceTest(stores.StoreTestCase):
         one = self.replace('lease', hosts.span(5, 10), 6, least=1)
 
         self.assertEqual({'a'}, set(self.find_places().values()))
-        self.assertIsInstance(refused, planner_mod.Refusal)
+        assert isinstance(refused, planner_mod.Refusal) and refused.largest
+        self.assertEqual(1, len(refused.largest.servers))
         self.assertIsInstance(one, planner_mod.Plan)
 
     def test_many_change_at_once_and_nothing_is_promised_twice(self) -> None:
