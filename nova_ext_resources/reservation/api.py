@@ -96,6 +96,8 @@ class Reservations:
         self._clock = clock
         self._fleet: fleet_mod.Fleet | None = None
         self._admission: admission_mod.Admission | None = None
+        self._classes: frozenset[str] = frozenset()
+        self._traits: frozenset[str] = frozenset()
 
     # Changes
 
@@ -325,6 +327,11 @@ class Reservations:
             hosts = self._site.list_hosts()
             self._fleet = fleet_mod.Fleet(hosts, self._trackers)
             self._admission = self._make_admission(self._fleet)
+            places = self._fleet.calendar.places
+            self._classes = frozenset(place[1] for place in places)
+            self._traits = frozenset[str]().union(
+                *(one.traits for host in hosts for one in host.providers)
+            )
         return self._fleet
 
     def _find_admission(self) -> admission_mod.Admission:
@@ -397,20 +404,14 @@ class Reservations:
             )
 
     def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:
-        fleet = self._find_fleet()
-        classes = {place[1] for place in fleet.calendar.places}
-        traits = {
-            trait
-            for host in fleet.hosts.values()
-            for one in host.providers
-            for trait in one.traits
-        }
+        self._find_fleet()
         wanted = {
             trait for one in demand.traits.values() for trait in one.required
         }
+        classes = set(demand.requirement.resources)
         for field, missing in (
-            ('resource class', set(demand.requirement.resources) - classes),
-            ('trait', wanted - traits),
+            ('resource class', classes - self._classes),
+            ('trait', wanted - self._traits),
         ):
             if missing:
                 names = ', '.join(sorted(missing))

@@ -91,13 +91,13 @@ def _make_query(
 ) -> sa.Select[Any]:
     """Return the rows of reservations, each with its newest change."""
     columns, changes = tables.RESERVATIONS.c, tables.STATES.c
-    newest = (
-        sa.select(
-            changes.reservation, sa.func.max(changes.number).label('number')
-        )
-        .group_by(changes.reservation)
-        .subquery()
-    )
+    numbers = sa.select(
+        changes.reservation, sa.func.max(changes.number).label('number')
+    ).group_by(changes.reservation)
+    if key is not None:
+        # No database finds out by itself that it needs no others.
+        numbers = numbers.where(changes.reservation == key)
+    newest = numbers.subquery()
     query = (
         sa.select(
             columns.reservation,
