@@ -117,12 +117,14 @@ class Reservations:
         :raises ReservationExists: the name was used for something else
         """
         order_mod.check(order)
-        now = self._now()
         demand, flavor = self._read_demand(order)
+        admission = self._find_admission()
+        # Not before: to read the hosts of a large cloud takes minutes, and
+        # what has started meanwhile must not be moved.
+        now = self._now()
         request = order_mod.make_request(order, demand, now, flavor)
         if request.during.start < now:
             raise order_mod.refuse_past(request, now)
-        admission = self._find_admission()
         self._check_known(request)
         answer = admission.admit(request, now=now, reason=reason)
         counter_offer.check_planned(request, answer)
@@ -143,7 +145,8 @@ class Reservations:
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises StateRefused: the reservation is over
         """
-        now = self._now()
+        admission = self._find_admission()
+        now = self._now()  # As in create, not before the hosts are read.
         known = self.get(key)
         request = order_mod.change_request(
             known.request, known.during, changes, now
@@ -152,9 +155,7 @@ class Reservations:
         if not has_started and request.during.start < now:
             raise order_mod.refuse_past(request, now)
         try:
-            answer = self._find_admission().replace(
-                request, now=now, reason=reason
-            )
+            answer = admission.replace(request, now=now, reason=reason)
         except ValueError as err:
             raise exception.InvalidReservation(
                 key=key, field='the change', reason=str(err)

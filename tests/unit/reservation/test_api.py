@@ -2,11 +2,13 @@
 
 """Tests of what programs do with reservations."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from testtools import matchers
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -293,6 +295,57 @@ class UpdateTest(ApiTestCase):
 
         self.assertEqual(
             ['created', 'less work'], [one.reason for one in changes]
+        )
+
+
+class SlowSiteTest(ApiTestCase):
+    """To read the hosts takes half an hour."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('lease', servers=2, starts_at='+20m', ends_at='+4h')
+        list_hosts = self.site.list_hosts
+
+        def list_slowly() -> Sequence[host_mod.Host]:
+            self.clock.now += HOUR / 2
+            return list_hosts()
+
+        self.patch(self.site, 'list_hosts', list_slowly)
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+
+    def test_now_is_when_the_hosts_are_known(self) -> None:
+        found = self.create('other', duration='1h')
+
+        self.assertEqual(NOW + HOUR // 2, found.during.start)
+        self.assertEqual(HOUR, found.during.seconds)
+
+    def test_a_start_that_is_over_by_then(self) -> None:
+        self.assert_invalid(
+            'starts_at',
+            'before now',
+            self.create,
+            'other',
+            starts_at='2030-01-01T00:20Z',
+        )
+
+    def test_what_has_started_meanwhile_is_not_moved_for_others(self) -> None:
+        # On the other host there is room for both of them.
+        self.assertEqual(['a'], self.api.get('lease').hosts)
+
+        self.assertRaises(
+            exception.ReservationRefused,
+            self.create,
+            'other',
+            servers=2,
+            ends_at='+1h',
+            zone='north',
+        )
+
+        self.assertEqual(['a'], self.api.get('lease').hosts)
+
+    def test_what_has_started_meanwhile_does_not_grow(self) -> None:
+        self.assert_invalid(
+            'the change', 'started', self.api.update, 'lease', {'servers': 3}
         )
 
 
