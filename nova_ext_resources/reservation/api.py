@@ -154,6 +154,8 @@ class Reservations:
         has_started = known.during.start <= now
         if not has_started and request.during.start < now:
             raise order_mod.refuse_past(request, now)
+        if request.during.end <= now and not known.state.is_final:
+            raise order_mod.refuse_ended(request, now)
         try:
             answer = admission.replace(request, now=now, reason=reason)
         except ValueError as err:

@@ -257,3 +257,15 @@ def refuse_past(
         f'{start} is before now ({interval.format_time(now)}); leave it out '
         'to start now',
     )
+
+
+def refuse_ended(
+    request: request_mod.Request, now: int
+) -> exception.InvalidReservation:
+    """Return the error for a change after which it would be over."""
+    end = interval.format_time(request.during.end)
+    return _refuse(
+        request.key,
+        'ends_at',
+        f'{end} is not after now ({interval.format_time(now)}); cancel it',
+    )

@@ -277,6 +277,23 @@ class UpdateTest(ApiTestCase):
             {'starts_at': '2030-01-01T00:30Z'},
         )
 
+    def test_it_cannot_end_in_the_past(self) -> None:
+        self.clock.now += 3 * HOUR
+
+        for changes in (
+            {'ends_at': 'now'},
+            {'duration': '1h'},
+            {'ends_at': '2030-01-01T02:30Z'},
+        ):
+            with self.subTest(**changes):
+                self.assert_invalid(
+                    'ends_at',
+                    'is not after now (2030-01-01T03:00:00Z); cancel it',
+                    self.api.update,
+                    'lease',
+                    changes,
+                )
+
     def test_what_cannot_be_changed(self) -> None:
         for changes in ({}, {'flavor': 'small'}, {'servers': 'many'}):
             self.assert_invalid('', '', self.api.update, 'lease', changes)
