@@ -135,8 +135,8 @@ class Reservations:
     ) -> records.Record:
         """Plan a reservation anew, as a whole or not at all.
 
-        What has started keeps its hosts: its end may be changed, and servers
-        may be released.
+        What has started, or starts within five minutes, keeps its hosts: its
+        end may be changed, and servers may be released.
 
         :param changes: keys of an order: ``starts_at``, ``ends_at``,
             ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``

@@ -181,10 +181,11 @@ class Planner:
         request: request_mod.Request,
         held: packing_mod.PlannedServers,
     ) -> Plan | Refusal:
-        """Plan another end for servers that have started; change nothing.
+        """Plan another end for servers that are not moved; change nothing.
 
-        They keep their hosts and their units, because nothing that runs is
-        moved. The last ones are left out where fewer are asked for.
+        They keep their hosts and their units, because they have started, or
+        will before all programs know of it. The last ones are left out where
+        fewer are asked for.
 
         :param request: with the start that the servers have
         :param held: its servers
@@ -194,8 +195,8 @@ class Planner:
         if request.least > number:
             raise ValueError(
                 f'reservation {request.key} has {len(held)} servers and has '
-                f'started: it cannot grow to {request.least}. Create another '
-                'reservation for the others'
+                f'started or is about to: it cannot grow to {request.least}. '
+                'Create another reservation for the others'
             )
         servers = tuple(
             dataclasses.replace(one, during=request.during)

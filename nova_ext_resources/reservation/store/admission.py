@@ -79,7 +79,8 @@ class Admission:
         """Plan a reservation anew for another request of the same key.
 
         All of the new plan takes the place of the old one, or nothing
-        changes. What has started keeps its start, its hosts and its units.
+        changes. What has started, or starts within :data:`FIXED_SECONDS`,
+        keeps its start, its hosts and its units.
 
         :param now: seconds since the epoch
         :param reason: a sentence that is kept with the change
@@ -87,7 +88,7 @@ class Admission:
         :raises StateRefused: it is over
         :raises StoreError: as of :meth:`admit`
         :raises ValueError: there is no reason, or the request starts before
-            now, or it changes what runs
+            now, or it changes what is not moved
         """
         return retry.call(self._try_replace, request, now, reason)
 
@@ -190,7 +191,7 @@ class Admission:
             if known == request:
                 return planner_mod.Plan(during=held[0].during, servers=held)
             planner = self._mirror.planner
-            if held[0].during.start <= now:
+            if held[0].during.start <= now + FIXED_SECONDS:
                 _check_start(request, held)
                 plan = planner.prolong(request, held)
             else:
@@ -300,14 +301,14 @@ class Admission:
 def _check_start(
     request: request_mod.Request, held: servers.PlannedServers
 ) -> None:
-    """Check that what has started keeps its start.
+    """Check that what is not moved keeps its start.
 
     :raises ValueError: it does not
     """
     start = held[0].during.start
     if request.during.start != start or request.delay:
         raise ValueError(
-            f'reservation {request.key} has started at '
-            f'{interval.format_time(start)}, and what runs is not moved: only '
-            'its end can be changed, and servers released'
+            f'reservation {request.key} has started or is about to, at '
+            f'{interval.format_time(start)}, and is not moved: only its end '
+            'can be changed, and servers released'
         )

@@ -30,6 +30,8 @@ class ReplaceTest(stores.StoreTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        # So that a test can do with small numbers.
+        self.patch(admission_mod, 'FIXED_SECONDS', 0)
         self.admission = stores.make_admission(self.url)
 
     def replace(
@@ -244,6 +246,46 @@ class ReplaceTest(stores.StoreTestCase):
                     ValueError, self.replace, 'lease', during, 6, **fields
                 )
                 self.assertIn('has started', str(err))
+
+    def test_what_starts_in_a_moment_is_not_moved(self) -> None:
+        self.patch(admission_mod, 'FIXED_SECONDS', 300)
+        during = hosts.span(1000, 2000)
+        self.admit(self.admission, 'gone', during)
+        self.admit(self.admission, 'lease', during)
+        whole = hosts.make_demand(_={'VCPU': 8})
+        self.admit(self.admission, 'other', hosts.span(2000), demand=whole)
+        self.admission.change('gone', State.CANCELLED, now=0, reason='x')
+        before = self.find_places()
+        self.assertEqual({'lease/0': 'a', 'other/0': 'a'}, before)
+
+        # There is room on the other host, and it may have been read already.
+        later = hosts.span(1000, 2500)
+        refused = self.replace('lease', later, 700)
+        self.assertIsInstance(refused, planner_mod.Refusal)
+        for changed, fields in (
+            (hosts.span(1500, 2000), {}),
+            (during, {'delay': 1}),
+            (during, {'least': 2}),
+        ):
+            err = self.assertRaises(
+                ValueError, self.replace, 'lease', changed, 700, **fields
+            )
+            self.assertIn('is about to', str(err))
+        self.assertEqual(before, self.find_places())
+        sooner = self.replace('lease', hosts.span(1000, 1900), 700)
+        self.assertIsInstance(sooner, planner_mod.Plan)
+        self.assertEqual(before, self.find_places())
+
+    def test_what_starts_later_is_moved(self) -> None:
+        self.patch(admission_mod, 'FIXED_SECONDS', 300)
+        self.admit(self.admission, 'lease', hosts.span(1000, 2000))
+        whole = hosts.make_demand(_={'VCPU': 8})
+        self.admit(self.admission, 'other', hosts.span(2000), demand=whole)
+
+        plan = self.replace('lease', hosts.span(1000, 2500), 699)
+
+        self.assertIsInstance(plan, planner_mod.Plan)
+        self.assertEqual('b', self.find_places()['lease/0'])
 
     def test_what_is_over_is_not_changed(self) -> None:
         self.admit(self.admission, 'ended', hosts.span(5, 9))
