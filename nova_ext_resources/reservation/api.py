@@ -144,26 +144,17 @@ class Reservations:
         :raises ReservationNotFound: there is no such reservation
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises StateRefused: the reservation is over
+        :raises RevisionMoved: others changed it again and again
         """
-        admission = self._find_admission()
-        now = self._now()  # As in create, not before the hosts are read.
-        known = self.get(key)
-        request = order_mod.change_request(
-            known.request, known.during, changes, now
+        for _attempt in range(_MAX_CHANGES):
+            request, answer = self._try_update(key, changes, reason)
+            if answer is not None:
+                counter_offer.check_planned(request, answer)
+                return self.get(key)
+        raise exception.RevisionMoved(
+            reason=f'others changed reservation {key} each time that it was '
+            'to be changed; try again'
         )
-        has_started = known.during.start <= now
-        if not has_started and request.during.start < now:
-            raise order_mod.refuse_past(request, now)
-        if request.during.end <= now and not known.state.is_final:
-            raise order_mod.refuse_ended(request, now)
-        try:
-            answer = admission.replace(request, now=now, reason=reason)
-        except ValueError as err:
-            raise exception.InvalidReservation(
-                key=key, field='the change', reason=str(err)
-            ) from err
-        counter_offer.check_planned(request, answer)
-        return self.get(key)
 
     def cancel(self, key: str, *, reason: str = 'cancelled') -> records.Record:
         """Release a reservation; all that is left of its time is free.
@@ -324,6 +315,40 @@ class Reservations:
                 wanted=wanted,
             )
 
+    def _try_update(
+        self, key: str, changes: order_mod.Document, reason: str
+    ) -> tuple[
+        request_mod.Request, planner_mod.Plan | planner_mod.Refusal | None
+    ]:
+        """Change a reservation as it is now.
+
+        :returns: what was asked for, and the answer; None if another one has
+            changed it meanwhile
+        """
+        admission = self._find_admission()
+        now = self._now()  # As in create, not before the hosts are read.
+        known = self.get(key)
+        request = order_mod.change_request(
+            known.request, known.during, changes, now
+        )
+        has_started = known.during.start <= now
+        if not has_started and request.during.start < now:
+            raise order_mod.refuse_past(request, now)
+        if request.during.end <= now and not known.state.is_final:
+            raise order_mod.refuse_ended(request, now)
+        try:
+            answer = admission.replace(
+                request,
+                now=now,
+                reason=reason,
+                expected=(known.request, known.during),
+            )
+        except ValueError as err:
+            raise exception.InvalidReservation(
+                key=key, field='the change', reason=str(err)
+            ) from err
+        return request, answer
+
     def _find_fleet(self) -> fleet_mod.Fleet:
         """Return the hosts, read when this is called for the first time."""
         if self._fleet is None:
@@ -425,6 +450,9 @@ class Reservations:
                     'name, or see "openstack resource provider list"',
                 )
 
+
+#: How often an update begins anew because another one was faster.
+_MAX_CHANGES = 10
 
 #: The name of an order that is only a question.
 _CAPACITY = 'capacity'

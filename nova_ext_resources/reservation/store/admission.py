@@ -11,6 +11,7 @@ it begins anew. A refusal writes nothing: it was right when it was read.
 from collections.abc import Iterable
 import itertools
 import threading
+from typing import TypeAlias
 
 import sqlalchemy as sa
 
@@ -36,6 +37,10 @@ KEPT_SECONDS = 3600
 #: minute, and wait for other writers, until it is stored; clocks differ; and a
 #: scheduler must have read the new place before a server is created there.
 FIXED_SECONDS = 300
+
+
+#: The request of a reservation, and when it is served.
+Known: TypeAlias = tuple[request_mod.Request, interval.Interval]
 
 
 class Admission:
@@ -74,8 +79,13 @@ class Admission:
         return retry.call(self._try_admit, request, now, reason)
 
     def replace(
-        self, request: request_mod.Request, *, now: int, reason: str
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+        self,
+        request: request_mod.Request,
+        *,
+        now: int,
+        reason: str,
+        expected: Known | None = None,
+    ) -> planner_mod.Plan | planner_mod.Refusal | None:
         """Plan a reservation anew for another request of the same key.
 
         All of the new plan takes the place of the old one, or nothing
@@ -84,13 +94,16 @@ class Admission:
 
         :param now: seconds since the epoch
         :param reason: a sentence that is kept with the change
+        :param expected: what the request was made of; None takes any
+        :returns: None if another one has changed it since: make another
+            request, of what there is now
         :raises ReservationNotFound: there is no such reservation
         :raises StateRefused: it is over
         :raises StoreError: as of :meth:`admit`
         :raises ValueError: there is no reason, or the request starts before
             now, or it changes what is not moved
         """
-        return retry.call(self._try_replace, request, now, reason)
+        return retry.call(self._try_replace, request, now, reason, expected)
 
     def change(
         self, key: str, state: state_mod.State, *, now: int, reason: str
@@ -181,8 +194,12 @@ class Admission:
         self._mirror.accept(request, plan, raised)
 
     def _try_replace(
-        self, request: request_mod.Request, now: int, reason: str
-    ) -> planner_mod.Plan | planner_mod.Refusal:
+        self,
+        request: request_mod.Request,
+        now: int,
+        reason: str,
+        expected: Known | None,
+    ) -> planner_mod.Plan | planner_mod.Refusal | None:
         with self._lock:
             known = self._refresh(request.key, now)
             last = self.list_changes(request.key)[-1]
@@ -190,6 +207,8 @@ class Admission:
             self._check_going_on(last.state, request.key, held, now)
             if known == request:
                 return planner_mod.Plan(during=held[0].during, servers=held)
+            if expected not in (None, (known, held[0].during)):
+                return None
             planner = self._mirror.planner
             if held[0].during.start <= now + FIXED_SECONDS:
                 _check_start(request, held)

@@ -298,6 +298,38 @@ class UpdateTest(ApiTestCase):
         for changes in ({}, {'flavor': 'small'}, {'servers': 'many'}):
             self.assert_invalid('', '', self.api.update, 'lease', changes)
 
+    def change_meanwhile(self, *ends: str) -> None:
+        """Let another process change the end, each time before ours does."""
+        other = sites.make_reservations(self.url, self.site, self.clock)
+        admission, left = self.api._find_admission(), list(ends)
+        replace = admission.replace
+
+        def change_and_replace(*args: Any, **kwargs: Any) -> Any:
+            if left:
+                other.update('lease', {'ends_at': left.pop(0)})
+            return replace(*args, **kwargs)
+
+        self.patch(admission, 'replace', change_and_replace)
+
+    def test_a_change_of_another_process_meanwhile_is_kept(self) -> None:
+        self.change_meanwhile('+6h', '+7h')
+
+        found = self.api.update('lease', {'servers': 3})
+
+        self.assertEqual(hours(2, 7), found.during)
+        self.assertEqual(3, len(found.servers))
+        self.assertEqual(4, len(self.api.list_changes('lease')))
+
+    def test_changes_of_others_without_end(self) -> None:
+        self.change_meanwhile(*(f'+{hour}h' for hour in range(5, 30)))
+
+        err = self.assertRaises(
+            exception.RevisionMoved, self.api.update, 'lease', {'servers': 3}
+        )
+
+        self.assertIn('reservation lease each time', str(err))
+        self.assertEqual(hours(2, 14), self.api.get('lease').during)
+
     def test_what_is_over(self) -> None:
         self.clock.now += 4 * HOUR
 
