@@ -5,7 +5,7 @@
 An order is a document (JSON types only) with these keys, all of which may be
 left out but ``name``::
 
-    name         unique among the reservations
+    name         unique among the reservations, of up to 250 characters
     flavor       name or id of a flavor; or instead of it
     resources    {CLASS: AMOUNT}, with extra_specs {KEY: VALUE}
     starts_at    now (the default), +2h, or 2030-01-31T08:00Z
@@ -43,8 +43,13 @@ AFFINITIES = {
 }
 
 _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
-#: No control characters, and no spaces at its ends: people must type it.
-_NAME = {**_TEXT, 'pattern': r'^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*\S)?\Z'}
+#: No control characters, and no spaces at its ends: people must type it. The
+#: key of a server is as long as the database allows: NAME/9999.
+_NAME = {
+    **_TEXT,
+    'maxLength': 250,
+    'pattern': r'^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*\S)?\Z',
+}
 _COUNT = {'type': 'integer', 'minimum': 1, 'maximum': MAX_SERVERS}
 
 _CHANGEABLE = {

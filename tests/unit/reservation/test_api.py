@@ -10,10 +10,12 @@ from testtools import matchers
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation import sites
 from tests.unit.reservation.store import stores
 
@@ -169,9 +171,17 @@ class CreateTest(ApiTestCase):
                 )
 
     def test_names_that_nobody_could_type(self) -> None:
-        for name in ('', ' a', 'a\n', 'a\x00b', 'x' * 256):
+        for name in ('', ' a', 'a\n', 'a\x00b', 'x' * 251):
             with self.subTest(name=name):
                 self.assert_invalid('name', '', self.create, name)
+
+    def test_the_longest_name_leaves_room_for_the_number_of_a_server(
+        self,
+    ) -> None:
+        found = self.create('x' * 250)
+
+        last = f'{found.request.key}/{order_mod.MAX_SERVERS - 1}'
+        self.assertEqual(tables.NAME.length, len(last))
 
     def test_classes_and_traits_that_no_host_has(self) -> None:
         for field, named, order in (
