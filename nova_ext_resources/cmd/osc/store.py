@@ -8,7 +8,9 @@ from osc_lib.command import command
 from osc_lib import exceptions
 from oslo_config import cfg
 
+from nova_ext_resources.conf import names
 from nova_ext_resources.conf import reader
+from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.site import loading
@@ -49,7 +51,8 @@ class StoreCommand(command.Command):
     def open(self, arguments: argparse.Namespace) -> api.Reservations:
         """Open the store that the arguments name.
 
-        :raises CommandError: there is no configuration file
+        :raises CommandError: there is no configuration file, or it has a
+            name that reservations do not have
         :raises ExtResourcesError: it cannot be opened
         """
         files, folders = arguments.config_file, arguments.config_dir
@@ -71,4 +74,25 @@ class StoreCommand(command.Command):
             raise values.make_unreadable_error(
                 err, [*files, *folders]
             ) from None
+        _check_names(conf)
         return loading.from_conf(conf)
+
+
+def _check_names(conf: cfg.ConfigOpts) -> None:
+    """Check that no option of the reservations is misspelt.
+
+    With a misspelt URL the embedded database would be used in place of the
+    one that all others use, and promise what is promised already.
+
+    :raises CommandError: one is
+    """
+    group = reservation_conf.GROUP.name
+    known = {group: [one.dest for one in reservation_conf.OPTS]}
+    # Names of other groups are for "nova-ext-resources-status check".
+    problems = [
+        one
+        for one in names.list_problems(conf, known)
+        if f'[{group}]' in one.lower()
+    ]
+    if problems:
+        raise exceptions.CommandError('\n'.join(problems))

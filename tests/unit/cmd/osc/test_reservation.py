@@ -172,6 +172,30 @@ class CommandsTest(shells.ShellTestCase):
             self.assertIn('--from, --until', errors)
         self.assertEqual([], self.list_names('--all'))
 
+    def test_names_in_the_configuration_that_are_misspelt(self) -> None:
+        plain = pathlib.Path(self.config).read_text()
+        for lines, advice in (
+            ('[ext_resources_reservation]\nconection = x', 'Write connection'),
+            ('[Ext_Resources_Reservation]\nconection = x', 'no such option'),
+            (
+                '[ext_resources_reservations]\nconnection = x',
+                'Write [ext_resources_reservation]',
+            ),
+        ):
+            with self.subTest(lines=lines):
+                pathlib.Path(self.config).write_text(f'{plain}{lines}\n')
+
+                self.assertIn(
+                    advice, self.fail_with('extended reservation list')
+                )
+                self.assertEqual(['nova.conf'], os.listdir(self.folder))
+
+    def test_groups_of_others_in_the_configuration(self) -> None:
+        with pathlib.Path(self.config).open('a') as file:
+            file.write('[ext_resources_placement]\nx = 1\n[vendor]\nx = 1\n')
+
+        self.assertEqual([], self.list_names())
+
     def test_configuration_that_cannot_be_read(self) -> None:
         broken = pathlib.Path(self.folder, 'broken.conf')
         for text, wanted in (
