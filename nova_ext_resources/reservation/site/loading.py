@@ -8,6 +8,7 @@ import functools
 from keystoneauth1 import adapter as ks_adapter
 from oslo_config import cfg
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
@@ -95,7 +96,7 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
     :raises PluginError: a tracker or a claim test cannot be loaded
     :raises StoreError: the database cannot be used
     """
-    database = database_mod.Database(reservation_conf.find_connection(conf))
+    database = _open(reservation_conf.find_connection(conf))
     schema.ensure(database)
     trackers = plugins.load_trackers()
     return api.Reservations(
@@ -104,4 +105,31 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
         trackers=trackers,
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
+    )
+
+
+def _open(url: str) -> database_mod.Database:
+    """Prepare the use of a database.
+
+    :raises InvalidConfiguration: there is no such kind, or no driver of it,
+        or it is no URL
+    """
+    try:
+        return database_mod.Database(url)
+    except (ImportError, sa.exc.NoSuchModuleError) as err:
+        reason = (
+            f'{err}; correct what is before "://", or install the driver into '
+            'the Python environment of this program'
+        )
+    except (ValueError, sa.exc.ArgumentError):
+        # Their text may have a part of the password.
+        reason = (
+            'it is no URL of a database, such as '
+            'mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4; in USER '
+            'and PASSWORD write "@", ":", "/" and "%" as %40, %3A, %2F and %25'
+        )
+    raise exception.InvalidConfiguration(
+        option=f'[{reservation_conf.GROUP.name}] connection',
+        value='(secret)',
+        reason=reason,
     )
