@@ -42,11 +42,13 @@ class ReplaceTest(stores.StoreTestCase):
         admission: admission_mod.Admission | None = None,
         **fields: Any,
     ) -> planner_mod.Plan | planner_mod.Refusal:
-        return (admission or self.admission).replace(
+        answer = (admission or self.admission).replace(
             hosts.make_request(key, during, **fields),
             now=now,
             reason='changed by a test',
         )
+        assert answer is not None
+        return answer
 
     def find_places(self) -> dict[str, str]:
         """Return the keys of the servers that are held, and their hosts."""
@@ -361,6 +363,30 @@ class ReplaceTest(stores.StoreTestCase):
 
         self.assertIsInstance(refused, planner_mod.Refusal)
         self.assertEqual(8, stores.count_peak(self.url, 'a'))
+
+    def test_what_it_was_made_of_has_changed_in_between(self) -> None:
+        during = hosts.span(5, 9)
+        self.admit(self.admission, 'lease', during)
+        other = stores.make_admission(self.url)
+        rewrite = self.admission._rewrite
+
+        def change_and_rewrite(*args: Any) -> None:
+            self.patch(self.admission, '_rewrite', rewrite)
+            self.replace('lease', hosts.span(5, 12), 0, other)
+            rewrite(*args)
+
+        self.patch(self.admission, '_rewrite', change_and_rewrite)
+
+        answer = self.admission.replace(
+            hosts.make_request('lease', during, least=2),
+            now=0,
+            reason=stores.REASON,
+            expected=(hosts.make_request('lease', during), during),
+        )
+
+        self.assertIsNone(answer)
+        self.assertEqual({'lease/0'}, self.find_places().keys())
+        self.assertEqual(2, len(self.admission.list_changes('lease')))
 
 
 class LostAnswerTest(stores.StoreTestCase):
