@@ -47,6 +47,9 @@ FAILED = ('fail', 'uxsuccess', 'inprogress')
 #: Below the folder of the environment.
 FILE = 'last_lines.txt'
 
+#: Letters of what is told of a test that failed.
+_LINE = 300
+
 #: A file system in memory, and the bytes that must be free there.
 MEMORY = '/dev/shm'
 ROOM = 2 << 30
@@ -145,7 +148,9 @@ def find_last_line(details: Mapping[str, Any]) -> str:
     if 'traceback' not in details:
         return 'no traceback: it passed against expectation, or did not end'
     lines = details['traceback'].as_text().split('\n')
-    return str(next((one for one in reversed(lines) if one.strip()), ''))
+    last = str(next((one for one in reversed(lines) if one.strip()), ''))
+    # It may have the whole log, in which something was missing.
+    return last[:_LINE]
 
 
 def count_reasons(tests: Iterable[Test]) -> dict[str, int]:

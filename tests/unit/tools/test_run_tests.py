@@ -139,6 +139,17 @@ class SecondTest(unittest.TestCase):
         )
         self.assertEqual(last, self.read_kept().splitlines())
 
+    def test_they_have_only_the_beginning_of_a_log(self) -> None:
+        _status, output = self.run_tool("""
+class FirstTest(unittest.TestCase):
+    def test_a(self):
+        raise OSError('the log has no such line: ' + 1000 * 'x')
+""")
+
+        last = output.splitlines()[-1]
+        self.assertIn('test_a: OSError: the log has no such line: xxx', last)
+        self.assertLess(len(last), 400)
+
     def test_a_worker_that_died_is_named_by_its_test(self) -> None:
         status, output = self.run_tool("""
 import os
