@@ -9,7 +9,7 @@ are taken to hold for good. Placement knows amounts only: which ways of a cache
 are side by side is known on the host, which has the final say.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 import dataclasses
 from typing import TypeAlias
@@ -132,7 +132,3 @@ def _make_host(
         ),
         zone=named[0] if named else default_zone,
     )
-
-
-#: Reads all hosts; see :func:`list_hosts`.
-HostsReader: TypeAlias = Callable[[], Sequence[host_mod.Host]]
