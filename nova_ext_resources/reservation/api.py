@@ -57,6 +57,12 @@ class Site(Protocol):
     def list_hosts(self) -> Sequence[host_mod.Host]:
         """Return all hosts with what is left of them now."""
 
+    def check_zones(self) -> None:
+        """Check that the zones of these hosts are known.
+
+        :raises ComputeUnavailable: Nova did not say them
+        """
+
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         """Return a flavor, None if there is none of this name or id."""
 
@@ -269,6 +275,7 @@ class Reservations:
         zones: dict[str, str] = {}
         if by_zone:
             fleet = self._refresh(None)
+            self._site.check_zones()
             zones = {name: one.zone for name, one in fleet.hosts.items()}
         rows: dict[str, list[chart.Bar]] = {}
         for record in found:
@@ -331,6 +338,8 @@ class Reservations:
         request = order_mod.change_request(
             known.request, known.during, changes, now
         )
+        if request.zone is not None:
+            self._site.check_zones()
         has_started = known.during.start <= now
         if not has_started and request.during.start < now:
             raise order_mod.refuse_past(request, now)
@@ -423,6 +432,7 @@ class Reservations:
 
     def _check_zone(self, key: str, zone: str) -> None:
         zones = amounts.list_zones(self._find_fleet().hosts.values())
+        self._site.check_zones()
         if zone not in zones:
             known = ', '.join(filter(None, zones)) or 'none'
             raise exception.InvalidReservation(

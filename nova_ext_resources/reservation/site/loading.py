@@ -35,6 +35,7 @@ class Site:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
+        self._zones_failure: exception.ComputeUnavailable | None = None
 
     @functools.cached_property
     def _adapter(self) -> ks_adapter.Adapter:
@@ -62,14 +63,24 @@ class Site:
         client = placement_client.Client(self._adapter)
         zones: hosts.Zones = {}
         default = ''
+        self._zones_failure = None
         try:
             zones = self._compute.list_zones()
             default = self._find_default_zone()
         except exception.ComputeUnavailable as err:
+            self._zones_failure = err
             LOG.warning(
                 'Availability zones are unknown here: %(err)s', {'err': err}
             )
         return hosts.list_hosts(client, zones, default)
+
+    def check_zones(self) -> None:
+        """Check that the zones of these hosts are known.
+
+        :raises ComputeUnavailable: Nova did not say them
+        """
+        if self._zones_failure is not None:
+            raise self._zones_failure
 
     def _find_default_zone(self) -> str:
         """Return the zone of hosts that are in none, which is Nova's."""

@@ -234,4 +234,5 @@ class CommandLineTest(SiteTestCase):
         )
 
         self.assertNotEqual(0, status)
-        self.assertIn('no host is in zone south; known: none', errors)
+        self.assertIn('The Compute API did not', errors)
+        self.assertIn('and no zone', errors)

@@ -23,6 +23,7 @@ class FixedSite:
     """Has the hosts and flavors that it is given.
 
     :ivar asked: how often the hosts were read
+    :ivar has_zones: whether Nova says the zones
     """
 
     def __init__(
@@ -33,10 +34,15 @@ class FixedSite:
         self.hosts = hosts
         self.flavors = {one.name: one for one in flavors}
         self.asked = 0
+        self.has_zones = True
 
     def list_hosts(self) -> Sequence[host_mod.Host]:
         self.asked += 1
         return self.hosts
+
+    def check_zones(self) -> None:
+        if not self.has_zones:
+            raise exception.ComputeUnavailable(action='list', reason='away')
 
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         return self.flavors.get(name)
@@ -47,6 +53,9 @@ class NoSite:
 
     def list_hosts(self) -> Sequence[host_mod.Host]:
         raise exception.PlacementUnavailable(action='list', detail='away')
+
+    def check_zones(self) -> None:
+        raise exception.ComputeUnavailable(action='list', reason='away')
 
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         raise exception.ComputeUnavailable(action='show', reason='away')

@@ -408,6 +408,48 @@ class SlowSiteTest(ApiTestCase):
         )
 
 
+class UnknownZonesTest(ApiTestCase):
+    """Nova does not say the zones: a host may be in any."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.create('south', zone='south', starts_at='+1h', ends_at='+2h')
+        self.site.has_zones = False
+
+    def test_what_asks_for_a_zone_is_put_off(self) -> None:
+        before = stores.dump(self.url)
+        demand = {'flavor': 'large'}
+        for name, call in (
+            ('create', lambda: self.create('one', zone='south')),
+            ('update', lambda: self.api.update('south', {'ends_at': '+3h'})),
+            (
+                'amounts',
+                lambda: self.api.list_amounts(hours(0, 1), zone='south'),
+            ),
+            (
+                'fits',
+                lambda: self.api.list_fits(demand, hours(0, 1), zone='south'),
+            ),
+            (
+                'chart',
+                lambda: self.api.make_chart(hours(0, 1), by_zone=True),
+            ),
+        ):
+            with self.subTest(name):
+                self.assertRaises(exception.ComputeUnavailable, call)
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_what_asks_for_none_goes_on(self) -> None:
+        made = self.create('one', starts_at='+1h')
+        changed = self.api.update('one', {'servers': 2})
+        self.api.cancel('south')
+
+        self.assertEqual(State.PENDING, made.state)
+        self.assertEqual(2, len(changed.servers))
+        self.assertEqual(2, len(self.api.list_amounts(hours(0, 1))))
+
+
 class CancelTest(ApiTestCase):
     def test_what_is_left_of_its_time_is_free(self) -> None:
         self.create('lease', servers=4, ends_at='+4h')
