@@ -302,9 +302,24 @@ def find_failed_build(site: site_mod.Site, server_uuid: str) -> str | None:
 
 
 def _find_taken_again(one: _Difference) -> str | None:
-    if one.place in one.allocated:
+    amount = one.allocated.get(one.place)
+    if amount is not None and amount != _count_of_resize(one):
         return None
     return find_taken_again(one.server_uuid)
+
+
+def _count_of_resize(one: _Difference) -> int | None:
+    """Return the ways that a server is to get by its resize.
+
+    The scheduler may have chosen the cache in which the server has others.
+    """
+    server = one.seen.found.get(one.server_uuid)
+    if server is None:
+        return None
+    flavor = records.find_request(one.server_uuid).flavor
+    if flavor.flavorid == server.flavor.flavorid:
+        return None
+    return int(flavor.extra_specs[f'resources:{WAYS}'])
 
 
 def find_taken_again(server_uuid: str) -> str | None:
