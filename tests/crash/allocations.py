@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 from typing import Any, TypeAlias
 
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import placement
 from tests.crash import records
@@ -327,21 +328,45 @@ def find_taken_again(server_uuid: str) -> str | None:
 
     Nova does that with one that a killed nova-compute has left
     pre-migrating, and replaces what the migration has in placement: nothing
-    is allocated any more for what the server holds. A resize or a cold
-    migration without a migration of its own tells.
+    is allocated any more for what the server holds, whoever moves it next. A
+    resize or a cold migration without a migration of its own tells.
     """
     made = [
-        one.created_at
+        one
         for one in records.list_moves(server_uuid)
         if one.migration_type in records.COLD
     ]
     begun = [
-        one.start_time
+        one
         for one in records.list_actions(server_uuid)
         if one.action in ('resize', 'migrate')
     ]
-    is_taken = made and begun and max(begun) > max(made)
-    return server_uuid if is_taken else None
+    return server_uuid if made and len(begun) > len(made) else None
+
+
+def _find_abandoned(one: _Difference) -> str | None:
+    """Return the resize on this host with which Nova does not go on.
+
+    It took the task away from the server when the host started, and leaves
+    the server what it was to get. The host has to report that.
+    """
+    server = one.seen.found.get(one.server_uuid)
+    if one.place in one.held or server is None or server.task_state:
+        return None
+    is_told = any(
+        name == alarm.NOT_RECORDED
+        and one.seen.find_server_uuid(subject) == server.uuid
+        for name, subject, _text in one.seen.said['problems']
+    )
+    amount = one.allocated[one.place]
+    if not is_told or amount != _count_of_resize(one):
+        return None
+    for move in records.list_moves(server.uuid):
+        is_cold = move.migration_type in records.COLD
+        hosts = {server.host, move.source_compute, move.dest_compute} - {None}
+        if is_cold and hosts == {one.seen.host} and move.status in _ON_ITS_WAY:
+            return str(move.uuid)
+    return None
 
 
 def _find_blocked(one: _Difference) -> str | None:
@@ -373,6 +398,7 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_stuck, 'and {} has a task'),
     (_find_failed_build, 'its build has failed'),
     (_find_taken_again, 'its move was taken again'),
+    (_find_abandoned, 'for resize {}, which nobody goes on with'),
     (_find_blocked, 'and {} has what it needs'),
 )
 
