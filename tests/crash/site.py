@@ -45,6 +45,9 @@ QUIET = 0.6
 #: How often no thread must want a processor, and seconds between.
 _SAMPLES, _SAMPLE = 6, 0.05
 
+#: How often a nova-compute is started in a row, at most.
+_STARTS = 5
+
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 _NOVA: cloud_settings.Options = {
@@ -81,6 +84,10 @@ _NOVA: cloud_settings.Options = {
 
 class Died(Exception):
     """A nova-compute did not come up."""
+
+
+class Ended(Died):
+    """A nova-compute has ended by itself."""
 
 
 class Switch:
@@ -141,7 +148,8 @@ class Compute:
     def ask(self, command: str, seconds: float = PATIENCE) -> Any:
         """Have it do something.
 
-        :raises Died: it has ended, or did not do it
+        :raises Ended: it has ended
+        :raises Died: it did not do it
         """
         box: list[Any] = []
         asking = threading.Thread(
@@ -151,7 +159,7 @@ class Compute:
         while asking.is_alive():
             asking.join(0.1)
             if not self.is_running:
-                raise Died(f'{self.host} has ended: {self._tail()}')
+                raise Ended(f'{self.host} has ended: {self._tail()}')
         if isinstance(box[0], Exception):
             raise Died(f'{self.host} cannot {command}: {box[0]!r}')
         return box[0]
@@ -455,7 +463,19 @@ class Site(contextlib.ExitStack):
             one.wait()
 
     def converge(self) -> None:
-        """Have all that is under way end, and hosts compare themselves."""
+        """Have all that is under way end, and hosts compare themselves.
+
+        A nova-compute whose start fails, as a service was away, may end some
+        time later, and is started again.
+        """
+        for _ in range(_STARTS - 1):
+            try:
+                return self._converge()
+            except Ended as err:
+                print(f'   {str(err).splitlines()[0]}', flush=True)
+        return self._converge()
+
+    def _converge(self) -> None:
         self.revive()
         self.settle()
         for _ in range(2):

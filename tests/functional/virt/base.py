@@ -8,7 +8,9 @@ import importlib
 import os
 import pathlib
 import sys
+import threading
 import time
+import traceback
 from typing import Any
 from unittest import mock
 import warnings
@@ -16,6 +18,7 @@ import warnings
 import fixtures
 import nova.conf
 from nova.tests.functional import integrated_helpers
+from testtools import content
 
 from cloud.lite import sqlite
 from nova_ext_resources.testing import rmd_simulator
@@ -116,6 +119,15 @@ def _make_patient(waiting: Any, prefix: str) -> None:
     for name in dir(waiting):
         if name.startswith(prefix):
             setattr(waiting, name, _wait_longer(getattr(waiting, name)))
+
+
+def _describe() -> str:
+    """Return what each thread does, for a test that waits in vain."""
+    names = {one.ident: one.name for one in threading.enumerate()}
+    return '\n'.join(
+        f'{names.get(ident)}:\n{"".join(traceback.format_stack(frame))}'
+        for ident, frame in sys._current_frames().items()
+    )
 
 
 class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
@@ -227,7 +239,9 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
     def wait_until(self, is_so: Callable[[], Any]) -> None:
         deadline = time.monotonic() + SECONDS
         while not is_so():
-            self.assertLess(time.monotonic(), deadline)
+            if time.monotonic() > deadline:
+                self.addDetail('threads', content.text_content(_describe()))
+                self.fail(f'not so after {SECONDS} seconds')
             time.sleep(0.1)
 
     def publish(self, service: Any) -> None:
