@@ -184,8 +184,8 @@ class Planner:
         """Plan another end for servers that are not moved; change nothing.
 
         They keep their hosts and their units, because they have started, or
-        will before all programs know of it. The last ones are left out where
-        fewer are asked for.
+        will before all programs know of it. Where fewer are asked for, the
+        last ones are left out, those that no server of Nova has taken first.
 
         :param request: with the start that the servers have
         :param held: its servers
@@ -198,11 +198,11 @@ class Planner:
                 f'started or is about to: it cannot grow to {request.least}. '
                 'Create another reservation for the others'
             )
+        kept = sorted(held, key=lambda one: one.consumer is None)[:number]
         servers = tuple(
-            dataclasses.replace(one, during=request.during)
-            for one in held[:number]
+            dataclasses.replace(one, during=request.during) for one in kept
         )
-        before = min(one.during.end for one in held[:number])
+        before = min(one.during.end for one in kept)
         if before >= request.during.end:
             return Plan(during=request.during, servers=servers)
         gap = interval.Interval(before, request.during.end)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One server that is planned."""
+"""One server that is planned.
+
+It is the *slot* of a reservation that one server of Nova can take.
+"""
 
 import dataclasses
 
@@ -17,6 +20,9 @@ class PlannedServer:
     :ivar assignments: what it takes, with the units
     :ivar cpus: host CPUs that are kept for it; None when it floats. Nova will
         choose its CPUs itself: these show that there is a way to choose
+    :ivar consumer: uuid of the server of Nova that has taken it; None if it
+        is free
+    :ivar taken_at: since when, in seconds since the epoch
     """
 
     key: str
@@ -24,6 +30,8 @@ class PlannedServer:
     during: interval.Interval
     assignments: tuple[assignment.Assignment, ...]
     cpus: frozenset[int] | None = None
+    consumer: str | None = None
+    taken_at: int | None = None
 
     @property
     def places(self) -> dict[view_obj.Place, int]:

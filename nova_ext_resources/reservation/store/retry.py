@@ -29,11 +29,21 @@ def call(
 
     :raises Exception: what the last attempt raised
     """
+    return call_within(MAX_SECONDS, function, *args, **kwargs)
+
+
+def call_within(
+    seconds: float,
+    function: Callable[_P, _T],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> _T:
+    """Do what :func:`call` does, for so many seconds at most."""
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(exception.Retriable),
         stop=tenacity.stop_any(
             tenacity.stop_after_attempt(MAX_ATTEMPTS),
-            tenacity.stop_after_delay(MAX_SECONDS),
+            tenacity.stop_after_delay(seconds),
         ),
         wait=tenacity.wait_random_exponential(
             multiplier=FIRST_PAUSE, max=LONGEST_PAUSE

@@ -4,6 +4,7 @@
 
 import collections
 from collections.abc import Collection, Iterable, Iterator
+import dataclasses
 import itertools
 import json
 from typing import Any, TypeAlias
@@ -17,6 +18,22 @@ from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import tables
 
 PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
+
+#: What :func:`_read_server` makes a server of, after its reservation.
+_COLUMNS = [
+    tables.SERVERS.c[name]
+    for name in (
+        'reservation',
+        'server',
+        'host',
+        'cpus',
+        'assignments',
+        'consumer',
+        'taken_at',
+        'starts_at',
+        'ends_at',
+    )
+]
 
 #: Keys in one statement; SQLite allowed 999 parameters before 3.32.
 _CHUNK = 500
@@ -81,7 +98,9 @@ def change_server(
     *,
     is_held: bool = True,
 ) -> None:
-    """Record where and when a server is, or that it is not held any more.
+    """Record where, when and whose it is, or that it is not held any more.
+
+    What is not held is nobody's.
 
     :param revisions: all of them, before they were raised for it
     """
@@ -91,8 +110,16 @@ def change_server(
         .where(
             columns.reservation == reservation, columns.server == server.key
         )
-        .values(is_held=is_held, **_write_place(server, revisions))
+        .values(
+            is_held=is_held,
+            **_write_place(server if is_held else free(server), revisions),
+        )
     )
+
+
+def free(server: server_mod.PlannedServer) -> server_mod.PlannedServer:
+    """Return a planned server without the server that has taken it."""
+    return dataclasses.replace(server, consumer=None, taken_at=None)
 
 
 def _write_place(
@@ -108,6 +135,8 @@ def _write_place(
         'ends_at': server.during.end,
         'shard': shard,
         'revision': revisions[shard] + 1,
+        'consumer': server.consumer,
+        'taken_at': server.taken_at,
     }
 
 
@@ -174,15 +203,7 @@ def read_servers(
     columns = tables.SERVERS.c
     for keys in chunk(reservations):
         rows = connection.execute(
-            sa.select(
-                columns.reservation,
-                columns.server,
-                columns.host,
-                columns.cpus,
-                columns.assignments,
-                columns.starts_at,
-                columns.ends_at,
-            ).where(
+            sa.select(*_COLUMNS).where(
                 columns.reservation.in_(keys),
                 columns.is_held,
                 columns.ends_at > now,
@@ -191,6 +212,19 @@ def read_servers(
         for key, *values in rows:
             found[key].append(_read_server(*values))
     return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
+
+
+def find_taken(
+    connection: sa.Connection, consumer: str
+) -> tuple[str, server_mod.PlannedServer] | None:
+    """Return what a server of Nova has taken, after its reservation."""
+    query = sa.select(*_COLUMNS).where(
+        tables.SERVERS.c.consumer == consumer, tables.SERVERS.c.is_held
+    )
+    row = connection.execute(query).one_or_none()
+    if row is None:
+        return None
+    return row[0], _read_server(*row[1:])
 
 
 def _sort(one: server_mod.PlannedServer) -> tuple[int, str]:
@@ -206,7 +240,13 @@ def chunk(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _read_server(
-    key: str, host: str, cpus: str | None, assignments: str, *during: int
+    key: str,
+    host: str,
+    cpus: str | None,
+    assignments: str,
+    consumer: str | None,
+    taken_at: int | None,
+    *during: int,
 ) -> server_mod.PlannedServer:
     return server_mod.PlannedServer(
         key=key,
@@ -216,4 +256,6 @@ def _read_server(
         assignments=tuple(
             assignment.Assignment(**one) for one in json.loads(assignments)
         ),
+        consumer=consumer,
+        taken_at=taken_at,
     )

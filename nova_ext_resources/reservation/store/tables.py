@@ -7,6 +7,9 @@ the row was written last. Whoever has seen a shard up to some revision reads
 the rows with a higher one. A server that is moved is found by the shard of its
 new host: the same transaction has raised both.
 
+``servers.consumer`` is the uuid of the server of Nova that has taken the row,
+since ``servers.taken_at`` (seconds since the epoch). No other row has it.
+
 Rows up to revision ``shards.purged`` may be gone.
 
 What no statement searches for is JSON: requests, and what servers take.
@@ -91,7 +94,10 @@ SERVERS = sa.Table(
     sa.Column('is_held', sa.Boolean, nullable=False),
     sa.Column('shard', sa.Integer, nullable=False),
     sa.Column('revision', sa.BigInteger, nullable=False),
+    sa.Column('consumer', sa.String(36)),
+    sa.Column('taken_at', sa.BigInteger),
     sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
     sa.Index('ix_servers_shard', 'shard', 'revision'),
+    sa.Index('ix_servers_consumer', 'consumer', unique=True),
     **OPTIONS,
 )

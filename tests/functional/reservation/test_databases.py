@@ -26,6 +26,8 @@ from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_purge
 from tests.unit.reservation.store import test_records
 from tests.unit.reservation.store import test_replacing
+from tests.unit.reservation.store import test_schema
+from tests.unit.reservation.store import test_slots
 
 
 class OnServer:
@@ -175,4 +177,20 @@ class MariaDbRecordsTest(OnMariaDb, test_records.RecordsTest):
 
 
 class PostgresRecordsTest(OnPostgres, test_records.RecordsTest):
+    pass
+
+
+class MariaDbSlotsTest(OnMariaDb, test_slots.SlotsTest):
+    pass
+
+
+class PostgresSlotsTest(OnPostgres, test_slots.SlotsTest):
+    pass
+
+
+class MariaDbUpgradeTest(OnMariaDb, test_schema.FirstTablesTest):
+    pass
+
+
+class PostgresUpgradeTest(OnPostgres, test_schema.FirstTablesTest):
     pass

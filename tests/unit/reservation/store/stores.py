@@ -76,10 +76,13 @@ class StoreTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.url = self.make_url()
-        schema.upgrade(database_mod.Database(self.url))
+        self.make_tables(database_mod.Database(self.url))
 
     def make_url(self) -> str:
         return f'sqlite:///{self.make_folder()}/reservations.db'
+
+    def make_tables(self, database: database_mod.Database) -> None:
+        schema.upgrade(database)
 
     def admit(
         self,

@@ -2,18 +2,24 @@
 
 """Tests of the migrations."""
 
+import json
 import re
+from typing import Any, ClassVar
 
 from alembic import autogenerate
+from alembic import command
 from alembic import migration
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
 from tests import base
+from tests.unit.reservation.store import stores
 
 
 def read_statements(database: database_mod.Database) -> dict[str, str]:
@@ -104,7 +110,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.check, database)
 
         self.assertIn('version none', str(err))
-        self.assertIn('needs version v01', str(err))
+        self.assertIn('needs version v02', str(err))
 
     def test_an_empty_database_gets_its_tables(self) -> None:
         database = self.make('new')
@@ -143,3 +149,108 @@ class SchemaTest(base.TestCase):
         schema.ensure(database)
 
         schema.check(other)
+
+
+class FirstTablesTest(stores.StoreTestCase):
+    """Tables of version v01, with a reservation of two servers."""
+
+    #: Table -> rows as the first release wrote them.
+    ROWS: ClassVar[dict[str, list[dict[str, Any]]]] = {
+        'reservations': [
+            {
+                'reservation': 'lease',
+                'request': '{}',
+                'starts_at': 5,
+                'ends_at': 9,
+                'project': 'project',
+            }
+        ],
+        'states': [
+            {
+                'reservation': 'lease',
+                'number': 0,
+                'state': 'pending',
+                'changed_at': 1,
+                'reason': 'a test',
+            }
+        ],
+        'servers': [
+            {
+                'reservation': 'lease',
+                'server': f'lease/{number}',
+                'host': host,
+                'cpus': cpus,
+                'assignments': json.dumps(assignments),
+                'starts_at': 5,
+                'ends_at': 9,
+                'is_held': True,
+                'shard': number,
+                'revision': 1,
+            }
+            for number, (host, cpus, assignments) in enumerate(
+                [
+                    ('a', None, []),
+                    (
+                        'b',
+                        '[1, 2]',
+                        [
+                            {
+                                'rp_uuid': 'b',
+                                'rp_key': 'b',
+                                'resource_class': 'VCPU',
+                                'amount': 4,
+                                'units': {},
+                                'is_allocated': True,
+                            }
+                        ],
+                    ),
+                ]
+            )
+        ],
+    }
+
+    def make_tables(self, database: database_mod.Database) -> None:
+        config = schema._make_config()
+        with database.transaction() as connection:
+            config.attributes['connection'] = connection
+            command.upgrade(config, 'v01')
+            for name, rows in self.ROWS.items():
+                table = sa.table(name, *map(sa.column, rows[0]))
+                connection.execute(sa.insert(table), rows)
+
+    def test_they_are_refused_until_they_are_upgraded(self) -> None:
+        database = database_mod.Database(self.url)
+
+        err = self.assertRaises(exception.StoreError, schema.ensure, database)
+
+        self.assertIn('version v01', str(err))
+        schema.upgrade(database)
+        schema.ensure(database)
+
+    def test_rows_stay_and_their_slots_are_free(self) -> None:
+        database = database_mod.Database(self.url)
+
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            held = servers.read_servers(connection, ['lease'], 0)['lease']
+        self.assertEqual(['a', 'b'], [one.host for one in held])
+        self.assertEqual(
+            [(None, None)] * 2, [(one.consumer, one.taken_at) for one in held]
+        )
+        self.assertEqual({('b', 'VCPU'): 4}, held[1].places)
+        self.assertEqual(frozenset({1, 2}), held[1].cpus)
+        taken = slots.take(
+            database, 'lease', 'one', lambda held: held[1], now=6
+        )
+        self.assertEqual('lease/1', taken and taken.key)
+
+    def test_alembic_finds_no_difference_afterwards(self) -> None:
+        database = database_mod.Database(self.url)
+
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            context = migration.MigrationContext.configure(connection)
+            found = autogenerate.compare_metadata(context, tables.METADATA)
+        self.assertEqual([], found)

@@ -3,4 +3,5 @@
 """A module per version of the tables. What was released is not changed.
 
 * ``v01_tables``: the first tables
+* ``v02_consumers``: which servers have taken what was planned
 """

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which server of Nova has taken which planned server: its slot.
+
+A slot has one server at most, and a server one slot at most, of whatever
+reservation. Both are written as a plan is: if the shards of the slot still
+have the revisions that were read. So whoever follows the store sees it.
+"""
+
+from collections.abc import Callable
+import dataclasses
+from typing import TypeAlias
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import retry
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import shards
+
+#: Returns the slot to take, or None to leave all as it is.
+Choose: TypeAlias = Callable[
+    [servers.PlannedServers], server_mod.PlannedServer | None
+]
+
+#: How long is tried. Whoever boots a server waits meanwhile.
+MAX_SECONDS = 10.0
+
+
+def take(
+    database: database_mod.Database,
+    key: str,
+    consumer: str,
+    choose: Choose,
+    *,
+    now: int,
+) -> server_mod.PlannedServer | None:
+    """Let a server of Nova have a slot, instead of the one that it has.
+
+    :param key: the reservation
+    :param consumer: uuid of the server
+    :param choose: called with what the reservation holds now, and again if
+        another process was faster. It must return one that is free, or the
+        one that the server has
+    :param now: seconds since the epoch; what has ended by then is left out
+    :returns: what was taken; None if nothing was, and nothing freed
+    :raises StoreError: the database refused it, or could not be reached, or
+        too many others wrote, for as long as it was tried again
+    """
+    return retry.call_within(
+        MAX_SECONDS, _try_take, database, key, consumer, choose, now
+    )
+
+
+def _try_take(
+    database: database_mod.Database,
+    key: str,
+    consumer: str,
+    choose: Choose,
+    now: int,
+) -> server_mod.PlannedServer | None:
+    with database.transaction() as connection:
+        revisions, _purged = shards.read_revisions(connection)
+        held = servers.read_servers(connection, [key], now)
+        former = servers.find_taken(connection, consumer)
+    chosen = choose(held.get(key, ()))
+    if chosen is None:
+        return None
+    if chosen.consumer not in (None, consumer):
+        raise ValueError(
+            f'{chosen.key} was taken by server {chosen.consumer}; choose '
+            'one that is free'
+        )
+    taken = dataclasses.replace(chosen, consumer=consumer, taken_at=now)
+    freed = [former] if former and former[1].key != taken.key else []
+    touched = [taken, *(one for _owner, one in freed)]
+    with database.transaction() as connection:
+        shards.raise_revisions(
+            connection, shards.choose_revisions(touched, revisions)
+        )
+        # First: no two slots may have the same server.
+        for owner, one in freed:
+            _free(connection, owner, one, revisions)
+        servers.change_server(connection, key, taken, revisions)
+    return taken
+
+
+def free(
+    database: database_mod.Database, key: str, slot: server_mod.PlannedServer
+) -> bool:
+    """Free a slot.
+
+    :param key: the reservation
+    :param slot: as it was read
+    :returns: whether it was freed. It is not if it is free, or was taken
+        again since it was read
+    :raises StoreError: as of :func:`take`
+    """
+    return retry.call_within(MAX_SECONDS, _try_free, database, key, slot)
+
+
+def _try_free(
+    database: database_mod.Database, key: str, slot: server_mod.PlannedServer
+) -> bool:
+    if slot.consumer is None:
+        return False
+    with database.transaction() as connection:
+        revisions, _purged = shards.read_revisions(connection)
+        found = servers.find_taken(connection, slot.consumer)
+    if found is None or found[0] != key or _differs(found[1], slot):
+        return False
+    with database.transaction() as connection:
+        shards.raise_revisions(
+            connection, shards.choose_revisions([found[1]], revisions)
+        )
+        _free(connection, key, found[1], revisions)
+    return True
+
+
+def _differs(
+    one: server_mod.PlannedServer, other: server_mod.PlannedServer
+) -> bool:
+    return (one.key, one.taken_at) != (other.key, other.taken_at)
+
+
+def _free(
+    connection: sa.Connection,
+    key: str,
+    slot: server_mod.PlannedServer,
+    revisions: shards.Revisions,
+) -> None:
+    servers.change_server(connection, key, servers.free(slot), revisions)
