@@ -18,7 +18,9 @@ files:
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova
 * ``outages``: what goes away and comes back
+* ``patience``: how long anything is waited for
 * ``placement``: what placement says of providers and consumers
+* ``process``: the process of a nova-compute, from outside
 * ``records``: what Nova's database says of servers and moves
 * ``report``: prints what came of each kill
 * ``site``: two hosts, and all that outlives their nova-computes

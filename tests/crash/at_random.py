@@ -20,6 +20,7 @@ from tests.crash import every_step
 from tests.crash import history
 from tests.crash import operations
 from tests.crash import outages as outages_mod
+from tests.crash import process
 from tests.crash import site as site_mod
 from tests.crash import steps
 
@@ -119,7 +120,7 @@ class AtRandom:
                 return
             time.sleep(0.05)
 
-    def _note_dead(self, one: site_mod.Compute) -> None:
+    def _note_dead(self, one: process.Compute) -> None:
         if one.pid in self._dead:
             return
         self._dead.add(one.pid)
@@ -133,7 +134,7 @@ class AtRandom:
             # Nova's own start needs its database and placement.
             print(f'{one.host} has ended by itself', flush=True)
 
-    def _start(self, one: site_mod.Compute) -> None:
+    def _start(self, one: process.Compute) -> None:
         one.plan(None)
         if self.chosen.random() < 0.3:
             count = self.chosen.randint(1, _FIRST_STEPS)

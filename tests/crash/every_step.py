@@ -16,8 +16,9 @@ import requests
 
 from tests.crash import agreement
 from tests.crash import operations
+from tests.crash import patience
 from tests.crash import placement
-from tests.crash import site as site_mod
+from tests.crash import process
 from tests.crash import steps
 
 
@@ -122,13 +123,13 @@ class EveryStep:
             novas=tuple(made.novas.values()),
         )
 
-    def _wait(self, compute: site_mod.Compute) -> bool:
+    def _wait(self, compute: process.Compute) -> bool:
         """Wait for the end of the operation, or of the host."""
 
         def is_over() -> bool:
             return not compute.is_running or self.site.is_quiet()
 
-        site_mod.wait_until(is_over, 'kill')
+        patience.wait_until(is_over, 'kill')
         return not compute.is_running
 
     def end(self, one: operations.Operation) -> Iterator[str]:

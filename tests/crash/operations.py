@@ -8,6 +8,7 @@ import dataclasses
 import time
 from typing import Any
 
+from tests.crash import patience
 from tests.crash import site as site_mod
 
 #: Ways that the flavors request; a domain has six.
@@ -97,22 +98,22 @@ class Servers:
 
         :raises Died: it is another one
         """
-        deadline = time.monotonic() + site_mod.PATIENCE
+        deadline = time.monotonic() + patience.PATIENCE
         while True:
             one = self.list()[uuid]
             task = one['OS-EXT-STS:task_state']
             if one['status'] in statuses and task is None:
                 return
             if one['status'] == 'ERROR' or time.monotonic() > deadline:
-                raise site_mod.Died(f'server is {one["status"]} {task}: {one}')
+                raise patience.Died(f'server is {one["status"]} {task}: {one}')
             time.sleep(0.1)
 
     def wait_for(
         self, uuid: str, is_so: Callable[[Mapping[str, Any]], bool]
     ) -> None:
         """Wait for something of a server that may not come: for seconds."""
-        with contextlib.suppress(site_mod.Died):
-            site_mod.wait_until(
+        with contextlib.suppress(patience.Died):
+            patience.wait_until(
                 lambda: is_so(self.list()[uuid]), 'such a server', _MOMENT
             )
 

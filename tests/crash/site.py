@@ -32,12 +32,10 @@ from cloud import serving
 from cloud import settings as cloud_settings
 from nova_ext_resources.testing import rmd_simulator
 from tests.crash import bus
-from tests.crash import steps
+from tests.crash import patience
+from tests.crash import process
 
 HOSTS = ('host1', 'host2')
-
-#: Seconds for anything that a loaded machine does.
-PATIENCE = 240.0
 
 #: Without messages for so long, nothing is under way.
 QUIET = 0.6
@@ -82,14 +80,6 @@ _NOVA: cloud_settings.Options = {
 }
 
 
-class Died(Exception):
-    """A nova-compute did not come up."""
-
-
-class Ended(Died):
-    """A nova-compute has ended by itself."""
-
-
 class Switch:
     """Takes a WSGI application away and brings it back."""
 
@@ -105,115 +95,6 @@ class Switch:
         return answer
 
 
-class Compute:
-    """The nova-compute of one host, which may be dead."""
-
-    def __init__(self, site: 'Site', host: str) -> None:
-        self.host = host
-        self.folder = site.folder.lib / host
-        self.folder.mkdir()
-        self._site = site
-        self._numbers = iter(range(1, sys.maxsize))
-        self.pid = 0
-        self.starts = 0
-        self._compared_starts = 0
-
-    @property
-    def is_running(self) -> bool:
-        return bool(self.pid) and os.path.exists(f'/proc/{self.pid}')
-
-    def start(self) -> None:
-        """Start it; does not wait."""
-        self.pid = self._site.fork(self.host, self.folder)
-        self.starts += 1
-
-    def wait(self) -> None:
-        """Wait until it has compared its host with Nova."""
-        self.ask('wait', PATIENCE)
-
-    @property
-    def has_died(self) -> bool:
-        """Return whether it was started since all was compared."""
-        return self.starts != self._compared_starts
-
-    def note_compared(self) -> None:
-        """Note that all is compared now."""
-        self._compared_starts = self.starts
-
-    def kill(self) -> None:
-        if self.is_running:
-            os.kill(self.pid, 9)
-            wait_until(lambda: not self.is_running, 'the kill')
-
-    def ask(self, command: str, seconds: float = PATIENCE) -> Any:
-        """Have it do something.
-
-        :raises Ended: it has ended
-        :raises Died: it did not do it
-        """
-        box: list[Any] = []
-        asking = threading.Thread(
-            target=self._ask, args=(command, seconds, box)
-        )
-        asking.start()
-        while asking.is_alive():
-            asking.join(0.1)
-            if not self.is_running:
-                raise Ended(f'{self.host} has ended: {self._tail()}')
-        if isinstance(box[0], Exception):
-            raise Died(f'{self.host} cannot {command}: {box[0]!r}')
-        return box[0]
-
-    def _ask(self, command: str, seconds: float, box: list[Any]) -> None:
-        try:
-            box.append(
-                self._site.broker.send(
-                    ('crash', self.host),
-                    command,
-                    timeout=seconds,
-                    is_call=True,
-                )
-            )
-        except bus.NoReply as err:
-            box.append(err)
-
-    def _tail(self) -> str:
-        text = (self.folder / 'compute.out').read_text(errors='replace')
-        return text[-1500:]
-
-    # -- its steps -----------------------------------------------------------
-
-    def plan(self, plan: steps.Plan | None) -> None:
-        """Have it kill itself; None: no longer."""
-        path = self.folder / 'plan'
-        if plan is None:
-            path.unlink(missing_ok=True)
-            return
-        fresh = path.with_suffix('.new')
-        number = next(self._numbers)
-        fresh.write_text(
-            steps.Plan(
-                name=plan.name,
-                phase=plan.phase,
-                count=plan.count,
-                number=number,
-            ).to_text()
-        )
-        fresh.rename(path)
-
-    def find_end(self) -> int:
-        """Return how long the trace is now."""
-        path = self.folder / 'trace'
-        return path.stat().st_size if path.exists() else 0
-
-    def read_steps(self, begin: int) -> list[tuple[str, str]]:
-        """Return phase and name of each step since then."""
-        with (self.folder / 'trace').open() as file:
-            file.seek(begin)
-            lines = file.read().splitlines()
-        return [(one.split('|')[0], one.split('|')[1]) for one in lines]
-
-
 class Site(contextlib.ExitStack):
     """A context manager; the process can have one only."""
 
@@ -221,7 +102,7 @@ class Site(contextlib.ExitStack):
         super().__init__()
         self.folder = folders.Folder.create()
         self.broker = bus.Broker()
-        self.computes: dict[str, Compute] = {}
+        self.computes: dict[str, process.Compute] = {}
         self.has_disks = False
         self._lock = threading.Lock()
 
@@ -244,10 +125,11 @@ class Site(contextlib.ExitStack):
         self._start_nursery()
         self._start_control(bound)
         image.wait_until(
-            lambda: _answers(f'{self.urls.image}/versions'), seconds=PATIENCE
+            lambda: _answers(f'{self.urls.image}/versions'),
+            seconds=patience.PATIENCE,
         )
         for host in HOSTS:
-            self.computes[host] = Compute(self, host)
+            self.computes[host] = process.Compute(self, host)
             self._mount_disk(host)
             self.computes[host].start()
         for one in self.computes.values():
@@ -342,7 +224,7 @@ class Site(contextlib.ExitStack):
         self.callback(self._stop_nursery)
 
     def _stop_nursery(self) -> None:
-        self._nursery.communicate(timeout=PATIENCE)
+        self._nursery.communicate(timeout=patience.PATIENCE)
 
     def fork(self, host: str, folder: pathlib.Path) -> int:
         with self._lock:
@@ -370,7 +252,7 @@ class Site(contextlib.ExitStack):
         self._services = control._start_others()
         assert self._nursery.stdout
         if self._nursery.stdout.readline() != 'ready\n':
-            raise Died('the nursery has ended')
+            raise patience.Died('the nursery has ended')
 
     # -- what a case does ----------------------------------------------------
 
@@ -418,15 +300,15 @@ class Site(contextlib.ExitStack):
         ).raise_for_status()
         return str(made['id'])
 
-    def settle(self, seconds: float = PATIENCE) -> None:
+    def settle(self, seconds: float = patience.PATIENCE) -> None:
         """Wait until nothing is under way.
 
         :raises Died: something still is; says which process has it
         """
         try:
-            wait_until(self.is_quiet, 'quiet', seconds)
-        except Died as err:
-            raise Died(f'{err}: {self._describe_unrest()}') from None
+            patience.wait_until(self.is_quiet, 'quiet', seconds)
+        except patience.Died as err:
+            raise patience.Died(f'{err}: {self._describe_unrest()}') from None
 
     def _describe_unrest(self) -> str:
         pids = {'harness': os.getpid()} | {
@@ -471,7 +353,7 @@ class Site(contextlib.ExitStack):
         for _ in range(_STARTS - 1):
             try:
                 return self._converge()
-            except Ended as err:
+            except patience.Ended as err:
                 print(f'   {str(err).splitlines()[0]}', flush=True)
         return self._converge()
 
@@ -486,14 +368,6 @@ class Site(contextlib.ExitStack):
     def report(self) -> dict[str, dict[str, Any]]:
         """Return what each host has to say."""
         return {host: one.ask('report') for host, one in self.computes.items()}
-
-
-def wait_until(is_so: Any, what: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Died(f'no {what} after {seconds:.0f} s')
-        time.sleep(0.03)
 
 
 def _is_any_running(pids: Iterable[int]) -> bool:
