@@ -351,15 +351,15 @@ def _find_abandoned(one: _Difference) -> str | None:
     the server what it was to get. The host has to report that.
     """
     server = one.seen.found.get(one.server_uuid)
-    if one.place in one.held or server is None or server.task_state:
+    if server is None or server.task_state:
         return None
     is_told = any(
         name == alarm.NOT_RECORDED
         and one.seen.find_server_uuid(subject) == server.uuid
         for name, subject, _text in one.seen.said['problems']
     )
-    amount = one.allocated[one.place]
-    if not is_told or amount != _count_of_resize(one):
+    amount = one.allocated.get(one.place)
+    if not is_told or amount is None or amount != _count_of_resize(one):
         return None
     for move in records.list_moves(server.uuid):
         is_cold = move.migration_type in records.COLD
