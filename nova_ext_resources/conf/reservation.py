@@ -4,6 +4,7 @@
 
 import functools
 import os
+import re
 
 from oslo_config import cfg
 
@@ -22,6 +23,11 @@ GROUP = cfg.OptGroup(
 #: Below Nova's ``state_path``.
 _FILE = 'reservations.db'
 
+#: A URL of SQLite that does not name the same file everywhere: without a file
+#: each program has a database of its own, and a relative path depends on where
+#: it is started.
+_NO_FILE = re.compile(r'sqlite(\+\w+)?:(?!////)')
+
 OPTS = (
     cfg.StrOpt(
         'connection',
@@ -37,7 +43,8 @@ Possible values:
 * empty, the default: an embedded SQLite database, the file
   ``ext_resources/reservations.db`` below Nova's ``state_path``. All programs
   that use it must run on one machine
-* ``sqlite:////FILE``: another file, which must not be on a network file system
+* ``sqlite:////FILE``: another file, with four slashes because its path begins
+  with one; it must not be on a network file system
 * ``mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4``: MariaDB or MySQL
 * ``postgresql+psycopg2://USER:PASSWORD@HOST/NAME``: PostgreSQL
 """,
@@ -58,6 +65,7 @@ def find_connection(conf: cfg.ConfigOpts) -> str:
     """
     url: str | None = values.load(conf, GROUP, OPTS).connection
     if url:
+        _check_file(url)
         return url
     folder = state.find_folder(conf)
     reason = (
@@ -78,3 +86,18 @@ def find_connection(conf: cfg.ConfigOpts) -> str:
     raise exception.InvalidConfiguration(
         option=f'[{GROUP.name}] connection', value=None, reason=reason
     )
+
+
+def _check_file(url: str) -> None:
+    """Check that all programs which read a URL mean the same database.
+
+    :raises InvalidConfiguration: they do not
+    """
+    if _NO_FILE.match(url):
+        raise exception.InvalidConfiguration(
+            option=f'[{GROUP.name}] connection',
+            value=url,
+            reason='it names no file that is the same for all programs; write '
+            'a path that begins with a slash, so that there are four of them: '
+            'sqlite:////FILE',
+        )

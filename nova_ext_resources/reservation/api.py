@@ -115,14 +115,17 @@ class Reservations:
         The same request again gets the reservation that it has.
 
         :param order: see :mod:`~nova_ext_resources.reservation.order`
-        :param reason: a sentence that is kept with the reservation
-        :raises InvalidReservation: the order makes no sense here
+        :param reason: a sentence that is kept with the reservation, of up to
+            1,000 characters
+        :raises InvalidReservation: the order makes no sense here, or there is
+            no reason
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
             planned
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises ReservationExists: the name was used for something else
         """
         order_mod.check(order)
+        order_mod.check_reason(order['name'], reason)
         demand, flavor = self._read_demand(order)
         admission = self._find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
@@ -130,7 +133,7 @@ class Reservations:
         now = self._now()
         request = order_mod.make_request(order, demand, now, flavor)
         if request.during.start < now:
-            raise order_mod.refuse_past(request, now)
+            raise order_mod.refuse_time(request, 'starts_at', now)
         self._check_known(request)
         answer = admission.admit(request, now=now, reason=reason)
         counter_offer.check_planned(request, answer)
@@ -146,12 +149,14 @@ class Reservations:
 
         :param changes: keys of an order: ``starts_at``, ``ends_at``,
             ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``
-        :raises InvalidReservation: they make no sense
+        :param reason: a sentence that is kept with the reservation
+        :raises InvalidReservation: they make no sense, or there is no reason
         :raises ReservationNotFound: there is no such reservation
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises StateRefused: the reservation is over
         :raises RevisionMoved: others changed it again and again
         """
+        order_mod.check_reason(key, reason)
         for _attempt in range(_MAX_CHANGES):
             request, answer = self._try_update(key, changes, reason)
             if answer is not None:
@@ -167,9 +172,12 @@ class Reservations:
 
         Hosts are not needed for it.
 
+        :param reason: a sentence that is kept with the reservation
+        :raises InvalidReservation: there is no reason
         :raises ReservationNotFound: there is no such reservation
         :raises StateRefused: it is over already
         """
+        order_mod.check_reason(key, reason)
         known = self.get(key)
         if known.state is not known.last.state:
             # What has ended by the clock is not cancelled.
@@ -342,9 +350,9 @@ class Reservations:
             self._site.check_zones()
         has_started = known.during.start <= now
         if not has_started and request.during.start < now:
-            raise order_mod.refuse_past(request, now)
+            raise order_mod.refuse_time(request, 'starts_at', now)
         if request.during.end <= now and not known.state.is_final:
-            raise order_mod.refuse_ended(request, now)
+            raise order_mod.refuse_time(request, 'ends_at', now)
         try:
             answer = admission.replace(
                 request,
@@ -438,7 +446,7 @@ class Reservations:
             raise exception.InvalidReservation(
                 key=key,
                 field='zone',
-                reason=f'no host is in zone {zone}; known: {known}',
+                reason=f'no host is in zone {zone!r}; known: {known}',
             )
 
     def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:

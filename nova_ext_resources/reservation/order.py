@@ -43,12 +43,24 @@ AFFINITIES = {
 }
 
 _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
-#: No control characters, and no spaces at its ends: people must type it. The
-#: key of a server is as long as the database allows: NAME/9999.
-_NAME = {
+#: No control characters, no bytes that are no characters, and no spaces at its
+#: ends: people must type it.
+_ID = {
     **_TEXT,
-    'maxLength': 250,
-    'pattern': r'^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*\S)?\Z',
+    'description': 'write it without control characters, and without spaces '
+    'at its ends',
+    'pattern': r'^[^\s\x00-\x1f\x7f\ud800-\udfff]'
+    r'([^\x00-\x1f\x7f\ud800-\udfff]*[^\s\x00-\x1f\x7f\ud800-\udfff])?\Z',
+}
+#: The key of a server is as long as the database allows: NAME/9999.
+_NAME = {**_ID, 'maxLength': 250}
+#: Some databases store no zero byte, and none a half of a character.
+_REASON = {
+    'type': 'string',
+    'description': 'say why, in a sentence',
+    'maxLength': 1000,
+    'pattern': r'^[^\x00\ud800-\udfff]*[^\s\x00\ud800-\udfff]'
+    r'[^\x00\ud800-\udfff]*\Z',
 }
 _COUNT = {'type': 'integer', 'minimum': 1, 'maximum': MAX_SERVERS}
 
@@ -80,9 +92,11 @@ _SCHEMA = {
         },
         'zone': _TEXT,
         'affinity': {'enum': sorted(AFFINITIES)},
-        'project': _TEXT,
+        'project': _ID,
     },
 }
+
+_REASON_SCHEMA = {'type': 'object', 'properties': {'reason': _REASON}}
 
 _CHANGE_SCHEMA = {
     'type': 'object',
@@ -110,6 +124,23 @@ def check(document: Document) -> None:
             'extra_specs',
             'they belong to resources; a flavor has its own',
         )
+    specs = {f'resources:{name}' for name in document.get('resources', ())}
+    if twice := specs & document.get('extra_specs', {}).keys():
+        raise _refuse(
+            key,
+            'extra_specs',
+            f'{", ".join(sorted(twice))}: that amount is in resources, too; '
+            'name it once',
+        )
+
+
+def check_reason(key: str, reason: str) -> None:
+    """Check the sentence that is kept with a change.
+
+    :param key: the reservation that is changed
+    :raises InvalidReservation: it is blank, too long, or no text
+    """
+    _validate(key, {'reason': reason}, _REASON_SCHEMA)
 
 
 def make_flavor(document: Document) -> flavor_mod.Flavor:
@@ -187,7 +218,17 @@ def change_request(
     )
 
 
-def _make(key: str, **fields: Any) -> request_mod.Request:
+def _make(
+    key: str, *, least: int, most: int, **fields: Any
+) -> request_mod.Request:
+    if 0 < most < least:
+        raise _refuse(
+            key,
+            'at_most',
+            f'{most} is less than the {least} servers that are asked for at '
+            'least; correct one of them',
+        )
+    fields |= {'least': least, 'most': most}
     try:
         return request_mod.Request(key=key, **fields)
     except ValueError as err:
@@ -244,33 +285,48 @@ def _validate(key: str, document: Document, schema: Document) -> None:
     err = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if err is not None:
         field = '.'.join(map(str, err.absolute_path)) or 'the order'
-        raise _refuse(key, field, err.message)
+        raise _refuse(key, field, _explain(err))
+
+
+def _explain(err: jsonschema.ValidationError) -> str:
+    """Return what is wrong, without the words of schemas."""
+    match err.validator:
+        case 'minLength':
+            return 'it is empty; leave it out, or write something'
+        case 'maxLength':
+            length = len(str(err.instance))
+            return f'{length} characters; {err.validator_value} are allowed'
+        case 'minProperties':
+            return 'it names nothing that is to be changed'
+        case 'pattern':
+            schema: Any = err.schema
+            advice = schema['description']
+            return f'{err.instance!r} is blank or not all text; {advice}'
+    return str(err.message)
 
 
 def _refuse(key: str, field: str, reason: str) -> exception.InvalidReservation:
     return exception.InvalidReservation(key=key, field=field, reason=reason)
 
 
-def refuse_past(
-    request: request_mod.Request, now: int
+def refuse_time(
+    request: request_mod.Request, field: str, now: int
 ) -> exception.InvalidReservation:
-    """Return the error for a start that is over."""
-    start = interval.format_time(request.during.start)
-    return _refuse(
-        request.key,
-        'starts_at',
-        f'{start} is before now ({interval.format_time(now)}); leave it out '
-        'to start now',
-    )
+    """Return the error for a start or an end that is over.
 
-
-def refuse_ended(
-    request: request_mod.Request, now: int
-) -> exception.InvalidReservation:
-    """Return the error for a change after which it would be over."""
-    end = interval.format_time(request.during.end)
-    return _refuse(
-        request.key,
-        'ends_at',
-        f'{end} is not after now ({interval.format_time(now)}); cancel it',
-    )
+    :param field: ``starts_at`` or ``ends_at``
+    """
+    seconds, fault, advice = {
+        'starts_at': (
+            request.during.start,
+            'is before now',
+            'write now, or a later time',
+        ),
+        'ends_at': (
+            request.during.end,
+            'is not after now',
+            'write a later time, or cancel it',
+        ),
+    }[field]
+    when, clock = interval.format_time(seconds), interval.format_time(now)
+    return _refuse(request.key, field, f'{when} {fault} ({clock}); {advice}')

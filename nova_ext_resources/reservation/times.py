@@ -15,6 +15,9 @@ _DURATION = re.compile(r'(?:[0-9]{1,9}[smhdw])+')
 #: A hundred years: more is a mistake.
 MAX_SECONDS = 36525 * 86400
 
+#: No date of Python is so late.
+_YEAR_10000 = 253402300800
+
 
 def parse_seconds(text: str) -> int:
     """Read a duration, such as ``90m``, ``2h30m``, ``7d`` or ``1w``.
@@ -43,7 +46,7 @@ def parse_time(text: str, now: int) -> int:
 
     :param now: seconds since the epoch
     :returns: seconds since the epoch
-    :raises ValueError: it is none of these, or before 1970
+    :raises ValueError: it is none of these, or before 1970 or after 9999
     """
     text = text.strip()
     if text == 'now':
@@ -58,8 +61,8 @@ def parse_time(text: str, now: int) -> int:
             '+2h, or a date such as 2030-01-31T08:00Z'
         ) from None
     found = interval.from_datetimes(date).start
-    if found < 0:
-        raise ValueError(f'{text} is before 1970')
+    if not 0 <= found < _YEAR_10000:
+        raise ValueError(f'{text} is before 1970 or after 9999, in UTC')
     return found
 
 

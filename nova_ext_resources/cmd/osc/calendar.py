@@ -29,8 +29,9 @@ class ShowCalendar(store.StoreCommand):
         parser.add_argument(
             '--width',
             metavar='<number>',
-            type=window.number,
-            help='letters in a line (default: those of the terminal)',
+            type=_width,
+            help=f'letters in a line, {text.MAX_WIDTH} at most (default: '
+            'those of the terminal)',
         )
         parser.add_argument(
             '--svg',
@@ -57,5 +58,16 @@ class ShowCalendar(store.StoreCommand):
             )
         except OSError as err:
             raise exceptions.CommandError(
-                f'The picture cannot be written: {err}.'
+                f'The picture cannot be written: {err}. Name another file '
+                'with --svg.'
             ) from err
+
+
+def _width(argument: str) -> int:
+    """Read the letters in a line, for argparse."""
+    found = window.number(argument)
+    if found > text.MAX_WIDTH:
+        raise argparse.ArgumentTypeError(
+            f'{found} is more than {text.MAX_WIDTH}'
+        )
+    return found

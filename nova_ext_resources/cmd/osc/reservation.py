@@ -29,8 +29,20 @@ _NUMBERS = ('servers', 'at_most', 'priority')
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        'name', metavar='<name>', help='name of the reservation'
+        'name',
+        metavar='<name>',
+        type=_name,
+        help='name of the reservation',
     )
+
+
+def _name(text: str) -> str:
+    """Read a name, for argparse."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(
+            'it is empty; write the name of a reservation'
+        )
+    return window.text(text)
 
 
 def _add_reason(parser: argparse.ArgumentParser) -> None:
@@ -240,7 +252,12 @@ class ListReservations(store.StoreCommand, command.Lister):
         states.add_argument(
             '--all', action='store_true', help='those that are over, too'
         )
-        add('--project', metavar='<id>', help='only those of this project')
+        add(
+            '--project',
+            metavar='<id>',
+            type=window.text,
+            help="only those of this project; '' for those of none",
+        )
         add('--long', action='store_true', help='with more columns')
         return parser
 

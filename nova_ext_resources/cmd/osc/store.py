@@ -3,6 +3,7 @@
 """The arguments by which a command finds the store of reservations."""
 
 import argparse
+import logging
 
 from osc_lib.command import command
 from osc_lib import exceptions
@@ -55,6 +56,10 @@ class StoreCommand(command.Command):
             name that reservations do not have
         :raises ExtResourcesError: it cannot be opened
         """
+        # It logs a traceback of what our error says in words.
+        logging.getLogger('oslo_db.sqlalchemy.exc_filters').setLevel(
+            logging.CRITICAL
+        )
         files, folders = arguments.config_file, arguments.config_dir
         if files is None and folders is None:
             files, folders = (

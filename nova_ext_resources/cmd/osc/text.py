@@ -28,11 +28,13 @@ LEGEND = (
 STEPS = (
     *(60 * one for one in (1, 5, 15, 30)),
     *(3600 * one for one in (1, 2, 6, 12)),
-    *(86400 * one for one in (1, 2, 7, 14, 28, 91, 182, 364, 3640)),
+    *(86400 * one for one in (1, 2, 7, 14, 28, 91, 182, 364)),
+    *(86400 * one for one in (3640, 36400, 364000)),
 )
 
 _LABEL = 12
 MIN_COLUMNS = 24
+MAX_WIDTH = 10_000
 MAX_NAME = 24
 
 
@@ -63,8 +65,11 @@ def choose_step(seconds: int, most: int) -> int:
 
 
 def format_mark(seconds: int, step: int) -> str:
-    """Return the text at a mark."""
-    date = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    """Return the text at a mark; '' after the last date."""
+    try:
+        date = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (OverflowError, ValueError):
+        return ''
     if step < 86400:
         return date.strftime('%d. %H:%M')
     return date.strftime('%Y-%m-%d')

@@ -17,6 +17,9 @@ TIMES = (
 )
 DURATIONS = 'such as 90m, 2h30m or 7d'
 
+#: All amounts of placement have fewer.
+_DIGITS = 18
+
 
 def add_window(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a window that begins now and has an end."""
@@ -61,13 +64,30 @@ def seconds(text: str) -> int:
         raise argparse.ArgumentTypeError(str(err)) from err
 
 
+def text(argument: str) -> str:
+    """Read what any database can be asked for, for argparse."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError as err:
+        raise argparse.ArgumentTypeError(
+            f'{argument!r} is no text in the encoding of this terminal'
+        ) from err
+    return argument
+
+
 def number(text: str) -> int:
     """Read a whole number from 1 on, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
+    if not _is_number(text):
         raise argparse.ArgumentTypeError(
-            f'{text!r} is not a whole number from 1 on'
+            f'{text!r} is not a whole number from 1 on, of {_DIGITS} digits '
+            'at most'
         )
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    # Python reads no number of very many digits.
+    return text.isdecimal() and len(text) <= _DIGITS and int(text) >= 1
 
 
 def add_servers(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
@@ -107,10 +127,11 @@ class _AmountAction(argparse.Action):
         option_string: str | None = None,
     ) -> None:
         name, _equals, amount = str(values).partition('=')
-        if not name or not amount.isdecimal() or int(amount) < 1:
+        if not name or not _is_number(amount):
             parser.error(
                 f'{option_string} {values}: write a resource class and a '
-                'whole number from 1 on, such as VCPU=4'
+                f'whole number from 1 on, of {_DIGITS} digits at most, such '
+                'as VCPU=4'
             )
         found = dict(getattr(namespace, self.dest) or {})
         if name in found:

@@ -8,6 +8,7 @@ Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
 
 from collections.abc import Iterator
 import contextlib
+import sqlite3
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -44,6 +45,18 @@ _NOT_SERIALIZABLE = '40001'
 #: what it raises when a server is out of reach.
 _CHECK_FAILED = frozenset({4025, 3819})
 
+#: Of SQLite, where to try it again is of no use.
+_FILE_ERRORS = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
 
 class Database:
     """One database. It is reached when it is used for the first time.
@@ -78,7 +91,7 @@ class Database:
             the end, it is not known whether all was stored, or nothing
         :raises StoreError: any other refusal of the database
         """
-        with _translating():
+        with _translating(self.engine.url.database):
             self._keep_sqlite()
             with self.engine.begin() as connection:
                 yield connection
@@ -112,14 +125,24 @@ class Database:
 
 
 @contextlib.contextmanager
-def _translating() -> Iterator[None]:
-    """Raise errors of this package for those of the database."""
+def _translating(file: str | None) -> Iterator[None]:
+    """Raise errors of this package for those of the database.
+
+    :param file: what the URL names, which is a file if it is of SQLite
+    """
     try:
         yield
     except (db_exception.DBError, sa.exc.SQLAlchemyError) as err:
         if _is_conflict(err):
             raise exception.RevisionMoved(
                 reason=f'another process wrote at the same time ({err})'
+            ) from err
+        if _is_file_error(err):
+            raise exception.StoreError(
+                reason=f'the file {file} cannot be used: {err.__cause__}. It '
+                'must be a database of SQLite, in a folder that exists and '
+                'has room, and this user must be allowed to write to both: '
+                'run it as the user that Nova runs as, or correct the URL.'
             ) from err
         if _is_unavailable(err):
             raise exception.StoreUnavailable(
@@ -135,6 +158,13 @@ def _translating() -> Iterator[None]:
 def _is_conflict(err: Exception) -> bool:
     code = getattr(getattr(err, 'orig', None), 'pgcode', None)
     return isinstance(err, _CONFLICTS) or code == _NOT_SERIALIZABLE
+
+
+def _is_file_error(err: Exception) -> bool:
+    """Return whether SQLite cannot use its file, whenever it tries."""
+    code = getattr(err.__cause__, 'sqlite_errorcode', None)
+    # The higher bits are details.
+    return code is not None and code & 0xFF in _FILE_ERRORS
 
 
 def _is_unavailable(err: Exception) -> bool:

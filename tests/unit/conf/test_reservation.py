@@ -28,9 +28,30 @@ class ConnectionTest(base.TestCase):
 
     def test_the_one_that_is_named(self) -> None:
         reservation.register_opts(self.conf)
-        self.set('connection', 'sqlite://', reservation.GROUP.name)
+        for url in ('sqlite:////var/x.db', 'mysql+pymysql://u:p@h/x'):
+            self.set('connection', url, reservation.GROUP.name)
 
-        self.assertEqual('sqlite://', reservation.find_connection(self.conf))
+            self.assertEqual(url, reservation.find_connection(self.conf))
+
+    def test_a_file_that_is_not_the_same_for_all_programs(self) -> None:
+        reservation.register_opts(self.conf)
+        for url in (
+            'sqlite://',
+            'sqlite:///:memory:',
+            'sqlite:///x.db',
+            'sqlite+pysqlite:///var/x.db',
+            'sqlite:///file:x?mode=memory&uri=true',
+        ):
+            with self.subTest(url=url):
+                self.set('connection', url, reservation.GROUP.name)
+
+                err = self.assertRaises(
+                    exception.InvalidConfiguration,
+                    reservation.find_connection,
+                    self.conf,
+                )
+
+                self.assertIn('sqlite:////FILE', str(err))
 
     def test_a_state_path_that_cannot_be_used(self) -> None:
         state.find_folder(self.conf)

@@ -3,6 +3,7 @@
 """Tests of what programs do with reservations."""
 
 from collections.abc import Sequence
+import functools
 from typing import Any
 
 from testtools import matchers
@@ -155,7 +156,16 @@ class CreateTest(ApiTestCase):
             ('servers', 'less than the minimum', {'servers': 0}),
             ('servers', 'greater than', {'servers': 10**9}),
             ('servers', "'integer'", {'servers': 1.5}),
-            ('servers', 'from 1 to 2', {'servers': 3, 'at_most': 2}),
+            (
+                'at_most',
+                '2 is less than the 3 servers',
+                {'servers': 3, 'at_most': 2},
+            ),
+            ('zone', 'it is empty; leave it out', {'zone': ''}),
+            ('project', 'without spaces', {'project': ' '}),
+            ('project', 'without spaces', {'project': 'red '}),
+            ('project', 'control', {'project': 'a\x00b'}),
+            ('project', '256 characters; 255 are', {'project': 256 * 'x'}),
             ('zone', 'known: north, south', {'zone': 'east'}),
             ('affinity', 'same-host', {'affinity': 'near'}),
             ('priority', 'maximum', {'priority': 5000}),
@@ -171,9 +181,21 @@ class CreateTest(ApiTestCase):
                 )
 
     def test_names_that_nobody_could_type(self) -> None:
-        for name in ('', ' a', 'a\n', 'a\x00b', 'x' * 251):
+        for name in ('', ' ', ' a', 'a\n', 'a\x00b', 'x' * 251, '\udcff'):
             with self.subTest(name=name):
                 self.assert_invalid('name', '', self.create, name)
+
+    def test_an_amount_that_is_named_twice(self) -> None:
+        self.assert_invalid(
+            'extra_specs',
+            'resources:VCPU: that amount is in resources, too',
+            self.api.create,
+            {
+                'name': 'x',
+                'resources': {'VCPU': 1},
+                'extra_specs': {'resources:VCPU': '2'},
+            },
+        )
 
     def test_the_longest_name_leaves_room_for_the_number_of_a_server(
         self,
@@ -214,6 +236,32 @@ class CreateTest(ApiTestCase):
         )
 
         self.assertEqual(24 * HOUR, found.during.seconds)
+
+
+class ReasonTest(ApiTestCase):
+    def test_what_is_no_reason(self) -> None:
+        self.create('lease', starts_at='+2h', ends_at='+4h')
+        order = {'name': 'other', 'flavor': 'large'}
+        for reason in ('', ' \t\n', 'a\x00b', '\udcff', 1001 * 'x'):
+            for call, *args in (
+                (self.api.create, order),
+                (self.api.update, 'lease', {'servers': 2}),
+                (self.api.cancel, 'lease'),
+            ):
+                with self.subTest(reason=reason, call=call):
+                    self.assert_invalid(
+                        'reason',
+                        '',
+                        functools.partial(call, *args, reason=reason),
+                    )
+
+    def test_any_sentence_is_one(self) -> None:
+        self.create('lease')
+        for reason in ('-', ' two\nlines ', 'не нужен 🛑', 1000 * 'x'):
+            self.api.update('lease', {'ends_at': '+9d'}, reason=reason)
+            self.api.update('lease', {'ends_at': '+8d'}, reason=reason)
+
+            self.assertEqual(reason, self.api.get('lease').last.reason)
 
 
 class UpdateTest(ApiTestCase):
@@ -298,7 +346,8 @@ class UpdateTest(ApiTestCase):
             with self.subTest(**changes):
                 self.assert_invalid(
                     'ends_at',
-                    'is not after now (2030-01-01T03:00:00Z); cancel it',
+                    'is not after now (2030-01-01T03:00:00Z); write a later '
+                    'time, or cancel it',
                     self.api.update,
                     'lease',
                     changes,

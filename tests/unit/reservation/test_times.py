@@ -48,6 +48,7 @@ class TimesTest(base.TestCase):
             ('1970-01-01T00:00Z', 0),
             ('1970-01-01T01:00:01+01:00', 1),
             ('1970-01-01T00:00:01.9Z', 1),
+            ('9999-12-31T23:59:59Z', 253402300799),
         ):
             self.assertEqual(seconds, times.parse_time(text, 1000), text)
 
@@ -58,6 +59,7 @@ class TimesTest(base.TestCase):
             ('', 'is not a time'),
             ('2030-02-29T00:00Z', 'is not a time'),
             ('1969-12-31T23:59Z', 'before 1970'),
+            ('9999-12-31T23:59-01:00', 'after 9999'),
             ('+', 'not a duration'),
         ):
             err = self.assertRaises(ValueError, times.parse_time, text, 0)

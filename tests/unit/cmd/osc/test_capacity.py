@@ -69,6 +69,12 @@ class CapacityTest(shells.ShellTestCase):
 
             self.assertIn(wanted, errors)
 
+    def test_a_zone_without_a_name(self) -> None:
+        self.assertIn(
+            "no host is in zone ''; known: north",
+            self.fail_with("extended reservation capacity --zone ''"),
+        )
+
 
 class CalendarTest(shells.ShellTestCase):
     def setUp(self) -> None:
@@ -116,3 +122,26 @@ class CalendarTest(shells.ShellTestCase):
         )
 
         self.assertIn('cannot be written', errors)
+        self.assertIn('Name another file', errors)
+
+    def test_bad_arguments(self) -> None:
+        for arguments, wanted in (
+            ('--width 0', 'not a whole number from 1 on'),
+            ('--width 99999999999', 'is more than 10000'),
+            ('--until +0h', 'between one second and'),
+            ('--from 9999-12-31T23:59:59-14:00', 'after 9999'),
+        ):
+            errors = self.fail_with(
+                f'extended reservation calendar {arguments}'
+            )
+
+            self.assertIn(wanted, errors)
+
+    def test_very_long_times(self) -> None:
+        for arguments in (
+            '--duration 365d',
+            '--duration 36525d',
+            '--until 9999-12-31T23:59:59Z',
+            '--from 9999-12-31T23:59:59Z',
+        ):
+            self.succeed(f'extended reservation calendar {arguments}')

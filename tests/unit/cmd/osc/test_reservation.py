@@ -2,11 +2,13 @@
 
 """Tests of the commands that create, list, show, update and cancel."""
 
+import argparse
 import json
 import os
 import pathlib
 from typing import Any
 
+from nova_ext_resources.cmd.osc import window
 from tests.unit.cmd.osc import shells
 
 CREATE = 'extended reservation create lease --flavor large'
@@ -141,6 +143,48 @@ class CommandsTest(shells.ShellTestCase):
             )
 
             self.assertIn('There is no reservation nothing', errors)
+            errors = self.fail_with(f"extended reservation {name} ''")
+            self.assertIn('it is empty', errors)
+
+    def test_bytes_that_are_no_text(self) -> None:
+        self.assertRaises(argparse.ArgumentTypeError, window.text, 'a\udcffb')
+        self.assertEqual('не 🛑', window.text('не 🛑'))
+
+    def test_changes_without_a_reason(self) -> None:
+        self.succeed(f'{CREATE} --end +4h')
+
+        for command in ('cancel lease', 'update lease --end +5h'):
+            errors = self.fail_with(
+                f"extended reservation {command} --reason ' '"
+            )
+
+            self.assertIn('Reservation lease: reason: ', errors)
+        (change,) = self.read('extended reservation show lease')['changes']
+        self.assertEqual('created', change['reason'])
+
+    def test_a_name_with_spaces(self) -> None:
+        self.succeed(
+            "extended reservation create 'a name' --flavor large --end +4h"
+        )
+        self.succeed("extended reservation cancel 'a name'")
+
+        self.assertIn(
+            'without spaces at its ends',
+            self.fail_with("extended reservation create ' a' --flavor large"),
+        )
+
+    def test_filters_that_nothing_passes(self) -> None:
+        self.succeed(f'{CREATE} --project red')
+
+        self.assertEqual([], self.list_names('--project blue'))
+        self.assertEqual([], self.list_names("--project ''"))
+        for arguments, wanted in (
+            ('--state new', 'invalid choice'),
+            ('--all --state pending', 'not allowed with'),
+        ):
+            errors = self.fail_with(f'extended reservation list {arguments}')
+
+            self.assertIn(wanted, errors)
 
     def test_bad_arguments(self) -> None:
         for arguments, wanted in (
@@ -151,6 +195,17 @@ class CommandsTest(shells.ShellTestCase):
             ('--resource VCPU=1 --resource VCPU=2', 'named twice'),
             ('--flavor large --servers 0', 'a whole number from 1 on'),
             ('--flavor large --servers x', 'a whole number from 1 on'),
+            ('--flavor large --servers -1', 'a whole number from 1 on'),
+            (f'--flavor large --servers {5000 * "9"}', '18 digits at most'),
+            (f'--resource VCPU={5000 * "9"}', '18 digits at most'),
+            ('--resource VCPU=1 --property resources:VCPU=2', 'name it once'),
+            ('--flavor large --servers 3 --at-most 2', '2 is less than'),
+            ("--flavor large --zone ''", 'it is empty; leave it out'),
+            ("--flavor large --project ' '", 'without spaces'),
+            ("--flavor large --reason ' '", 'reason: '),
+            (f'--flavor large --reason {2000 * "x"}', '1000 are allowed'),
+            ('--flavor large --start=-2h', 'is not a time'),
+            ('--flavor large --duration 999999999w', 'a hundred years'),
             ('--flavor large --servers 99999', 'greater than the maximum'),
             ('--flavor large --priority x', 'invalid int value'),
             ('--flavor large --end +1h --duration 1h', 'not allowed with'),
@@ -202,8 +257,17 @@ class CommandsTest(shells.ShellTestCase):
             ('connection = x', 'cannot be used'),
             (
                 '[ext_resources_reservation]\nconnection = sqlite:////no/x.db',
-                'Store of reservations',
+                'the file /no/x.db cannot be used',
             ),
+            (
+                '[ext_resources_reservation]\nconnection = sqlite:////dev/full',
+                'the file /dev/full cannot be used',
+            ),
+            (
+                '[ext_resources_reservation]\nconnection = sqlite:///x.db',
+                'names no file that is the same for all programs',
+            ),
+            ('', 'no option state_path says'),
             (
                 '[DEFAULT]\nstate_path = /dev/null/x',
                 'embedded database cannot be made',

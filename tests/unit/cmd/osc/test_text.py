@@ -88,12 +88,21 @@ class TextTest(base.TestCase):
         self.assertEqual('No reservations in this time.', lines[-1])
 
     def test_the_axis_has_room_for_its_marks(self) -> None:
-        for hours in (1, 5, 24, 24 * 40, 24 * 365 * 30):
+        for hours in (1, 5, 24, 24 * 40, 24 * 365 * 30, 24 * 365 * 8000):
             during = interval.Interval(0, hours * HOUR)
             lines = [*text.draw(chart.Chart(during=during, rows=()), 80)]
 
             self.assertLessEqual(len(lines[1]), 80)
             self.assertRegex(lines[1], r'^ \|\S+')
+            self.assertLess(lines[1].count('|'), 10)
+
+    def test_an_axis_beyond_the_last_date(self) -> None:
+        last = 253402300799
+        during = interval.Interval(last, last + 24 * HOUR)
+        drawn = chart.Chart(during=during, rows=())
+
+        self.assertIn('second 253402387199', ''.join(text.draw(drawn, 80)))
+        ElementTree.fromstring(svg.draw(drawn))
 
 
 class PictureTest(base.TestCase):

@@ -2,6 +2,7 @@
 
 """Tests of transactions, and of what the tables refuse by themselves."""
 
+import pathlib
 from typing import Any
 
 import sqlalchemy as sa
@@ -97,6 +98,42 @@ class TransactionTest(stores.StoreTestCase):
         err = self.assertRaises(exception.StoreError, self.read, url)
 
         self.assertIn('unable to open database file', str(err))
+        self.assertIn('/no/such/folder.db cannot be used', str(err))
+        self.assertIn('in a folder that exists', str(err))
+        self.assertNotIsInstance(err, exception.Retriable)
+
+    def test_a_file_of_something_else(self) -> None:
+        path = pathlib.Path(self.make_folder(), 'notes.txt')
+        path.write_text('x' * 1000)
+
+        err = self.assertRaises(
+            exception.StoreError, self.read, f'sqlite:///{path}'
+        )
+
+        self.assertIn(f'{path} cannot be used: file is not a', str(err))
+        self.assertEqual('x' * 1000, path.read_text())
+
+    def test_a_file_that_may_only_be_read(self) -> None:
+        database = database_mod.Database(self.url)
+        # What SQLite answers without the right to write; root has it always.
+        sa.event.listen(
+            database.engine,
+            'connect',
+            lambda connection, _record: connection.execute(
+                'PRAGMA query_only = 1'
+            ),
+        )
+
+        def write() -> None:
+            with database.transaction() as connection:
+                connection.execute(
+                    sa.insert(tables.RESERVATIONS).values(**RESERVATION)
+                )
+
+        err = self.assertRaises(exception.StoreError, write)
+
+        self.assertIn('attempt to write a readonly database', str(err))
+        self.assertIn('the user that Nova runs as', str(err))
         self.assertNotIsInstance(err, exception.Retriable)
 
     def test_a_writer_that_does_not_end(self) -> None:
