@@ -8,6 +8,8 @@
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
 * ``osc``: ``openstack extended ...``
+* ``reservations``: ``nova-ext-resources-reservations``: the manager of
+  reservations
 * ``status``: ``nova-ext-resources-status``: would nova-compute start, and what
   would it offer
 """

@@ -13,7 +13,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``names``: finds misspelt names of options and groups
 * ``placement``: ``[ext_resources_placement]``: how to reach placement
 * ``reader``: parses Nova's configuration files for one host
-* ``reservation``: ``[ext_resources_reservation]``: where reservations are kept
+* ``reservation``: ``[ext_resources_reservation]``: reservations
 * ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
 * ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
 * ``scheduler``: ``[ext_resources_scheduler]``

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Options of ``[ext_resources_reservation]``: where reservations are kept."""
+"""Options of ``[ext_resources_reservation]``.
+
+Where reservations are kept, and how their manager works.
+"""
 
 import functools
 import os
@@ -9,6 +12,7 @@ import re
 from oslo_config import cfg
 
 from nova_ext_resources import conf as conf_package
+from nova_ext_resources.conf import names
 from nova_ext_resources.conf import state
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
@@ -16,8 +20,8 @@ from nova_ext_resources import exception
 GROUP = cfg.OptGroup(
     'ext_resources_reservation',
     title='Reservations',
-    help='Where reservations of capacity are kept. All programs that read or '
-    'change them need the same database.',
+    help='Where reservations of capacity are kept, and how their manager '
+    'works. All programs that read or change them need the same database.',
 )
 
 #: Below Nova's ``state_path``.
@@ -49,9 +53,67 @@ Possible values:
 * ``postgresql+psycopg2://USER:PASSWORD@HOST/NAME``: PostgreSQL
 """,
     ),
+    cfg.IntOpt(
+        'interval',
+        default=15,
+        min=1,
+        max=3600,
+        help="""
+Seconds between two passes of nova-ext-resources-reservations.
+
+A state of a reservation is written so many seconds late at most. What is
+promised does not depend on it.
+""",
+    ),
+    cfg.IntOpt(
+        'keep_ended',
+        min=0,
+        help="""
+Seconds for which nova-ext-resources-reservations keeps what is over.
+
+Reservations that have ended, expired or been cancelled for so long are deleted
+with their history, and their names can be used again.
+
+Possible values:
+
+* not set, the default: all are kept for good
+* 0: they are deleted in the pass after their end
+* 7776000: for 90 days
+""",
+    ),
+    cfg.IntOpt(
+        'clock_wait',
+        default=300,
+        min=0,
+        help="""
+Seconds for which a clock must go steadily until it is trusted.
+
+A clock may be wrong when a machine starts, or after it was set by mistake.
+nova-ext-resources-reservations ends, expires and deletes no reservation until
+it has watched the clock for so long without a step. 0 trusts the clock at
+once, as ``--once`` does.
+""",
+    ),
 )
 
 register_opts = functools.partial(conf_package.register, GROUP, OPTS)
+
+
+def list_misspelt(conf: cfg.ConfigOpts) -> list[str]:
+    """Describe each name in this group that no option has.
+
+    With a misspelt URL the embedded database would be used in place of the
+    one that all others use, and promise what is promised already.
+
+    :param conf: parsed
+    """
+    known = {GROUP.name: [one.dest for one in OPTS]}
+    # Names of other groups are for "nova-ext-resources-status check".
+    return [
+        one
+        for one in names.list_problems(conf, known)
+        if f'[{GROUP.name}]' in one.lower()
+    ]
 
 
 def find_connection(conf: cfg.ConfigOpts) -> str:

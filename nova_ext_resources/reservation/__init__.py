@@ -2,7 +2,7 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``site`` and ``store`` all is pure.
+But for ``api``, ``manager``, ``site`` and ``store`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
@@ -11,12 +11,14 @@ But for ``api``, ``site`` and ``store`` all is pure.
 * ``chart``: reservations over time, as rows of bars
 * ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
+* ``due``: the state that a reservation should have by now
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
 * ``future``: what is there at any second of an interval, as one view
 * ``host``: one host, as it is without anything that is planned
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
+* ``manager``: carries out what time brings
 * ``order``: what people ask for, checked as a whole
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer
@@ -27,6 +29,7 @@ But for ``api``, ``site`` and ``store`` all is pure.
 * ``site``: the cloud around: its hosts, flavors and zones
 * ``starts``: from which times on the amounts of a request would do
 * ``state``: the states of a reservation, and which may follow which
+* ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
 * ``times``: times and durations as people write them
 """

@@ -47,8 +47,9 @@ class State(enum.StrEnum):
             return self
         if now >= during.end:
             return State.ENDED
-        is_late = self is State.PENDING and now >= during.start
-        return State.ACTIVE if is_late else self
+        if self is State.DEGRADED:
+            return self
+        return State.ACTIVE if now >= during.start else State.PENDING
 
 
 _OVER = frozenset({State.ENDED, State.EXPIRED, State.CANCELLED})
@@ -57,7 +58,8 @@ _OVER = frozenset({State.ENDED, State.EXPIRED, State.CANCELLED})
 #: something else, such as the host of a server.
 _NEXT: Mapping[State, frozenset[State]] = {
     State.PENDING: _OVER | {State.PENDING, State.ACTIVE, State.DEGRADED},
-    State.ACTIVE: _OVER | {State.ACTIVE, State.DEGRADED},
+    # Pending again only if the clock was set back.
+    State.ACTIVE: _OVER | {State.PENDING, State.ACTIVE, State.DEGRADED},
     State.DEGRADED: _OVER | {State.PENDING, State.ACTIVE, State.DEGRADED},
     **dict.fromkeys(_OVER, frozenset[State]()),
 }

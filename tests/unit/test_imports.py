@@ -85,7 +85,12 @@ PURE = (
 
 #: Folders and modules within them that act, for all that is pure around them.
 #: Nothing of the latter imports them.
-ACTS = ('reservation.api.', 'reservation.site.', 'reservation.store.')
+ACTS = (
+    'reservation.api.',
+    'reservation.manager.',
+    'reservation.site.',
+    'reservation.store.',
+)
 
 IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})
 

@@ -9,7 +9,6 @@ from osc_lib.command import command
 from osc_lib import exceptions
 from oslo_config import cfg
 
-from nova_ext_resources.conf import names
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
@@ -79,25 +78,6 @@ class StoreCommand(command.Command):
             raise values.make_unreadable_error(
                 err, [*files, *folders]
             ) from None
-        _check_names(conf)
+        if problems := reservation_conf.list_misspelt(conf):
+            raise exceptions.CommandError('\n'.join(problems))
         return loading.from_conf(conf)
-
-
-def _check_names(conf: cfg.ConfigOpts) -> None:
-    """Check that no option of the reservations is misspelt.
-
-    With a misspelt URL the embedded database would be used in place of the
-    one that all others use, and promise what is promised already.
-
-    :raises CommandError: one is
-    """
-    group = reservation_conf.GROUP.name
-    known = {group: [one.dest for one in reservation_conf.OPTS]}
-    # Names of other groups are for "nova-ext-resources-status check".
-    problems = [
-        one
-        for one in names.list_problems(conf, known)
-        if f'[{group}]' in one.lower()
-    ]
-    if problems:
-        raise exceptions.CommandError('\n'.join(problems))

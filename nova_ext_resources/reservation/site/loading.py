@@ -11,12 +11,15 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation.manager import turn as turn_mod
+from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.site import compute as compute_mod
 from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.store import database as database_mod
@@ -116,6 +119,23 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
         trackers=trackers,
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
+    )
+
+
+def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
+    """Make what a manager of reservations does again and again.
+
+    The database is not reached before that: it may be down.
+
+    :param conf: parsed, and not Nova's global one
+    :param is_once: it is done once only, so that the clock cannot be watched
+    :raises InvalidConfiguration: an option is wrong
+    """
+    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    return turn_mod.Turn(
+        _open(reservation_conf.find_connection(conf)),
+        watch_mod.Watch(0 if is_once else options.clock_wait),
+        keep_ended=options.keep_ended,
     )
 
 

@@ -3,10 +3,12 @@
 """Reservations in a database: what is promised is exact, and stays so.
 
 * ``admission``: admits requests and changes states
+* ``clock``: the clock of the database
 * ``database``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
+* ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
 * ``records``: reservations as they are stored, to be shown
 * ``reservations``: rows of reservations

@@ -4,6 +4,7 @@
 
 import random
 import string
+import time
 from typing import Any, ClassVar
 import unittest
 
@@ -17,9 +18,11 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import clock
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
+from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_database
@@ -86,6 +89,12 @@ class ServerTests(racing.RaceTests):
             found = autogenerate.compare_metadata(context, tables.METADATA)
 
         self.assertEqual([], found)
+
+    def test_the_clock_of_the_server(self: Any) -> None:
+        with database_mod.Database(self.url).transaction() as connection:
+            found = clock.read_clock(connection)
+
+        self.assertAlmostEqual(time.time(), found, delta=5)
 
     def test_keys_differ_by_case_and_reasons_have_any_script(
         self: Any,
@@ -193,4 +202,14 @@ class MariaDbUpgradeTest(OnMariaDb, test_schema.FirstTablesTest):
 
 
 class PostgresUpgradeTest(OnPostgres, test_schema.FirstTablesTest):
+    pass
+
+
+class MariaDbManagerTest(OnMariaDb, test_turn.TurnTest, test_turn.FaultsTest):
+    pass
+
+
+class PostgresManagerTest(
+    OnPostgres, test_turn.TurnTest, test_turn.FaultsTest
+):
     pass

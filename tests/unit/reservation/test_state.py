@@ -31,18 +31,18 @@ class StateTest(base.TestCase):
                 with self.subTest(one=one, wanted=wanted):
                     state.check_next('lease', one, wanted)
 
-    def test_what_has_started_is_not_pending_again(self) -> None:
+    def test_what_is_over_says_so(self) -> None:
         err = self.assertRaises(
             exception.StateRefused,
             state.check_next,
             'lease',
-            State.ACTIVE,
+            State.ENDED,
             State.PENDING,
         )
 
         self.assertEqual(
-            'Reservation lease is active and cannot become pending; it can '
-            'become: active, cancelled, degraded, ended, expired.',
+            'Reservation lease is ended and cannot become pending; it can '
+            'become: nothing else.',
             str(err),
         )
 
@@ -54,6 +54,8 @@ class StateTest(base.TestCase):
             (State.DEGRADED, 5, State.DEGRADED),
             (State.DEGRADED, 9, State.ENDED),
             (State.ACTIVE, 8, State.ACTIVE),
+            (State.ACTIVE, 4, State.PENDING),
+            (State.DEGRADED, 4, State.DEGRADED),
             (State.CANCELLED, 9, State.CANCELLED),
         ):
             with self.subTest(one=one, now=now):

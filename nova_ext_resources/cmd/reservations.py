@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``nova-ext-resources-reservations``: the manager of reservations.
+
+Carries out what time brings to them. Run as a user who can read Nova's
+configuration and write to the database of the reservations.
+"""
+
+import argparse
+from collections.abc import Sequence
+import signal
+import sys
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import reader
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.conf import values
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import loop
+from nova_ext_resources.reservation.manager import signals
+from nova_ext_resources.reservation.manager import systemd
+from nova_ext_resources.reservation.manager import turn as turn_mod
+from nova_ext_resources.reservation.site import loading
+
+LOG = logging.getLogger(__name__)
+
+_PROGRAM = 'nova-ext-resources-reservations'
+
+_DESCRIPTION = """\
+Carry out what time brings to the reservations: write that they have started
+and ended, and delete what has long been over. Any number of these may run at
+once, on any machines, and be killed at any time. SIGHUP reads the
+configuration again, SIGTERM ends after the pass that is going on."""
+
+_EXIT_STATUS = """\
+Exit status: 0, all is well; 1, the configuration cannot be used or, with
+--once, something failed and should be tried again."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Declare the arguments."""
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM, description=_DESCRIPTION, epilog=_EXIT_STATUS
+    )
+    for option, what in (('file', 'a file'), ('dir', 'a folder of files')):
+        parser.add_argument(
+            f'--config-{option}',
+            action='append',
+            help=f'{what} with options of Nova, for the database of the '
+            'reservations and the credentials for placement; may be repeated '
+            '(default: where Nova itself looks, such as /etc/nova/nova.conf)',
+        )
+    parser.add_argument(
+        '--once',
+        action='store_true',
+        help='make one pass, and end. The clock of this machine is trusted '
+        'at once',
+    )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal comes; return the exit status."""
+    options = make_parser().parse_args(arguments)
+    signals.block()
+    try:
+        conf = read_conf(options)
+        turn = loading.make_turn(conf, is_once=options.once)
+    except exception.ExtResourcesError as err:
+        print(err, file=sys.stderr)
+        return 1
+    _set_up_log(conf)
+    if options.once:
+        return _run_once(turn)
+    _run(options, conf, turn)
+    return 0
+
+
+def read_conf(options: argparse.Namespace) -> cfg.ConfigOpts:
+    """Read the configuration that the arguments name.
+
+    :raises InvalidConfiguration: there is none, or it cannot be used
+    """
+    files, folders = options.config_file, options.config_dir
+    if files is None and folders is None:
+        files = cfg.find_config_files('nova')
+        folders = cfg.find_config_dirs('nova')
+        if not files and not folders:
+            raise _refuse(None, 'there is no nova.conf where Nova looks')
+    files, folders = files or [], folders or []
+    conf = cfg.ConfigOpts()
+    logging.register_options(conf)
+    try:
+        reader.parse(conf, files, folders)
+    except cfg.Error as err:
+        raise values.make_unreadable_error(err, [*files, *folders]) from None
+    if problems := reservation_conf.list_misspelt(conf):
+        raise _refuse(', '.join(files), '; '.join(problems))
+    return conf
+
+
+def _set_up_log(conf: cfg.ConfigOpts) -> None:
+    if not (
+        conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
+    ):
+        # Otherwise nobody would see the log: oslo.log drops it by default.
+        conf.set_default('use_stderr', True)
+    logging.setup(conf, 'nova-ext-resources')
+
+
+def _refuse(value: str | None, reason: str) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option='--config-file', value=value, reason=reason
+    )
+
+
+def _run_once(turn: turn_mod.Turn) -> int:
+    try:
+        return 0 if turn.run() else 1
+    except exception.ExtResourcesError as err:
+        LOG.error('The pass failed; run it again: %(err)s', {'err': err})
+        return 1
+
+
+def _run(
+    options: argparse.Namespace, conf: cfg.ConfigOpts, turn: turn_mod.Turn
+) -> None:
+    """Run until a signal comes that ends this."""
+    LOG.info('The manager of reservations has started')
+    while True:
+        systemd.notify(systemd.READY)
+        interval = conf[reservation_conf.GROUP.name].interval
+        number = loop.run(turn.run, interval)
+        if number not in signals.RELOAD:
+            break
+        try:
+            changed = read_conf(options)
+            another = loading.make_turn(changed)
+        except exception.ExtResourcesError as err:
+            LOG.error('The options stay as they were: %(err)s', {'err': err})
+            continue
+        turn.close()
+        conf, turn = changed, another
+        _set_up_log(conf)
+        LOG.info('The configuration was read again')
+    systemd.notify(systemd.STOPPING)
+    LOG.info('Ended by %(signal)s', {'signal': signal.Signals(number).name})
+
+
+if __name__ == '__main__':
+    sys.exit(main())

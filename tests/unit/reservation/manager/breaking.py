@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Databases that break in a commit, or after it."""
+
+from collections.abc import Iterator
+import contextlib
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import database as database_mod
+
+
+class _Breaks(database_mod.Database):
+    """Knows which transactions write."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.written = 0
+        sa.event.listen(self.engine, 'after_cursor_execute', self._count)
+
+    def _count(self, *args: Any) -> None:
+        self.written += args[2].startswith(('UPDATE', 'INSERT', 'DELETE'))
+
+
+class LosesAnswers(_Breaks):
+    """Commits what writes, and then the connection breaks: once.
+
+    :ivar is_lost: whether it has
+    """
+
+    is_lost = False
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        before = self.written
+        with super().transaction() as connection:
+            yield connection
+        if self.written > before and not self.is_lost:
+            self.is_lost = True
+            raise exception.StoreUnavailable(reason='the connection broke')
+
+
+class BreaksInWrites(_Breaks):
+    """Breaks before each commit that writes.
+
+    :ivar is_broken: whether it does
+    """
+
+    is_broken = True
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        before = self.written
+        with super().transaction() as connection:
+            yield connection
+            if self.is_broken and self.written > before:
+                raise exception.StoreUnavailable(reason='it went away')
