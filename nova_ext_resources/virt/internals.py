@@ -29,6 +29,8 @@ NAMES = (
     'nova.compute.manager:ComputeManager.rt',
     'nova.compute.manager:ComputeVirtAPI._compute',
     'nova.compute.manager:ComputeVirtAPI.reportclient',
+    'nova.compute.power_state:PAUSED',
+    'nova.compute.power_state:RUNNING',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
     'nova.compute.resource_tracker:ResourceTracker.drop_move_claim'
     '(context, instance, nodename, flavor)',

@@ -9,6 +9,7 @@ is refused.
 from collections.abc import Mapping
 from typing import Any
 
+from nova.compute import power_state
 from nova import exception as nova_exc
 from nova import objects
 from oslo_log import log as logging
@@ -19,6 +20,7 @@ from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import mixin
 from nova_ext_resources.virt import operations
+from nova_ext_resources.virt import refusals
 from nova_ext_resources.virt import steering
 from nova_ext_resources.virt import tracker
 
@@ -67,6 +69,8 @@ class MovesMixin(mixin.ExtResourcesMixin):
             if is_here:
                 # The claim would replace it.
                 self._ext_claims.end_moves(instance, migration.uuid)
+            else:
+                self._check_guest(instance)
             self._ext_claims.claim(
                 context,
                 moved,
@@ -75,6 +79,20 @@ class MovesMixin(mixin.ExtResourcesMixin):
                 migration_uuid=migration.uuid,
                 is_here=is_here,
             )
+
+    def _check_guest(self, instance: Any) -> None:
+        """Refuse a server whose guest would lose its units to the claim.
+
+        :raises MigrationPreCheckError: it runs here, and Nova has lost that
+        """
+        if not self._ext_claims.holds(instance):
+            return
+        try:
+            state = self.get_info(instance, use_cache=False).state
+        except nova_exc.InstanceNotFound:
+            return
+        if state in (power_state.RUNNING, power_state.PAUSED):
+            refusals.check_guests(instance, {instance.uuid})
 
     def _check_cell(self, moved: Any, instance: Any, migration: Any) -> None:
         if migration.cross_cell_move and any(

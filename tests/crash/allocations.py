@@ -171,9 +171,14 @@ def _is_kept_for(seen: Seen, move: Any) -> bool:
         return True
     return (
         move.status in _ON_ITS_WAY
-        and bool(server.task_state)
+        and _is_resizing(server)
         and server.host == move.dest_compute != seen.host
     )
+
+
+def _is_resizing(server: Any) -> bool:
+    """Return whether the task of a server is one of a cold move."""
+    return (server.task_state or '').startswith('resize')
 
 
 def _find_move(one: _Difference) -> str | None:
@@ -303,17 +308,11 @@ def find_failed_build(site: site_mod.Site, server_uuid: str) -> str | None:
 
 
 def _find_taken_again(one: _Difference) -> str | None:
-    amount = one.allocated.get(one.place)
-    if amount is not None and amount != _count_of_resize(one):
-        return None
     return find_taken_again(one.server_uuid)
 
 
 def _count_of_resize(one: _Difference) -> int | None:
-    """Return the ways that a server is to get by its resize.
-
-    The scheduler may have chosen the cache in which the server has others.
-    """
+    """Return the ways that a server is to get by its resize."""
     server = one.seen.found.get(one.server_uuid)
     if server is None:
         return None
@@ -348,10 +347,11 @@ def _find_abandoned(one: _Difference) -> str | None:
     """Return the resize on this host with which Nova does not go on.
 
     It took the task away from the server when the host started, and leaves
-    the server what it was to get. The host has to report that.
+    the server what it was to get. The host has to report that; the server may
+    have got another task since.
     """
     server = one.seen.found.get(one.server_uuid)
-    if server is None or server.task_state:
+    if server is None or _is_resizing(server):
         return None
     is_told = any(
         name == alarm.NOT_RECORDED

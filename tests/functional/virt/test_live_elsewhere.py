@@ -75,6 +75,24 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
         self.get_manager('host2')._cleanup_running_deleted_instances(context)
         self.assertEqual({}, self.list_states('host2'))
 
+    def test_no_later_move_takes_it_away(self) -> None:
+        """Nor does one that fails, and releases what it has claimed."""
+        self.restart_the_source()
+        before = dict(self.get_host('host2').entries)
+
+        self.act(self.server, 'migrate', host='host2')
+        self.wait_until(
+            lambda: (
+                self.find_migration(self.server).status == 'error'
+                and self.find_migration(self.server).migration_type
+                == 'migration'
+            )
+        )
+
+        self.assertEqual(before, dict(self.get_host('host2').entries))
+        events = str(self.list_events(self.server))
+        self.assertIn('this host has a guest of server', events)
+
     def test_it_is_reported_after_two_answers(self) -> None:
         self.restart_the_source()
 
