@@ -2,10 +2,11 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``manager``, ``site`` and ``store`` all is pure.
+But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
+* ``blazar``: the plugin of Blazar
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
 * ``chart``: reservations over time, as rows of bars

@@ -307,6 +307,19 @@ class Reservations:
         """Return seconds since the epoch, as all decisions here count them."""
         return self._now()
 
+    # Life
+
+    def prepare(self) -> None:
+        """Read the hosts and all reservations, if that was not done yet.
+
+        Otherwise the first call that needs them takes the time for it.
+        """
+        self._refresh(None)
+
+    def close(self) -> None:
+        """Close the connections to the store."""
+        self._database.close()
+
     # What is behind
 
     def _now(self) -> int:

@@ -14,7 +14,12 @@ class InstallationTest(base.TestCase):
     def test_every_entry_point_loads(self) -> None:
         distribution = importlib.metadata.distribution('nova-ext-resources')
 
-        loaded = [one.load() for one in distribution.entry_points]
+        loaded = [
+            one.load()
+            for one in distribution.entry_points
+            # Blazar has an environment of its own.
+            if not one.group.startswith('blazar.')
+        ]
 
         self.assertNotIn(None, loaded)
         self.assertGreater(len(loaded), 14)

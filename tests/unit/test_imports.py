@@ -49,7 +49,7 @@ NEVER: dict[str, frozenset[str]] = {
 EDGES = {
     'reservation': (
         frozenset({'conf', 'placement', 'plugins'}),
-        ('reservation.site.',),
+        ('reservation.blazar.', 'reservation.site.'),
     )
 }
 
@@ -87,6 +87,7 @@ PURE = (
 #: Nothing of the latter imports them.
 ACTS = (
     'reservation.api.',
+    'reservation.blazar.',
     'reservation.manager.',
     'reservation.site.',
     'reservation.store.',
@@ -103,6 +104,10 @@ PAST_EVENTLET = frozenset(
 
 #: Only these may import Nova (its internals may change any day).
 USES_NOVA = ('virt.', 'scheduler.', 'cmd.compute')
+
+#: Of all the package only this folder may import Blazar, and nothing imports
+#: it: Blazar finds it by its entry point.
+USES_BLAZAR = 'reservation.blazar.'
 
 #: Folders beside the package that start a cloud of ``cloud/``.
 USES_CLOUDS = frozenset({'bench', 'demo', 'tests', 'tools'})
@@ -186,6 +191,18 @@ def find_imports_of_nova(name: str, tree: ast.Module) -> list[str]:
         f'{name} imports {imported}'
         for imported in list_imports(tree)
         if imported.partition('.')[0] == 'nova'
+    ]
+
+
+def find_imports_of_blazar(name: str, tree: ast.Module) -> list[str]:
+    """Return what imports Blazar, or our plugin of it, where it must not."""
+    if f'{name}.'.startswith(USES_BLAZAR):
+        return []
+    return [
+        f'{name} imports {imported}'
+        for imported in list_imports(tree)
+        if imported.partition('.')[0] == 'blazar'
+        or f'{imported}.'.startswith(f'{PACKAGE}.{USES_BLAZAR}')
     ]
 
 
@@ -299,6 +316,15 @@ class RoomsTest(base.TestCase):
 
         self.assertEqual([], wrong)
 
+    def test_blazar_is_imported_by_its_plugin_only(self) -> None:
+        wrong = [
+            one
+            for name, tree in list_modules()
+            for one in find_imports_of_blazar(name, tree)
+        ]
+
+        self.assertEqual([], wrong)
+
     def test_rooms_that_decide_are_pure(self) -> None:
         wrong = [
             one
@@ -390,6 +416,19 @@ class NoticedTest(base.TestCase):
         wrong = find_imports_of_nova('claims', tree)
 
         self.assertEqual(['claims imports nova.conf'], wrong)
+
+    def test_an_import_of_blazar(self) -> None:
+        tree = ast.parse(
+            'from blazar.db import api\n'
+            'from nova_ext_resources.reservation.blazar import plugin'
+        )
+
+        wrong = find_imports_of_blazar('reservation.api', tree)
+
+        self.assertEqual(2, len(wrong))
+        self.assertEqual(
+            [], find_imports_of_blazar('reservation.blazar.rows', tree)
+        )
 
     def test_a_clock_in_a_pure_room(self) -> None:
         tree = ast.parse('import time')

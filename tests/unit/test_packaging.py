@@ -3,12 +3,15 @@
 """What an installation brings: entry points, their modules, their names."""
 
 from collections.abc import Iterator
+import configparser
 import importlib.metadata
 import importlib.util
 import pathlib
 
 from nova_ext_resources import plugins
 from tests import base
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 DISTRIBUTION = 'nova-ext-resources'
 
@@ -29,6 +32,9 @@ PLACES = {
     plugins.INVENTORY_PROVIDERS: -2,
     plugins.TRACKERS: -1,
 }
+
+#: The group of Blazar, which has an environment of its own.
+BLAZAR = 'blazar.resource.plugins'
 
 WITHOUT_NOVA = (
     'Nova is not installed here; the functional tests load this with it'
@@ -51,7 +57,9 @@ def list_entry_points() -> Iterator[importlib.metadata.EntryPoint]:
 class EntryPointsTest(base.TestCase):
     def test_every_entry_point_without_nova_loads(self) -> None:
         points = [
-            one for one in list_entry_points() if one.group not in NEEDS_NOVA
+            one
+            for one in list_entry_points()
+            if one.group not in NEEDS_NOVA | {BLAZAR}
         ]
 
         loaded = [one.load() for one in points]
@@ -79,8 +87,7 @@ class EntryPointsTest(base.TestCase):
                     )
 
     def test_every_plugin_has_a_page(self) -> None:
-        root = pathlib.Path(__file__).parents[2]
-        folder = root / 'doc' / 'source' / 'admin' / 'plugins'
+        folder = ROOT / 'doc' / 'source' / 'admin' / 'plugins'
         pages = {path.stem for path in folder.rglob('*.rst')}
         names = {
             one.name
@@ -99,3 +106,11 @@ class RequirementsTest(base.TestCase):
 
         self.assertEqual(1, len(nova))
         self.assertIn('extra == "nova"', nova[0].replace("'", '"'))
+
+    def test_blazar_is_needed_by_the_extra_alone(self) -> None:
+        extras = configparser.ConfigParser()
+        extras.read(ROOT / 'setup.cfg')
+        required = (ROOT / 'requirements.txt').read_text()
+
+        self.assertIn('blazar>=', extras['extras']['blazar'])
+        self.assertNotIn('blazar', required)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The plugin of Blazar: reservations of leases, kept in our store.
+
+Blazar keeps leases: who has one, from when to when. What is promised is in
+the store alone, and is judged by the clock. So nothing depends on Blazar's
+events: not on their second, nor on whether they come at all. Of the package
+only this folder imports Blazar, and nothing else imports this folder.
+
+* ``errors``: errors that Blazar passes on as they are
+* ``keeper``: the reservations, open for all threads of a process
+* ``monitor``: keeps leases and reservations the same
+* ``options``: the options of ``[extended:instance]``
+* ``orders``: what a lease asks for, as an order
+* ``plugin``: the plugin ``extended.instance.plugin`` itself
+* ``repair``: what is wrong with a lease, and what sets it right
+* ``rows``: the leases in Blazar's database
+"""
