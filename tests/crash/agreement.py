@@ -100,7 +100,7 @@ def _list_left(
     if name == alarm.NOT_HELD and allocations.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:
-        yield allocations.find_failed_build(seen.site, server_uuid)
+        yield allocations.find_failed_build(seen, server_uuid)
         yield allocations.find_taken_again(server_uuid)
     if name in _OF_PLACEMENT:
         yield _find_blocking(seen, server_uuid)

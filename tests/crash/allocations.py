@@ -285,16 +285,17 @@ def _has_failed(host: str, entry: assignment.Entry) -> bool:
 def _find_failed_build(one: _Difference) -> str | None:
     if one.place in one.allocated:
         return None
-    return find_failed_build(one.seen.site, one.place[0])
+    return find_failed_build(one.seen, one.place[0])
 
 
-def find_failed_build(site: site_mod.Site, server_uuid: str) -> str | None:
+def find_failed_build(seen: Seen, server_uuid: str) -> str | None:
     """Return the server if Nova has deleted all of its allocations.
 
     Nova does, its own as well, when it fails to rebuild a server: also when
     it takes the request again that its former process was killed with. And it
-    does when it does not hear that a build was recorded as done. The server
-    may have been started and stopped since.
+    does when it does not hear that a build was recorded as done: then it may
+    also miss how the build has ended, and has the server on no host. The
+    server may have been started and stopped since.
     """
     actions = [
         one
@@ -302,8 +303,14 @@ def find_failed_build(site: site_mod.Site, server_uuid: str) -> str | None:
         if one.action not in _OF_POWER
     ]
     last = (actions[0].action, actions[0].message) if actions else ('', '')
+    server = seen.found.get(server_uuid)
+    is_nowhere = server is not None and (server.vm_state, server.host) == (
+        'error',
+        None,
+    )
     has_failed = last[0] == 'rebuild' or last == ('create', 'Error')
-    has_any = placement.read_allocations(site, server_uuid)
+    has_failed |= last[0] == 'create' and is_nowhere
+    has_any = placement.read_allocations(seen.site, server_uuid)
     return server_uuid if has_failed and not has_any else None
 
 
