@@ -310,12 +310,15 @@ class Site(contextlib.ExitStack):
         except patience.Died as err:
             raise patience.Died(f'{err}: {self._describe_unrest()}') from None
 
+    def _list_dead(self) -> list[str]:
+        return [o.host for o in self.computes.values() if not o.is_running]
+
     def _describe_unrest(self) -> str:
         pids = {'harness': os.getpid()} | {
             host: one.pid for host, one in self.computes.items()
         }
         busy = [name for name, pid in pids.items() if _is_any_running([pid])]
-        dead = [o.host for o in self.computes.values() if not o.is_running]
+        dead = self._list_dead()
         tails = [one._tail() for one in self.computes.values()]
         text = f'{self.broker.describe()}; busy: {busy}, dead: {dead}'
         return '\n'.join([text, *tails])
@@ -359,11 +362,24 @@ class Site(contextlib.ExitStack):
 
     def _converge(self) -> None:
         self.revive()
-        self.settle()
+        self._settle_alive()
         for _ in range(2):
             for one in self.computes.values():
                 one.ask('compare')
-        self.settle()
+        self._settle_alive()
+
+    def _settle_alive(self) -> None:
+        """Wait likewise; what a dead one has to do is never done.
+
+        :raises Ended: a nova-compute has ended by itself
+        """
+
+        def is_over() -> bool:
+            return self.is_quiet() or bool(self._list_dead())
+
+        patience.wait_until(is_over, 'quiet or end')
+        if dead := self._list_dead():
+            raise patience.Ended(f'{", ".join(dead)} has ended')
 
     def report(self) -> dict[str, dict[str, Any]]:
         """Return what each host has to say."""
