@@ -15,6 +15,7 @@ files:
 * ``guests``: guests that outlive their nova-compute
 * ``history``: what there is of a server, for the reader of a failure
 * ``messaging``: has oslo.messaging use the bus
+* ``novas``: what Nova has left to a consumer
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova
 * ``outages``: what goes away and comes back
@@ -23,6 +24,7 @@ files:
 * ``process``: the process of a nova-compute, from outside
 * ``records``: what Nova's database says of servers and moves
 * ``report``: prints what came of each kill
+* ``seen``: what is compared of a host
 * ``site``: two hosts, and all that outlives their nova-computes
 * ``steps``: what is durable, and the kill at it
 """

@@ -11,13 +11,15 @@ from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import allocations
+from tests.crash import novas
 from tests.crash import operations
 from tests.crash import placement
 from tests.crash import records
+from tests.crash import seen as seen_mod
 
 State = assignment.State
 
-WAYS = allocations.WAYS
+WAYS = seen_mod.WAYS
 
 #: Alarms about what placement has, which Nova may have left so.
 _OF_PLACEMENT = (alarm.NOT_IN_PLACEMENT, alarm.NOT_RECORDED)
@@ -54,7 +56,7 @@ def compare(servers: operations.Servers) -> Differences:
     )
     for host, said in reports.items():
         before = len(made.ours)
-        seen = allocations.Seen(
+        seen = seen_mod.Seen(
             site=site, host=host, said=said, found=found, killed=killed
         )
         _judge_alarms(seen, made)
@@ -73,7 +75,7 @@ def compare(servers: operations.Servers) -> Differences:
 # -- alarms ----------------------------------------------------------------
 
 
-def _judge_alarms(seen: allocations.Seen, made: Differences) -> None:
+def _judge_alarms(seen: seen_mod.Seen, made: Differences) -> None:
     """An alarm is right where Nova has left what it is about."""
     for name, subject, text in seen.said['problems']:
         left = next(filter(None, _list_left(seen, name, subject, text)), None)
@@ -84,7 +86,7 @@ def _judge_alarms(seen: allocations.Seen, made: Differences) -> None:
 
 
 def _list_left(
-    seen: allocations.Seen, name: str, subject: str, text: str
+    seen: seen_mod.Seen, name: str, subject: str, text: str
 ) -> Iterator[str | None]:
     """Yield what Nova may have left of what an alarm is about."""
     server_uuid = seen.find_server_uuid(subject)
@@ -94,13 +96,14 @@ def _list_left(
         yield allocations.find_stuck(seen, server_uuid)
     if name == alarm.SERVER_ELSEWHERE:
         yield _find_elsewhere(seen, server_uuid)
-    if name == alarm.NOT_RECORDED and allocations.is_novas(seen, server_uuid):
+    if name == alarm.NOT_RECORDED and novas.is_novas(seen, server_uuid):
         # Its next move has added what it was to get here.
         yield _find_elsewhere(seen, server_uuid)
-    if name == alarm.NOT_HELD and allocations.is_left(seen, subject):
+    if name == alarm.NOT_HELD and novas.is_left(seen, subject):
         yield subject
     if name in _OF_PLACEMENT and subject in seen.entries:
         yield allocations.find_failed_build(seen, server_uuid)
+        yield allocations.find_failed_finish(seen, subject)
         yield allocations.find_taken_again(server_uuid)
     if name in _OF_PLACEMENT:
         yield _find_blocking(seen, server_uuid)
@@ -109,7 +112,7 @@ def _list_left(
 
 
 def _find_named_move(
-    seen: allocations.Seen, server_uuid: str, text: str
+    seen: seen_mod.Seen, server_uuid: str, text: str
 ) -> str | None:
     """Return the move that a text names, if Nova has left it allocations.
 
@@ -123,7 +126,7 @@ def _find_named_move(
     return None
 
 
-def _find_elsewhere(seen: allocations.Seen, server_uuid: str) -> str | None:
+def _find_elsewhere(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     """Return the server if Nova has it where its guest is not, after a kill.
 
     That is, the last move that has brought it anywhere is a live migration
@@ -149,10 +152,10 @@ def _find_elsewhere(seen: allocations.Seen, server_uuid: str) -> str | None:
     return server_uuid if is_between else None
 
 
-def _find_blocking(seen: allocations.Seen, server_uuid: str) -> str | None:
+def _find_blocking(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     """Return the consumer whose allocations a server of the host cannot have.
 
-    Nova has left them to it; see :func:`.allocations.find_blocking`.
+    Nova has left them to it; see :func:`.novas.find_blocking`.
     """
     server = seen.found.get(server_uuid)
     if server is None or server.host != seen.host:
@@ -168,7 +171,7 @@ def _find_blocking(seen: allocations.Seen, server_uuid: str) -> str | None:
             for one in entry.assignments
             if one.resource_class == WAYS
         ]
-    return allocations.find_blocking(seen, server_uuid, amount, providers)
+    return novas.find_blocking(seen, server_uuid, amount, providers)
 
 
 # -- the host --------------------------------------------------------------
@@ -246,7 +249,7 @@ def _compare_view(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compare_nova(
-    seen: allocations.Seen,
+    seen: seen_mod.Seen,
     reports: Mapping[str, Mapping[str, Any]],
     made: Differences,
 ) -> None:
@@ -300,7 +303,7 @@ def _has_left(
 
 
 def _find_allocated(
-    seen: allocations.Seen, one: Any, entry: assignment.Entry
+    seen: seen_mod.Seen, one: Any, entry: assignment.Entry
 ) -> str | None:
     """Return who has got from Nova what a server has: it, or its move."""
     if entry.state is not State.APPLIED:
@@ -337,7 +340,7 @@ def _count(entry: assignment.Entry) -> int:
 # -- placement ---------------------------------------------------------------
 
 
-def _compare_placement(seen: allocations.Seen, made: Differences) -> None:
+def _compare_placement(seen: seen_mod.Seen, made: Differences) -> None:
     for left, text in allocations.compare(seen):
         if left is None:
             made.ours.append(text)

@@ -5,93 +5,31 @@
 Nothing counts as left by Nova but by what Nova's database and placement say.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 import dataclasses
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from tests.crash import novas
 from tests.crash import placement
 from tests.crash import records
-from tests.crash import site as site_mod
+from tests.crash import seen as seen_mod
 
 Purpose = assignment.Purpose
-
-#: Consumer, provider, resource class.
-Place: TypeAlias = tuple[str, str, str]
-
-#: Place -> amount.
-Held: TypeAlias = dict[Place, int]
-
-WAYS = 'CUSTOM_LLC_WAYS'
-
-#: Statuses in which the former host keeps what the server had.
-_KEEPING = ('finished', 'confirming', 'reverting')
-
-#: Statuses in which it does as soon as the next host has the server.
-_ON_ITS_WAY = ('pre-migrating', 'migrating', 'post-migrating')
 
 #: Actions that neither allocate anything nor free it, unless they succeed.
 _OF_POWER = ('start', 'stop', 'reboot', 'delete')
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is compared of a host.
-
-    :ivar said: what the host has reported
-    :ivar found: Nova's servers, by uuid
-    :ivar killed: hosts that have died since all was compared the last time
-    """
-
-    site: site_mod.Site
-    host: str
-    said: Mapping[str, Any]
-    found: Mapping[str, Any]
-    killed: frozenset[str] = frozenset()
-
-    @property
-    def entries(self) -> Mapping[str, assignment.Entry]:
-        entries: Mapping[str, assignment.Entry] = self.said['entries']
-        return entries
-
-    def find_server_uuid(self, uuid: str) -> str:
-        """Return the server for which a consumer holds anything."""
-        entry = self.entries.get(uuid)
-        return entry.server_uuid if entry else uuid
-
-    def list_held(self) -> Held:
-        return {
-            (uuid, one.rp_uuid, one.resource_class): one.amount
-            for uuid, entry in self.entries.items()
-            for one in entry.assignments
-            if one.is_allocated
-        }
-
-    def list_allocated(self) -> Held:
-        return {
-            (uuid, rp_uuid, name): amount
-            for rp_uuid in self.said['providers']
-            for uuid, one in placement.read_provider(
-                self.site, rp_uuid
-            ).items()
-            for name, amount in one['resources'].items()
-        }
-
-    def list_own(self, held: Held, uuid: str) -> Held:
-        return {
-            place: amount for place, amount in held.items() if place[0] == uuid
-        }
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Difference:
     """A place of which the host does not hold what placement has allocated."""
 
-    place: Place
-    held: Held
-    allocated: Held
-    seen: Seen
+    place: seen_mod.Place
+    held: seen_mod.Held
+    allocated: seen_mod.Held
+    seen: seen_mod.Seen
 
     def __str__(self) -> str:
         return (
@@ -103,12 +41,12 @@ class _Difference:
     def server_uuid(self) -> str:
         return self.seen.find_server_uuid(self.place[0])
 
-    def make_place(self, uuid: str) -> Place:
+    def make_place(self, uuid: str) -> seen_mod.Place:
         """Return the same of another consumer."""
         return uuid, self.place[1], self.place[2]
 
 
-def compare(seen: Seen) -> Iterator[tuple[str | None, str]]:
+def compare(seen: seen_mod.Seen) -> Iterator[tuple[str | None, str]]:
     """Yield what differs, with the consumer that Nova has left; None: none."""
     held, allocated = seen.list_held(), seen.list_allocated()
     for place in sorted(held.keys() | allocated.keys()):
@@ -132,53 +70,8 @@ def compare(seen: Seen) -> Iterator[tuple[str | None, str]]:
 def _find_own(one: _Difference) -> str | None:
     """Return the consumer if Nova has left its own resources with the same."""
     uuid = one.place[0]
-    is_left = one.place not in one.held and is_novas(one.seen, uuid)
+    is_left = one.place not in one.held and novas.is_novas(one.seen, uuid)
     return uuid if is_left else None
-
-
-def is_novas(seen: Seen, uuid: str) -> bool:
-    """Return whether Nova has left its own resources of a host to a consumer.
-
-    Of a server that is not active there, or of a move for which the host has
-    nothing to keep.
-    """
-    server = seen.found.get(uuid)
-    if server is not None and (server.host, server.vm_state) == (
-        seen.host,
-        'active',
-    ):
-        return False
-    move = None if server else records.find_move(uuid)
-    if move is not None and _is_kept_for(seen, move):
-        return False
-    node = placement.find_node(seen.site, seen.host)
-    return uuid in placement.read_provider(seen.site, node)
-
-
-def _is_kept_for(seen: Seen, move: Any) -> bool:
-    """Return whether a host has to keep what a server had before a move.
-
-    One that was killed in a confirmation may have released that, and Nova
-    not yet deleted the allocations; it never takes up the confirmation again.
-    """
-    server = seen.found.get(move.instance_uuid)
-    # Nothing for one that is deleted, though its move keeps its status.
-    if move.source_compute != seen.host or server is None:
-        return False
-    if move.status == 'confirming' and seen.host in seen.killed:
-        return False
-    if move.status in _KEEPING:
-        return True
-    return (
-        move.status in _ON_ITS_WAY
-        and _is_resizing(server)
-        and server.host == move.dest_compute != seen.host
-    )
-
-
-def _is_resizing(server: Any) -> bool:
-    """Return whether the task of a server is one of a cold move."""
-    return (server.task_state or '').startswith('resize')
 
 
 def _find_move(one: _Difference) -> str | None:
@@ -250,7 +143,7 @@ def _find_stuck(one: _Difference) -> str | None:
     return find_stuck(one.seen, entry.server_uuid)
 
 
-def find_stuck(seen: Seen, server_uuid: str) -> str | None:
+def find_stuck(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     """Return the server that was to come here, and has a task elsewhere.
 
     Of whatever kind, ``resize_prep`` as well: a host was killed in its move,
@@ -288,7 +181,7 @@ def _find_failed_build(one: _Difference) -> str | None:
     return find_failed_build(one.seen, one.place[0])
 
 
-def find_failed_build(seen: Seen, server_uuid: str) -> str | None:
+def find_failed_build(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     """Return the server if Nova has deleted all of its allocations.
 
     Nova does, its own as well, when it fails to rebuild a server: also when
@@ -314,6 +207,30 @@ def find_failed_build(seen: Seen, server_uuid: str) -> str | None:
     return server_uuid if has_failed and not has_any else None
 
 
+def _find_failed_finish(one: _Difference) -> str | None:
+    if one.place in one.allocated:
+        return None
+    return find_failed_finish(one.seen, one.place[0])
+
+
+def find_failed_finish(seen: seen_mod.Seen, consumer_uuid: str) -> str | None:
+    """Return the move whose last step has failed without a record of that.
+
+    Nova then deletes what the move has of the former host, and a kill or an
+    outage kept it from giving the move another status.
+    """
+    entry = seen.entries.get(consumer_uuid)
+    if entry is None or entry.purpose is not Purpose.KEPT:
+        return None
+    move = records.find_move(consumer_uuid)
+    server = seen.found.get(entry.server_uuid)
+    if move is None or server is None or server.vm_state == 'resized':
+        return None
+    is_last = move.status in ('post-migrating', 'finished')
+    has_any = placement.read_allocations(seen.site, consumer_uuid)
+    return consumer_uuid if is_last and not has_any else None
+
+
 def _find_taken_again(one: _Difference) -> str | None:
     return find_taken_again(one.server_uuid)
 
@@ -326,7 +243,7 @@ def _count_of_resize(one: _Difference) -> int | None:
     flavor = records.find_request(one.server_uuid).flavor
     if flavor.flavorid == server.flavor.flavorid:
         return None
-    return int(flavor.extra_specs[f'resources:{WAYS}'])
+    return int(flavor.extra_specs[f'resources:{seen_mod.WAYS}'])
 
 
 def find_taken_again(server_uuid: str) -> str | None:
@@ -358,7 +275,7 @@ def _find_abandoned(one: _Difference) -> str | None:
     have got another task since.
     """
     server = one.seen.found.get(one.server_uuid)
-    if server is None or _is_resizing(server):
+    if server is None or novas.is_resizing(server):
         return None
     is_told = any(
         name == alarm.NOT_RECORDED
@@ -371,7 +288,11 @@ def _find_abandoned(one: _Difference) -> str | None:
     for move in records.list_moves(server.uuid):
         is_cold = move.migration_type in records.COLD
         hosts = {server.host, move.source_compute, move.dest_compute} - {None}
-        if is_cold and hosts == {one.seen.host} and move.status in _ON_ITS_WAY:
+        if (
+            is_cold
+            and hosts == {one.seen.host}
+            and move.status in novas.ON_ITS_WAY
+        ):
             return str(move.uuid)
     return None
 
@@ -388,8 +309,8 @@ def _find_blocked(one: _Difference) -> str | None:
         return None
     for place, amount in one.held.items():
         is_missing = place[0] == uuid and place not in one.allocated
-        if is_missing and place[2] == WAYS:
-            if left := find_blocking(seen, uuid, amount, [place[1]]):
+        if is_missing and place[2] == seen_mod.WAYS:
+            if left := novas.find_blocking(seen, uuid, amount, [place[1]]):
                 return left
     return None
 
@@ -404,6 +325,7 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_exchanged, 'and {} has a task on its own host'),
     (_find_stuck, 'and {} has a task'),
     (_find_failed_build, 'its build has failed'),
+    (_find_failed_finish, 'its last step has failed'),
     (_find_taken_again, 'its move was taken again'),
     (_find_abandoned, 'for resize {}, which nobody goes on with'),
     (_find_blocked, 'and {} has what it needs'),
@@ -413,7 +335,7 @@ _RULES: tuple[tuple[_Find, str], ...] = (
 # -- what Nova allocates otherwise -------------------------------------------
 
 
-def find_doubled(seen: Seen, server_uuid: str) -> str | None:
+def find_doubled(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     """Return the server if Nova has allocated to it for two moves at once.
 
     A source that was killed in a move to here has taken the task away from
@@ -445,7 +367,9 @@ def find_doubled(seen: Seen, server_uuid: str) -> str | None:
     return server_uuid if is_doubled else None
 
 
-def find_move_with_same(seen: Seen, entry: assignment.Entry) -> str | None:
+def find_move_with_same(
+    seen: seen_mod.Seen, entry: assignment.Entry
+) -> str | None:
     """Return a move that Nova has left with exactly what an entry holds.
 
     A resize on this host that was killed gives the server a task for ever, and
@@ -462,57 +386,8 @@ def find_move_with_same(seen: Seen, entry: assignment.Entry) -> str | None:
             for place, amount in seen.list_own(allocated, move.uuid).items()
         }
         is_left = move.source_compute == seen.host and (
-            move.status in (*_ON_ITS_WAY, 'error')
+            move.status in (*novas.ON_ITS_WAY, 'error')
         )
         if is_left and kept and kept == wanted:
             return str(move.uuid)
     return None
-
-
-# -- what others cannot have for it ------------------------------------------
-
-
-def find_blocking(
-    seen: Seen, server_uuid: str, amount: int, rp_uuids: Iterable[str]
-) -> str | None:
-    """Return the consumer whose ways, left by Nova, a server cannot have.
-
-    None of the providers has room for them, and one would have if Nova had
-    not left what this consumer has.
-
-    :param amount: how many ways the server is to have
-    """
-    blocking = None
-    for rp_uuid in sorted(rp_uuids):
-        ways = _list_ways(seen.site, rp_uuid)
-        others = {u: n for u, n in ways.items() if u != server_uuid}
-        room = placement.count_capacity(seen.site, rp_uuid, WAYS)
-        room -= sum(others.values())
-        # The host has these reserved for this very server.
-        room += seen.said['withheld'].get((server_uuid, rp_uuid, WAYS), 0)
-        if room >= amount:
-            return None
-        left = {u: n for u, n in others.items() if is_left(seen, u)}
-        if room + sum(left.values()) >= amount:
-            blocking = max(left, key=lambda uuid: left[uuid])
-    return blocking
-
-
-def is_left(seen: Seen, uuid: str) -> bool:
-    """Return whether Nova has left what a consumer has of a host.
-
-    Its own resources as well; and the host neither holds it nor has to: it
-    is of a server elsewhere, or of a move that keeps nothing there.
-    """
-    server = seen.found.get(uuid)
-    if uuid in seen.entries or (server and server.host == seen.host):
-        return False
-    return is_novas(seen, uuid)
-
-
-def _list_ways(site: site_mod.Site, rp_uuid: str) -> dict[str, int]:
-    return {
-        uuid: one['resources'][WAYS]
-        for uuid, one in placement.read_provider(site, rp_uuid).items()
-        if WAYS in one['resources']
-    }
