@@ -52,6 +52,8 @@ class Database:
             str(self._data),
             *('-c', 'listen_addresses='),
             *('-c', 'fsync=off'),
+            # A kill would leave segments in /dev/shm for ever.
+            *('-c', 'dynamic_shared_memory_type=mmap'),
         )
         self.child = child.Child('postgres', program, arguments, folder=folder)
 
