@@ -22,7 +22,11 @@ NAME = 'nova_ext_resources'
 CONSTRAINTS = ROOT / 'upper-constraints.txt'
 
 #: Exit with 0 and print something, without Nova and without a configuration.
-PROGRAMS = ('nova-ext-resources-hand-over', 'nova-ext-resources-status')
+PROGRAMS = (
+    'nova-ext-resources-hand-over',
+    'nova-ext-resources-reservations',
+    'nova-ext-resources-status',
+)
 
 #: Needs Nova, and says so.
 SERVICE = 'nova-compute-ext'

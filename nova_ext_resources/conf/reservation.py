@@ -82,6 +82,18 @@ Possible values:
 """,
     ),
     cfg.IntOpt(
+        'end_notice',
+        default=3600,
+        min=0,
+        help="""
+Seconds before the end of a reservation at which a notice is given.
+
+nova-ext-resources-reservations writes then into the history and the log of the
+reservation that its end is near, and what becomes of its servers. 0 gives no
+notice.
+""",
+    ),
+    cfg.IntOpt(
         'clock_wait',
         default=300,
         min=0,

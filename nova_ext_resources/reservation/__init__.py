@@ -13,6 +13,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
+* ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
 * ``future``: what is there at any second of an interval, as one view
@@ -20,6 +21,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
 * ``manager``: carries out what time brings
+* ``nova_server``: a server of Nova, and how it leaves its host
 * ``order``: what people ask for, checked as a whole
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer

@@ -148,7 +148,8 @@ class Reservations:
         end may be changed, and servers may be released.
 
         :param changes: keys of an order: ``starts_at``, ``ends_at``,
-            ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``
+            ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``,
+            ``expires_after``, ``at_end``
         :param reason: a sentence that is kept with the reservation
         :raises InvalidReservation: they make no sense, or there is no reason
         :raises ReservationNotFound: there is no such reservation

@@ -17,6 +17,10 @@ left out but ``name``::
     zone         availability zone
     affinity     any, same-host or different-hosts
     priority     those of a higher one are not moved for this one
+    expires_after  30m: how long after its start what no server of Nova has
+                 taken is released; without it, not before the end
+    at_end       what becomes of its servers: keep (the default), shelve or
+                 delete
     project      id of the project that it is for
 """
 
@@ -72,6 +76,8 @@ _CHANGEABLE = {
     'servers': _COUNT,
     'at_most': _COUNT,
     'priority': {'type': 'integer', 'minimum': -1000, 'maximum': 1000},
+    'expires_after': _TEXT,
+    'at_end': {'enum': [str(one) for one in request_mod.AtEnd]},
 }
 
 _SCHEMA = {
@@ -180,6 +186,8 @@ def make_request(
         priority=document.get('priority', 0),
         flavor=flavor,
         project=document.get('project', ''),
+        expires_after=_read_expiry(key, document, None),
+        at_end=request_mod.AtEnd(document.get('at_end', 'keep')),
     )
 
 
@@ -215,6 +223,8 @@ def change_request(
         priority=changes.get('priority', request.priority),
         flavor=request.flavor,
         project=request.project,
+        expires_after=_read_expiry(key, changes, request.expires_after),
+        at_end=request_mod.AtEnd(changes.get('at_end', request.at_end)),
     )
 
 
@@ -274,6 +284,14 @@ def _read_seconds(
         return times.parse_seconds(document[field])
     except ValueError as err:
         raise _refuse(key, field, str(err)) from err
+
+
+def _read_expiry(
+    key: str, document: Document, default: int | None
+) -> int | None:
+    if 'expires_after' not in document:
+        return default
+    return _read_seconds(key, document, 'expires_after', 0)
 
 
 def _validate(key: str, document: Document, schema: Document) -> None:

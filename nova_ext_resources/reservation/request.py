@@ -17,6 +17,19 @@ class Affinity(enum.Enum):
     DIFFERENT_HOSTS = 'different hosts'
 
 
+class AtEnd(enum.StrEnum):
+    """What becomes of the servers of a reservation at its end.
+
+    ``KEEP``: they go on, as servers without a reservation.
+    ``SHELVE``: they are shelved and offloaded.
+    ``DELETE``: they are deleted.
+    """
+
+    KEEP = 'keep'
+    SHELVE = 'shelve'
+    DELETE = 'delete'
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Servers of one flavor for one time.
@@ -32,6 +45,9 @@ class Request:
     :ivar priority: reservations of a higher one are not moved for this one
     :ivar flavor: name of the flavor that the demand was read of, for people
     :ivar project: id of the project that it is for
+    :ivar expires_after: seconds from its start, after which what no server
+        has taken is released; None where nothing is
+    :ivar at_end: what becomes of its servers then
     :raises ValueError: servers or delay are no whole numbers, or beyond their
         bounds
     """
@@ -47,14 +63,19 @@ class Request:
     priority: int = 0
     flavor: str = ''
     project: str = ''
+    expires_after: int | None = None
+    at_end: AtEnd = AtEnd.KEEP
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'most', self.most or self.least)
         for name, low, high in (
             ('least', 1, self.most),
             ('delay', 0, interval.FOREVER),
+            ('expires_after', 1, interval.FOREVER),
         ):
             value = getattr(self, name)
+            if name == 'expires_after' and value is None:
+                continue
             if type(value) is not int or not low <= value <= high:
                 raise ValueError(
                     f'{name} of reservation {self.key} is {value!r}; it must '

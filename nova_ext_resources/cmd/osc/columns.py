@@ -74,6 +74,8 @@ def make_fields(
         'affinity': _AFFINITIES[request.affinity],
         'priority': request.priority,
         'project': request.project,
+        'expires_at': _format_expiry(record),
+        'at_end': str(request.at_end),
         'changes': ChangesColumn(
             [
                 {
@@ -86,6 +88,13 @@ def make_fields(
         ),
     }
     return tuple(fields), tuple(fields.values())
+
+
+def _format_expiry(record: records.Record) -> str:
+    seconds = record.request.expires_after
+    if seconds is None:
+        return ''
+    return format_time(interval.add_seconds(record.during.start, seconds))
 
 
 def format_time(seconds: int) -> str:

@@ -15,6 +15,7 @@ from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation import times
@@ -23,8 +24,8 @@ from nova_ext_resources.reservation import times
 _CURRENT = tuple(one for one in state_mod.State if not one.is_final)
 
 #: Arguments that are keys of an order as they are.
-_TIMES = ('starts_at', 'ends_at', 'duration', 'delay')
-_NUMBERS = ('servers', 'at_most', 'priority')
+_TIMES = ('starts_at', 'ends_at', 'duration', 'delay', 'expires_after')
+_OTHERS = ('servers', 'at_most', 'priority', 'at_end')
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +100,17 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
         help='reservations that have not started may be moved to other hosts '
         f'for one of the same or a higher priority{default % "0"}',
     )
+    add(
+        '--expires-after',
+        metavar='<duration>',
+        help='how long after its start what no server has taken is released'
+        f'{default % "not before its end"}',
+    )
+    add(
+        '--at-end',
+        choices=[str(one) for one in request_mod.AtEnd],
+        help=f'what becomes of its servers then{default % "keep"}',
+    )
 
 
 def _read(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -148,7 +160,7 @@ class CreateReservation(_ShowRecord):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         document = {
-            **_read(parsed_args, 'name', *_TIMES, *_NUMBERS),
+            **_read(parsed_args, 'name', *_TIMES, *_OTHERS),
             **_read(parsed_args, 'zone', 'affinity', 'project'),
             **window.read_servers(parsed_args),
         }
@@ -176,7 +188,7 @@ class UpdateReservation(_ShowRecord):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        changes = _read(parsed_args, *_TIMES, *_NUMBERS)
+        changes = _read(parsed_args, *_TIMES, *_OTHERS)
         if not changes:
             raise exceptions.CommandError(
                 'Nothing is to be changed; name what, such as --end or '

@@ -6,8 +6,17 @@ Nothing that is promised depends on it: promises are in the tables, and are
 judged by the clock. Any number of managers may run at once, may be killed at
 any moment, or may not run at all.
 
+* ``chores``: what the parts of a pass have in common
+* ``cloud``: what is needed of the cloud around
+* ``ending``: ends reservations, and their servers
+* ``expiring``: releases what was not taken in time
+* ``freeing``: frees what servers have taken that are gone
 * ``loop``: one pass after the other, until a signal comes
+* ``purging``: deletes what has long been over
+* ``removal``: lets servers leave their hosts
+* ``requests``: requests, read once for each row
 * ``signals``: waits for time or a signal, whichever comes first
+* ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
 * ``turn``: one pass over all reservations
 * ``watch``: reads the clock, and judges it

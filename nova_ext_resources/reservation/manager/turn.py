@@ -6,16 +6,21 @@ Each step is one transaction, which leaves the tables as the next pass, of any
 manager, can go on with.
 """
 
+from collections.abc import Sequence
+
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation.manager import chores as chores_mod
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import ending
+from nova_ext_resources.reservation.manager import expiring
+from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation.manager import purging
+from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import progress
-from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import schema
-from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
 
@@ -23,26 +28,25 @@ LOG = logging.getLogger(__name__)
 class Turn:
     """Brings the store up to the time that it is.
 
-    :param keep_ended: seconds for which the rows of what is over are kept;
-        None keeps them for good
+    :param chores: in their order
     """
 
     def __init__(
         self,
         database: database_mod.Database,
         watch: watch_mod.Watch,
-        *,
-        keep_ended: int | None = None,
+        chores: Sequence[chores_mod.Chore],
     ) -> None:
         self._database = database
         self._watch = watch
-        self._keep_ended = keep_ended
+        self._chores = chores
         self._is_checked = False
 
     def run(self) -> bool:
         """Do all that is due.
 
-        What fails for one reservation is logged and tried again next time.
+        What fails for one reservation, or because a service does not answer,
+        is logged and tried again next time.
 
         :returns: whether nothing failed
         :raises StoreError: the database cannot be used, or its tables are not
@@ -53,59 +57,50 @@ class Turn:
             self._is_checked = True
         with self._database.transaction() as connection:
             reading = self._watch.read(connection)
-            found = progress.list_unfinished(connection)
         if not reading.is_right:
             return False
-        done = [self._advance(one, reading) for one in found]
-        if self._keep_ended is not None and reading.is_steady:
-            self._purge(reading.now - self._keep_ended)
+        done = [self._run(one, reading) for one in self._chores]
         return all(done)
 
-    def _advance(
-        self, one: progress.Unfinished, reading: watch_mod.Reading
+    def _run(
+        self, chore: chores_mod.Chore, reading: watch_mod.Reading
     ) -> bool:
-        """Write what is due for one reservation.
-
-        :returns: whether nothing failed
-        """
-        wanted = due.find_due(
-            one.state, one.during, reading.now, is_steady=reading.is_steady
-        )
-        if wanted is None:
-            return True
-        state, reason = wanted
-        change = states.Change(
-            state=state, changed_at=reading.now, reason=reason
-        )
         try:
-            is_written = progress.advance(self._database, one, change)
+            return chore.run(reading)
         except exception.StoreUnavailable:
             raise
-        except (exception.StoreError, exception.StateRefused) as err:
+        except exception.ExtResourcesError as err:
             LOG.error(
-                'Reservation %(key)s does not become %(state)s, which is '
-                'tried again: %(err)s',
-                {'key': one.key, 'state': state, 'err': err},
+                'A part of the pass over the reservations failed and is tried '
+                'again; nothing is lost meanwhile: %(err)s',
+                {'err': err},
             )
             return False
-        if is_written:
-            LOG.info(
-                'Reservation %(key)s is %(state)s: %(reason)s',
-                {'key': one.key, 'state': state, 'reason': reason},
-            )
-        return True
 
     def close(self) -> None:
         """Close the database."""
         self._database.close()
 
-    def _purge(self, before: int) -> None:
-        deleted = number = purge.purge(self._database, before)
-        while number == purge.MOST:
-            number = purge.purge(self._database, before)
-            deleted += number
-        if deleted:
-            LOG.info(
-                'Deleted %(number)d reservations that have long been over',
-                {'number': deleted},
-            )
+
+def make_chores(
+    database: database_mod.Database,
+    cloud: cloud_mod.Cloud,
+    *,
+    notice: int = 0,
+    keep_ended: int | None = None,
+) -> list[chores_mod.Chore]:
+    """Make all parts of a pass, in their order.
+
+    :param notice: seconds before the end at which a row says so; 0 for none
+    :param keep_ended: seconds for which the rows of what is over are kept;
+        None keeps them for good
+    """
+    found: list[chores_mod.Chore] = [
+        starting.Starting(database),
+        freeing.Freeing(database, cloud),
+        expiring.Expiring(database),
+        ending.Ending(database, cloud, notice),
+    ]
+    if keep_ended is not None:
+        found.append(purging.Purging(database, keep_ended))
+    return found

@@ -2,7 +2,7 @@
 
 """The cloud that reservations are for, as its services report it.
 
-* ``compute``: flavors and availability zones, of the Compute API
+* ``compute``: flavors, availability zones and servers, of the Compute API
 * ``hosts``: hosts with what is left of them, of placement
 * ``loading``: configuration -> what :mod:`..api` works with
 """

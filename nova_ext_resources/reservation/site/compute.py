@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What reservations need of Nova's API: flavors and availability zones."""
+"""What reservations need of Nova's API: flavors, zones and servers."""
 
 from collections.abc import Callable, Iterator, Mapping
+import datetime
 from typing import Any, TypeVar
 
 from keystoneauth1 import adapter as ks_adapter
@@ -12,10 +13,12 @@ import requests
 from nova_ext_resources.conf import placement as placement_conf
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import nova_server
 
 _T = TypeVar('_T')
 
-#: Flavors with their extra specs (2.61); uuids of aggregates came before.
+#: Flavors with their extra specs (2.61); uuids of aggregates came before, and
+#: the flavor within a server.
 MICROVERSION = '2.61'
 
 _ADVICE = (
@@ -76,13 +79,63 @@ class Compute:
             None,
         )
 
+    def find_server(self, uuid: str) -> nova_server.NovaServer | None:
+        """Return a server of any project, None if there is none.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = f'show server {uuid}'
+        response = self._send(action, 'GET', f'/servers/{uuid}')
+        if response.status_code == 404:
+            return None
+        body = self._understand(
+            action, lambda one: one.json()['server'], response
+        )
+        return self._understand(action, _parse_server, body)
+
+    def act(self, uuid: str, action: nova_server.Action) -> None:
+        """Ask for something to be done with a server.
+
+        A server that is gone needs nothing.
+
+        :raises ComputeUnavailable: Nova does not do so now
+        """
+        words = f'{action.value} server {uuid}'
+        if action is nova_server.Action.DELETE:
+            self._send(words, 'DELETE', f'/servers/{uuid}')
+            return
+        self._send(
+            words,
+            'POST',
+            f'/servers/{uuid}/action',
+            json={action.value: None},
+        )
+
     def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
+        response = self._send(action, 'GET', url)
+        if response.status_code == 404:
+            raise _refuse(action, response)
+        return self._understand(
+            action,
+            lambda one: [dict(each) for each in one.json()[noun]],
+            response,
+        )
+
+    def _send(
+        self, action: str, method: str, url: str, **fields: Any
+    ) -> requests.Response:
+        """Return an answer that is no error, or one that says 404.
+
+        :raises ComputeUnavailable: there is none
+        """
         try:
-            response = self._adapter.get(
+            response = self._adapter.request(
                 url,
+                method,
                 raise_exc=False,
                 microversion=MICROVERSION,
                 **self._timeout(),
+                **fields,
             )
         except (
             ks_exc.ClientException,
@@ -93,17 +146,9 @@ class Compute:
             raise exception.ComputeUnavailable(
                 action=action, reason=reason
             ) from err
-        if response.status_code >= 400:
-            text = ' '.join(response.text[:200].split())
-            raise exception.ComputeUnavailable(
-                action=action,
-                reason=f'{response.status_code} {text}; {_ADVICE}',
-            )
-        return self._understand(
-            action,
-            lambda one: [dict(each) for each in one.json()[noun]],
-            response,
-        )
+        if response.status_code >= 400 and response.status_code != 404:
+            raise _refuse(action, response)
+        return response
 
     def _timeout(self) -> dict[str, float]:
         """Bound the wait even if the session has no timeout."""
@@ -121,6 +166,29 @@ class Compute:
                 action=action,
                 reason=f'its response cannot be read ({err!r}); {_ADVICE}',
             ) from err
+
+
+def _refuse(
+    action: str, response: requests.Response
+) -> exception.ComputeUnavailable:
+    text = ' '.join(response.text[:200].split())
+    return exception.ComputeUnavailable(
+        action=action, reason=f'{response.status_code} {text}; {_ADVICE}'
+    )
+
+
+def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
+    return nova_server.NovaServer(
+        uuid=body['id'],
+        name=body['name'],
+        status=body['status'],
+        task_state=body['OS-EXT-STS:task_state'] or '',
+        host=body['OS-EXT-SRV-ATTR:hypervisor_hostname'] or '',
+        created_at=int(
+            datetime.datetime.fromisoformat(body['created']).timestamp()
+        ),
+        extra_specs=dict(body['flavor']['extra_specs']),
+    )
 
 
 def _parse_flavor(body: Mapping[str, Any]) -> flavor_mod.Flavor:

@@ -66,6 +66,25 @@ def list_hosts(
     return sorted(hosts, key=lambda one: one.name)
 
 
+def list_enabled(client: placement_client.Client) -> dict[str, bool]:
+    """Return name of each host -> whether its compute is enabled.
+
+    By two requests, whatever the number of hosts is. Sharing providers are
+    among them.
+
+    :raises PlacementError: placement cannot be read
+    """
+    disabled = {
+        one.rp_uuid
+        for one in retry.call(client.list_providers, required=DISABLED_TRAIT)
+    }
+    return {
+        one.name: one.rp_uuid not in disabled
+        for one in retry.call(client.list_providers)
+        if not one.parent_uuid
+    }
+
+
 def _read(
     client: placement_client.Client, listed: provider_obj.Provider
 ) -> _Found | None:

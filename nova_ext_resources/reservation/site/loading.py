@@ -2,7 +2,7 @@
 
 """From configuration files to what :mod:`..api` works with."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import functools
 
 from keystoneauth1 import adapter as ks_adapter
@@ -14,14 +14,19 @@ from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import retry as placement_retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation.site import compute as compute_mod
 from nova_ext_resources.reservation.site import hosts
+from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
 
@@ -102,6 +107,43 @@ class Site:
         return self._compute.find_flavor(name)
 
 
+class ManagedSite(Site):
+    """The same cloud, with what a manager does in it.
+
+    See :class:`~nova_ext_resources.reservation.manager.cloud.Cloud`.
+    """
+
+    def has_allocations(self, consumer: str) -> bool:
+        """Return whether a consumer has any in placement."""
+        client = placement_client.Client(self._adapter)
+        found = placement_retry.call(client.get_allocations, consumer)
+        return bool(found.resources)
+
+    def list_enabled(self) -> Mapping[str, bool]:
+        """Return name of each host -> whether its compute is enabled."""
+        return hosts.list_enabled(placement_client.Client(self._adapter))
+
+    def find_server(self, uuid: str) -> nova_server.NovaServer | None:
+        """Return a server of Nova; None if there is none."""
+        return self._compute.find_server(uuid)
+
+    def act(self, uuid: str, action: nova_server.Action) -> None:
+        """Ask Nova to do something with a server."""
+        self._compute.act(uuid, action)
+
+    def make_admission(
+        self, database: database_mod.Database
+    ) -> admission_mod.Admission:
+        """Read all hosts; return what can plan on them."""
+        trackers = plugins.load_trackers()
+        fleet = fleet_mod.Fleet(self.list_hosts(), trackers)
+        self.check_zones()
+        planner = planner_mod.Planner(
+            fleet, plugins.load_claim_tests(trackers)
+        )
+        return admission_mod.Admission(database, planner)
+
+
 def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
     """Open the store of a configuration, and make its tables if it is empty.
 
@@ -132,10 +174,16 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     :raises InvalidConfiguration: an option is wrong
     """
     options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    database = _open(reservation_conf.find_connection(conf))
     return turn_mod.Turn(
-        _open(reservation_conf.find_connection(conf)),
+        database,
         watch_mod.Watch(0 if is_once else options.clock_wait),
-        keep_ended=options.keep_ended,
+        turn_mod.make_chores(
+            database,
+            ManagedSite(conf),
+            notice=options.end_notice,
+            keep_ended=options.keep_ended,
+        ),
     )
 
 

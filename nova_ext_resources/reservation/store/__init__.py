@@ -16,6 +16,7 @@
 * ``schema``: brings the tables up to date
 * ``servers``: rows of planned servers and of what they take
 * ``shards``: revisions, by which a change sees that it comes too late
+* ``shrinking``: releases what was not taken in time
 * ``slots``: which server of Nova has taken which planned server
 * ``states``: rows of what happened to a reservation, and why
 * ``tables``: the tables as they are now

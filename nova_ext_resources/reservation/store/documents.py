@@ -39,6 +39,10 @@ def read_request(text: str) -> request_mod.Request:
                 'demand': _read_demand(document['demand']),
                 'during': interval.Interval(**document['during']),
                 'affinity': request_mod.Affinity[document['affinity']],
+                # Requests of before the first manager have none.
+                'at_end': request_mod.AtEnd(
+                    document.get('at_end', request_mod.AtEnd.KEEP)
+                ),
             }
         )
     except (KeyError, TypeError) as err:

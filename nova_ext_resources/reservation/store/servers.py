@@ -227,6 +227,24 @@ def find_taken(
     return row[0], _read_server(*row[1:])
 
 
+def list_taken(
+    connection: sa.Connection, before: int
+) -> list[tuple[str, server_mod.PlannedServer]]:
+    """Return what servers of Nova had taken by a time.
+
+    Each after its reservation.
+    """
+    columns = tables.SERVERS.c
+    rows = connection.execute(
+        sa.select(*_COLUMNS).where(
+            columns.is_held,
+            columns.consumer.is_not(None),
+            columns.taken_at <= before,
+        )
+    )
+    return [(row[0], _read_server(*row[1:])) for row in rows]
+
+
 def _sort(one: server_mod.PlannedServer) -> tuple[int, str]:
     """Return what sorts ``10`` after ``9``."""
     return len(one.key), one.key

@@ -18,6 +18,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import states
 
 #: Returns the slot to take, or None to leave all as it is.
 Choose: TypeAlias = Callable[
@@ -87,21 +88,34 @@ def _try_take(
 
 
 def free(
-    database: database_mod.Database, key: str, slot: server_mod.PlannedServer
+    database: database_mod.Database,
+    key: str,
+    slot: server_mod.PlannedServer,
+    *,
+    now: int | None = None,
+    reason: str = '',
 ) -> bool:
     """Free a slot.
 
     :param key: the reservation
     :param slot: as it was read
+    :param now: seconds since the epoch, of the row that says why
+    :param reason: a sentence; '' writes no row
     :returns: whether it was freed. It is not if it is free, or was taken
         again since it was read
     :raises StoreError: as of :func:`take`
     """
-    return retry.call_within(MAX_SECONDS, _try_free, database, key, slot)
+    return retry.call_within(
+        MAX_SECONDS, _try_free, database, key, slot, now, reason
+    )
 
 
 def _try_free(
-    database: database_mod.Database, key: str, slot: server_mod.PlannedServer
+    database: database_mod.Database,
+    key: str,
+    slot: server_mod.PlannedServer,
+    now: int | None,
+    reason: str,
 ) -> bool:
     if slot.consumer is None:
         return False
@@ -115,6 +129,8 @@ def _try_free(
             connection, shards.choose_revisions([found[1]], revisions)
         )
         _free(connection, key, found[1], revisions)
+        if now is not None and reason:
+            states.repeat_state(connection, key, now, reason)
     return True
 
 

@@ -27,7 +27,7 @@ class ProgramTests(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.config = pathlib.Path(self.make_folder(), 'nova.conf')
-        self.write('interval = 1', 'clock_wait = 0')
+        self.write('interval = 1', 'clock_wait = 0', 'end_notice = 0')
 
     def write(self, *lines: str, url: str = '') -> None:
         self.config.write_text(

@@ -169,6 +169,9 @@ class CreateTest(ApiTestCase):
             ('zone', 'known: north, south', {'zone': 'east'}),
             ('affinity', 'same-host', {'affinity': 'near'}),
             ('priority', 'maximum', {'priority': 5000}),
+            ('expires_after', 'not a duration', {'expires_after': 'soon'}),
+            ('expires_after', 'hundred years', {'expires_after': '0s'}),
+            ('at_end', 'shelve', {'at_end': 'explode'}),
             ('the order', 'unexpected', {'colour': 'red'}),
             ('flavor', 'no flavor tiny', {'flavor': 'tiny'}),
             ('flavor', 'nothing to reserve', {'flavor': 'empty'}),
@@ -289,6 +292,14 @@ class UpdateTest(ApiTestCase):
         self.assertEqual(4, len(more.servers))
         self.assertEqual(3, len(fewer.servers))
         self.assertEqual(hours(2, 4), fewer.during)
+
+    def test_what_comes_of_its_servers(self) -> None:
+        self.api.update('lease', {'expires_after': '30m', 'at_end': 'shelve'})
+        found = self.api.update('lease', {'ends_at': '+5h'})
+
+        self.assertEqual(1800, found.request.expires_after)
+        self.assertEqual('shelve', found.request.at_end)
+        self.assertEqual(hours(2, 5), found.during)
 
     def test_what_does_not_fit_changes_nothing(self) -> None:
         self.create('other', servers=3, starts_at='+4h', ends_at='+9h')

@@ -26,7 +26,7 @@ class CommandsTest(shells.ShellTestCase):
         made = self.read(
             f'{CREATE} --servers 2 --at-most 3 --start +1h --duration 2h '
             '--zone north --affinity same-host --priority 2 --project red '
-            '--reason "for the night"'
+            '--expires-after 30m --at-end shelve --reason "for the night"'
         )
 
         shown = self.read('extended reservation show lease')
@@ -48,6 +48,8 @@ class CommandsTest(shells.ShellTestCase):
                 'affinity': 'same-host',
                 'priority': 2,
                 'project': 'red',
+                'expires_at': '2030-01-01T01:30:00Z',
+                'at_end': 'shelve',
                 'changes': [
                     {
                         'changed_at': '2030-01-01T00:00:00Z',

@@ -4,10 +4,12 @@
 
 from typing import Any
 
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import states
+from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.store import stores
 
 
@@ -43,12 +45,15 @@ def make_turn(
     time: Time,
     wait: float = 0,
     database: database_mod.Database | None = None,
+    cloud: cloud_mod.Cloud | None = None,
     **fields: Any,
 ) -> turn_mod.Turn:
+    """Make what one manager has."""
+    database = database or database_mod.Database(url)
     return turn_mod.Turn(
-        database or database_mod.Database(url),
+        database,
         make_watch(time, wait),
-        **fields,
+        turn_mod.make_chores(database, cloud or clouds.FakeCloud(), **fields),
     )
 
 

@@ -290,17 +290,15 @@ class FaultsTest(TurnTests):
                 self.url, self.time, database=admission._database
             ).run()
 
-        # Steps: the row and the release of each server, the row, two commits.
+        # What was done before the kill stays, so that later steps come first.
         for step in itertools.count(1):
             if not racing.die_after(self.url, step, run):
                 break
             held = managers.count_held(self.url)
             is_ended = self.list_states()[0] == ['pending', 'ended']
             self.assertEqual(4 if is_ended else 6, held, f'step {step}')
-            if step == 6:
-                self.assertTrue(is_ended)
 
-        self.assertGreater(step, 6)
+        self.assertGreater(step, 5)
         self.check_done()
 
     def test_two_that_read_the_same(self) -> None:

@@ -16,6 +16,7 @@ from requests_mock.contrib import fixture
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import flavor
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.site import compute
 from tests import base
 
@@ -41,7 +42,7 @@ def _make_mock() -> Any:
     return make()
 
 
-class ComputeTest(base.TestCase):
+class ComputeTestCase(base.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock: Any = self.useFixture(_make_mock())
@@ -50,6 +51,8 @@ class ComputeTest(base.TestCase):
             adapter.Adapter(session.Session(auth=auth), service_type='compute')
         )
 
+
+class ComputeTest(ComputeTestCase):
     def answer(self, *pages: list[dict[str, Any]]) -> None:
         self.mock.get(
             f'{URL}/flavors/detail',
@@ -133,3 +136,88 @@ class ComputeTest(base.TestCase):
 
                 self.assertIn('show flavor large', str(err))
                 self.assertIn('in place of a flavor', str(err))
+
+
+def make_server(**fields: Any) -> dict[str, Any]:
+    return {
+        'id': uuids.server,
+        'name': 'web',
+        'status': 'ACTIVE',
+        'created': '2030-01-01T00:00:00Z',
+        'OS-EXT-STS:task_state': None,
+        'OS-EXT-SRV-ATTR:hypervisor_hostname': 'compute-1',
+        'flavor': {'original_name': 'large', 'extra_specs': {'a': 'b'}},
+        **fields,
+    }
+
+
+class ServersTest(ComputeTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = f'{URL}/servers/{uuids.server}'
+
+    def test_a_server(self) -> None:
+        self.mock.get(self.server, json={'server': make_server()})
+
+        self.assertEqual(
+            nova_server.NovaServer(
+                uuid=uuids.server,
+                name='web',
+                host='compute-1',
+                created_at=1893456000,
+                extra_specs={'a': 'b'},
+            ),
+            self.compute.find_server(uuids.server),
+        )
+
+    def test_a_server_that_is_gone(self) -> None:
+        self.mock.get(self.server, status_code=404)
+        self.mock.post(f'{self.server}/action', status_code=404)
+
+        self.assertIsNone(self.compute.find_server(uuids.server))
+        self.compute.act(uuids.server, nova_server.Action.SHELVE)
+
+    def test_what_nova_is_asked_for(self) -> None:
+        self.mock.post(f'{self.server}/action', status_code=202)
+        self.mock.delete(self.server, status_code=204)
+        for action, method, body in (
+            (nova_server.Action.SHELVE, 'POST', {'shelve': None}),
+            (nova_server.Action.OFFLOAD, 'POST', {'shelveOffload': None}),
+            (nova_server.Action.FORCE_DELETE, 'POST', {'forceDelete': None}),
+            (nova_server.Action.DELETE, 'DELETE', None),
+        ):
+            with self.subTest(action=action):
+                self.compute.act(uuids.server, action)
+
+                request: Any = self.mock.last_request
+                sent = request.json() if request.body else None
+                self.assertEqual((method, body), (request.method, sent))
+
+    def test_what_nova_does_not_do_now(self) -> None:
+        text = 'Cannot shelve while it is in vm_state error'
+        self.mock.post(f'{self.server}/action', status_code=409, text=text)
+
+        err = self.assertRaises(
+            exception.ComputeUnavailable,
+            self.compute.act,
+            uuids.server,
+            nova_server.Action.SHELVE,
+        )
+
+        self.assertIn(text, str(err))
+
+    def test_answers_that_make_no_sense(self) -> None:
+        bodies: list[dict[str, Any]] = [
+            {},
+            {'server': {}},
+            {'server': make_server(flavor={})},
+        ]
+        for body in bodies:
+            with self.subTest(body=body):
+                self.mock.get(self.server, json=body)
+
+                self.assertRaises(
+                    exception.ComputeUnavailable,
+                    self.compute.find_server,
+                    uuids.server,
+                )

@@ -2,6 +2,8 @@
 
 """Tests of requests as JSON."""
 
+import json
+
 from nova_ext_resources.reservation import demand
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
@@ -36,12 +38,24 @@ class DocumentsTest(base.TestCase):
                 zone='north',
                 affinity=request_mod.Affinity.SAME_HOST,
                 priority=-3,
+                expires_after=600,
+                at_end=request_mod.AtEnd.DELETE,
             ),
         ):
             with self.subTest(key=one.key):
                 text = documents.write_request(one)
 
                 self.assertEqual(one, documents.read_request(text))
+
+    def test_a_request_of_an_older_release(self) -> None:
+        request = hosts.make_request('lease', hosts.span(3))
+        document = json.loads(documents.write_request(request))
+        for name in ('at_end', 'expires_after'):
+            del document[name]
+
+        found = documents.read_request(json.dumps(document))
+
+        self.assertEqual(request, found)
 
     def test_a_text_that_is_no_request(self) -> None:
         for text in ('{}', '{"demand": {}}', '{'):

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a manager needs of the cloud around."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+
+
+class Cloud(Protocol):
+    """Placement, and the Compute API with the rights of an administrator.
+
+    Each method may raise ``PlacementError``, ``ComputeUnavailable`` or
+    ``InvalidConfiguration``.
+    """
+
+    def has_allocations(self, consumer: str) -> bool:
+        """Return whether a consumer has any in placement."""
+
+    def list_enabled(self) -> Mapping[str, bool]:
+        """Return name of each host -> whether its compute is enabled."""
+
+    def find_server(self, uuid: str) -> nova_server.NovaServer | None:
+        """Return a server of Nova; None if there is none."""
+
+    def act(self, uuid: str, action: nova_server.Action) -> None:
+        """Ask Nova to do something with a server, and do not wait for it."""
+
+    def make_admission(
+        self, database: database_mod.Database
+    ) -> admission_mod.Admission:
+        """Read all hosts; return what can plan on them."""

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The end of reservations, and of their servers where that is asked for."""
+
+from oslo_log import log as logging
+
+from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.manager import chores
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import removal
+from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import states
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds after the end for which servers are asked to go.
+MAX_SECONDS = 86400
+
+#: How many servers a reason names.
+_NAMED = 5
+
+_WORDS = {
+    request_mod.AtEnd.KEEP: 'its servers go on without it',
+    request_mod.AtEnd.SHELVE: 'its servers are shelved then',
+    request_mod.AtEnd.DELETE: 'its servers are deleted then',
+}
+
+
+class Ending:
+    """Writes that reservations have ended, when their servers have gone.
+
+    :param notice: seconds before the end at which a row says so; 0 for none
+    """
+
+    def __init__(
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        notice: int = 0,
+    ) -> None:
+        self._database = database
+        self._cloud = cloud
+        self._notice = notice
+        self._requests = requests_mod.Requests()
+        #: Reservation -> what was missing, so that it is logged once.
+        self._missing: dict[str, list[str]] = {}
+
+    def run(self, reading: watch_mod.Reading) -> bool:
+        """See :class:`~.chores.Chore`."""
+        if not reading.is_steady:
+            return True
+        with self._database.transaction() as connection:
+            found = [
+                one
+                for one in progress.list_unfinished(connection)
+                if one.during.end <= reading.now + self._notice
+            ]
+            requests = self._requests.read(connection, found)
+        done = []
+        for one in found:
+            wanted = due.find_due(one.state, one.during, reading.now)
+            if reading.now < one.during.end:
+                self._announce(one, requests[one.key], reading.now)
+            elif wanted is not None:
+                done.append(
+                    self._end(one, requests[one.key], reading.now, wanted[1])
+                )
+        return all(done)
+
+    def _announce(
+        self,
+        one: progress.Unfinished,
+        request: request_mod.Request,
+        now: int,
+    ) -> None:
+        """Write once that the end is near, for each end."""
+        end = interval.format_time(one.during.end)
+        reason = f'it ends at {end}: {_WORDS[request.at_end]}'
+        with self._database.transaction() as connection:
+            changes = states.list_changes(connection, one.key)
+        if all(each.reason != reason for each in changes):
+            chores.write(self._database, one, one.state, now, reason)
+
+    def _end(
+        self,
+        one: progress.Unfinished,
+        request: request_mod.Request,
+        now: int,
+        reason: str,
+    ) -> bool:
+        """Remove its servers; then it has ended."""
+        if request.at_end is not request_mod.AtEnd.KEEP:
+            missing = self._remove(one, request.at_end)
+            if missing and now - one.during.end < MAX_SECONDS:
+                return self._report(one, missing)
+            reason = _explain(reason, request.at_end, missing)
+        self._missing.pop(one.key, None)
+        return chores.write(self._database, one, due.State.ENDED, now, reason)
+
+    def _remove(
+        self, one: progress.Unfinished, at_end: request_mod.AtEnd
+    ) -> list[str]:
+        """Return what is missing until the servers are gone."""
+        with self._database.transaction() as connection:
+            found = servers.read_servers(
+                connection, [one.key], interval.ALWAYS
+            )
+        is_deleted = at_end is request_mod.AtEnd.DELETE
+        missing = [
+            removal.remove(self._cloud, each.consumer, is_deleted=is_deleted)
+            for each in found.get(one.key, ())
+            if each.consumer
+        ]
+        return [each for each in missing if each]
+
+    def _report(self, one: progress.Unfinished, missing: list[str]) -> bool:
+        if self._missing.get(one.key) != missing:
+            self._missing[one.key] = missing
+            LOG.warning(
+                'Reservation %(key)s is over, and waits for its servers to '
+                'go: %(missing)s',
+                {'key': one.key, 'missing': '; '.join(missing)},
+            )
+        return False
+
+
+def _explain(
+    reason: str, at_end: request_mod.AtEnd, missing: list[str]
+) -> str:
+    verb = 'deleted' if at_end is request_mod.AtEnd.DELETE else 'shelved'
+    if not missing:
+        return f'{reason}; its servers are {verb}'
+    named = '; '.join(missing[:_NAMED])
+    return (
+        f'{reason}; {len(missing)} of its servers were not {verb} within '
+        f'{MAX_SECONDS // 3600} hours: {named}'
+    )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Releases what was not taken in time."""
+
+from nova_ext_resources.reservation import expiry
+from nova_ext_resources.reservation.manager import chores
+from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import shrinking
+
+
+class Expiring:
+    """Looks after the expiry of reservations."""
+
+    def __init__(self, database: database_mod.Database) -> None:
+        self._database = database
+        self._requests = requests_mod.Requests()
+
+    def run(self, reading: watch_mod.Reading) -> bool:
+        """See :class:`~.chores.Chore`."""
+        if not reading.is_steady:
+            return True
+        with self._database.transaction() as connection:
+            found = [
+                one
+                for one in progress.list_unfinished(connection)
+                if one.during.start <= reading.now
+            ]
+            requests = self._requests.read(connection, found)
+        for one in found:
+            request = requests.get(one.key)
+            if request and expiry.is_due(request, one.during, reading.now):
+                change = shrinking.expire(self._database, one, reading.now)
+                if change is not None:
+                    chores.report(one.key, change)
+        return True

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deletes what has long been over."""
+
+from oslo_log import log as logging
+
+from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import purge
+
+LOG = logging.getLogger(__name__)
+
+
+class Purging:
+    """Deletes what has been over for some seconds."""
+
+    def __init__(self, database: database_mod.Database, seconds: int) -> None:
+        self._database = database
+        self._seconds = seconds
+
+    def run(self, reading: watch_mod.Reading) -> bool:
+        """See :class:`~.chores.Chore`."""
+        if not reading.is_steady:
+            return True
+        before = reading.now - self._seconds
+        deleted = number = purge.purge(self._database, before)
+        while number == purge.MOST:
+            number = purge.purge(self._database, before)
+            deleted += number
+        if deleted:
+            LOG.info(
+                'Deleted %(number)d reservations that have long been over',
+                {'number': deleted},
+            )
+        return True

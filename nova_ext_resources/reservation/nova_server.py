@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A server of Nova, and how it leaves its host.
+
+Nova does one thing with a server after the other, and says in ``task_state``
+which one. Whoever asks for the next step looks first.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+
+
+class Action(enum.Enum):
+    """What Nova is asked to do with a server; the names are its own."""
+
+    SHELVE = 'shelve'
+    OFFLOAD = 'shelveOffload'
+    DELETE = 'delete'
+    FORCE_DELETE = 'forceDelete'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NovaServer:
+    """A server as Nova shows it.
+
+    :ivar status: such as ``ACTIVE``
+    :ivar task_state: what Nova does with it now, '' for nothing
+    :ivar host: that it is on, '' for none
+    :ivar created_at: seconds since the epoch
+    """
+
+    uuid: str
+    name: str = ''
+    status: str = 'ACTIVE'
+    task_state: str = ''
+    host: str = ''
+    created_at: int = 0
+    extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The next step of a server that is to leave its host.
+
+    :ivar action: what to ask for; None where there is nothing to ask now
+    :ivar missing: what it waits for, in words; '' if it has left
+    """
+
+    action: Action | None = None
+    missing: str = ''
+
+
+#: What Nova shelves.
+_SHELVABLE = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+
+
+def find_step(server: NovaServer | None, *, is_deleted: bool) -> Step:
+    """Return the next step.
+
+    :param server: None if there is none
+    :param is_deleted: whether it is deleted, or else shelved and offloaded
+    """
+    if server is None or server.status == 'DELETED':
+        return Step()
+    if server.status == 'SHELVED_OFFLOADED' and not is_deleted:
+        return Step()
+    if server.task_state:
+        return Step(missing=f'server {server.uuid} is {server.task_state}')
+    action = _choose(server.status, is_deleted=is_deleted)
+    if action is None:
+        return Step(
+            missing=f'server {server.uuid} cannot be shelved while its status '
+            f'is {server.status}'
+        )
+    return Step(
+        action=action, missing=f'{action.value} of server {server.uuid}'
+    )
+
+
+def _choose(status: str, *, is_deleted: bool) -> Action | None:
+    if is_deleted:
+        # Nova may keep what is deleted, with all its resources, for a while.
+        is_kept = status == 'SOFT_DELETED'
+        return Action.FORCE_DELETE if is_kept else Action.DELETE
+    if status == 'SHELVED':
+        return Action.OFFLOAD
+    return Action.SHELVE if status in _SHELVABLE else None

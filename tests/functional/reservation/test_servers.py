@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a manager does with the servers of a real Nova."""
+
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import noauth
+from keystoneauth1 import session
+from oslo_config import cfg
+
+from nova_ext_resources.conf import reader
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation.site import compute
+from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import slots
+from tests.functional.virt import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import managers
+from tests.unit.reservation.store import stores
+
+START, END = 1000, 9000
+
+
+class ManagerTestCase(base.NovaTestCase):
+    """With a reservation of two servers, and one server that has a slot.
+
+    :ivar site: of the real services
+    :ivar time: of the manager
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_host('one')
+        conf = cfg.ConfigOpts()
+        reader.parse(conf, [str(self.folder / 'ext.conf')], [])
+        self.site = loading.ManagedSite(conf)
+        self.site.__dict__['_compute'] = self.make_compute()
+        self.url = f'sqlite:///{self.folder}/reservations.db'
+        self.database = database_mod.Database(self.url)
+        schema.upgrade(self.database)
+        self.time = managers.Time(START)
+
+    def make_compute(self) -> compute.Compute:
+        headers = {
+            'X-Auth-User': 'admin',
+            'X-User-Id': 'admin',
+            'X-Auth-Project-Id': self.admin_api.project_id,
+            'X-Roles': 'admin,member,reader',
+        }
+        own = session.Session(
+            auth=noauth.NoAuth(endpoint=self.api_fixture.base_url),
+            timeout=60,
+            additional_headers=headers,
+        )
+        return compute.Compute(adapter.Adapter(own, service_type='compute'))
+
+    def reserve(self, at_end: request_mod.AtEnd) -> Any:
+        request = hosts.make_request(
+            'lease', hosts.span(START, END), least=2, at_end=at_end
+        )
+        stores.make_admission(self.url).admit(request, now=0, reason='test')
+        server = self.boot(self.make_flavor(hw__cpu_policy='shared'))
+        slots.take(
+            self.database,
+            'lease',
+            server['id'],
+            lambda held: held[0],
+            now=START,
+        )
+        return server
+
+    def run_at(self, clock: int) -> bool:
+        self.time.clock = clock
+        turn = managers.make_turn(self.url, self.time, cloud=self.site)
+        return bool(turn.run())
+
+    def list_states(self) -> list[str]:
+        return managers.list_states(self.url, 'lease')
+
+    def list_consumers(self) -> list[str | None]:
+        rows = stores.dump(self.url)['servers']
+        return [one.consumer for one in rows]
+
+
+class ServersTest(ManagerTestCase):
+    def test_a_server_is_shelved_and_offloaded_at_the_end(self) -> None:
+        self.flags(shelved_offload_time=-1)
+        server = self.reserve(request_mod.AtEnd.SHELVE)
+        self.run_at(START)
+
+        self.assertFalse(self.run_at(END))
+        self.wait_until(lambda: self.run_at(END + 1))
+
+        self.assertEqual(['pending', 'active', 'ended'], self.list_states())
+        shown = self.admin_api.get_server(server['id'])
+        self.assertEqual('SHELVED_OFFLOADED', shown['status'])
+        self.assertFalse(self.site.has_allocations(server['id']))
+
+    def test_a_server_is_deleted_at_the_end(self) -> None:
+        server = self.reserve(request_mod.AtEnd.DELETE)
+
+        self.assertFalse(self.run_at(END))
+        self.wait_until(lambda: self.run_at(END + 1))
+
+        self.assertEqual(['pending', 'ended'], self.list_states())
+        self.assertIsNone(self.site.find_server(server['id']))
+
+    def test_the_slot_of_a_server_that_is_deleted_is_free(self) -> None:
+        server = self.reserve(request_mod.AtEnd.KEEP)
+        self.run_at(START + 300)
+        self.assertEqual([server['id'], None], self.list_consumers())
+
+        self._delete_server(server)
+        self.run_at(START + 600)
+
+        self.assertEqual([None, None], self.list_consumers())
+
+    def test_a_host_that_is_disabled(self) -> None:
+        self.assertEqual({'one': True}, self.site.list_enabled())
+        service = self.admin_api.get_services(binary='nova-compute')[0]
+
+        self.admin_api.put_service(service['id'], {'status': 'disabled'})
+
+        self.assertEqual({'one': False}, self.site.list_enabled())

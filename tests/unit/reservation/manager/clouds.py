@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A cloud without services, for tests of the manager."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from tests.unit.reservation import hosts as hosts_mod
+
+Action = nova_server.Action
+
+#: What a server is after what was asked for has been done.
+_AFTER = {Action.SHELVE: 'SHELVED', Action.OFFLOAD: 'SHELVED_OFFLOADED'}
+
+
+class FakeCloud:
+    """Does at once what it is asked for.
+
+    :ivar enabled: name of each host -> whether its compute is enabled
+    :ivar hosts: what is read of them
+    :ivar servers: those that Nova has
+    :ivar holders: consumers with allocations
+    :ivar asked: what was asked of Nova, in order
+    :ivar is_nova_away: whether Nova does not answer
+    :ivar is_placement_away: whether placement does not answer
+    """
+
+    def __init__(self, hosts: Sequence[host_mod.Host] | None = None) -> None:
+        if hosts is None:
+            hosts = [hosts_mod.make_host(one) for one in 'ab']
+        self.hosts = [*hosts]
+        self.enabled = {one.name: True for one in hosts}
+        self.servers: dict[str, nova_server.NovaServer] = {}
+        self.holders: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+        self.is_nova_away = False
+        self.is_placement_away = False
+        self.looked = 0
+
+    def add(self, uuid: str, **fields: str) -> None:
+        """Let a server be there, with allocations."""
+        self.servers[uuid] = nova_server.NovaServer(uuid=uuid, **fields)  # type: ignore[arg-type]
+        self.holders.add(uuid)
+
+    def check_placement(self) -> None:
+        if self.is_placement_away:
+            raise exception.PlacementUnavailable(action='list', detail='away')
+
+    def check_nova(self) -> None:
+        if self.is_nova_away:
+            raise exception.ComputeUnavailable(action='ask', reason='away')
+
+    def has_allocations(self, consumer: str) -> bool:
+        self.check_placement()
+        self.looked += 1
+        return consumer in self.holders
+
+    def list_enabled(self) -> Mapping[str, bool]:
+        self.check_placement()
+        return self.enabled
+
+    def find_server(self, uuid: str) -> nova_server.NovaServer | None:
+        self.check_nova()
+        return self.servers.get(uuid)
+
+    def act(self, uuid: str, action: Action) -> None:
+        self.check_nova()
+        self.asked.append((uuid, action.value))
+        if action in _AFTER:
+            self.servers[uuid] = dataclasses.replace(
+                self.servers[uuid], status=_AFTER[action]
+            )
+        else:
+            del self.servers[uuid]
+        if action is not Action.SHELVE:
+            self.holders.discard(uuid)
+
+    def make_admission(
+        self, database: database_mod.Database
+    ) -> admission_mod.Admission:
+        self.check_placement()
+        enabled = [one for one in self.hosts if self.enabled.get(one.name)]
+        return admission_mod.Admission(
+            database, hosts_mod.make_planner(*enabled)
+        )

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what a manager does with the servers of reservations."""
+
+import dataclasses
+import itertools
+import threading
+from typing import Any
+
+from nova_ext_resources.reservation.manager import ending
+from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import shrinking
+from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import clouds
+from tests.unit.reservation.manager import managers
+from tests.unit.reservation.store import racing
+from tests.unit.reservation.store import stores
+
+AtEnd = request_mod.AtEnd
+State = state_mod.State
+
+START, END = 1000, 9000
+
+DURING = hosts.span(START, END)
+
+
+class ServersTests(stores.StoreTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.admission = stores.make_admission(self.url)
+        self.time = managers.Time(START)
+        self.cloud = clouds.FakeCloud()
+        self.turn = self.make_turn()
+
+    def make_turn(self, **fields: Any) -> Any:
+        return managers.make_turn(
+            self.url, self.time, cloud=self.cloud, **fields
+        )
+
+    def reserve(self, key: str = 'lease', **fields: Any) -> None:
+        self.admit(self.admission, key, DURING, **{'least': 3, **fields})
+
+    def take(self, consumer: str, key: str = 'lease', now: int = 0) -> None:
+        """Let a server take the next slot that is free, and be there."""
+
+        def choose(held: servers.PlannedServers) -> Any:
+            return next(one for one in held if one.consumer is None)
+
+        slots.take(self.database, key, consumer, choose, now=now or START)
+        self.cloud.add(consumer)
+
+    def run_at(self, clock: float) -> bool:
+        self.time.clock = clock
+        return bool(self.turn.run())
+
+    def get(self, key: str = 'lease') -> records.Record:
+        with self.database.transaction() as connection:
+            (found,) = records.list_records(connection, 0, key=key)
+        return found
+
+    def list_consumers(self) -> list[str | None]:
+        return [one.consumer for one in self.get().servers]
+
+    def list_reasons(self, key: str = 'lease') -> list[str]:
+        return [one.reason for one in managers.list_changes(self.url, key)]
+
+
+class ExpiringTest(ServersTests):
+    def test_what_no_server_has_taken_is_released(self) -> None:
+        self.reserve(expires_after=600)
+        self.take('one')
+        self.run_at(START + 599)
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+        self.assertTrue(self.run_at(START + 600))
+
+        found = self.get()
+        self.assertEqual(['one'], self.list_consumers())
+        self.assertEqual((1, 1), (found.request.least, found.request.most))
+        self.assertEqual(State.ACTIVE, found.last.state)
+        self.assertIn('only 1 of 3', found.last.reason)
+        # There is room for three servers again.
+        self.admit(self.admission, 'other', DURING, least=3)
+        self.assertEqual(3, len(self.get('other').servers))
+
+    def test_what_is_not_used_at_all_expires(self) -> None:
+        self.reserve(expires_after=600)
+
+        self.run_at(START + 600)
+
+        self.assertEqual(
+            ['pending', 'active', 'expired'],
+            managers.list_states(self.url, 'lease'),
+        )
+        self.assertEqual(0, managers.count_held(self.url))
+
+    def test_a_server_that_is_deleted_later_can_be_made_anew(self) -> None:
+        self.reserve(expires_after=600, least=1)
+        self.take('one')
+        self.run_at(START + 600)
+        self.cloud.holders.clear()
+        self.run_at(START + 2000)
+        self.assertEqual([None], self.list_consumers())
+
+        self.run_at(START + 3000)
+
+        self.assertEqual([None], self.list_consumers())
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_the_expiry_is_one_row(self) -> None:
+        self.reserve('some', expires_after=600, least=2)
+        self.reserve('all', expires_after=600, least=1)
+        self.take('one', 'some')
+        self.take('two', 'all')
+        for clock in (600, 700, 800):
+            self.run_at(START + clock)
+
+        for key in ('some', 'all'):
+            self.assertEqual(3, len(self.list_reasons(key)), key)
+
+    def test_nothing_expires_by_default(self) -> None:
+        self.reserve()
+
+        self.run_at(END - 1)
+
+        self.assertEqual(3, managers.count_held(self.url))
+
+    def test_a_clock_that_jumps_expires_nothing(self) -> None:
+        self.reserve(expires_after=600)
+        self.turn = self.make_turn(wait=300)
+        self.turn.run()
+
+        self.run_at(START + 700)
+
+        self.assertEqual(3, managers.count_held(self.url))
+
+    def test_a_server_that_comes_in_that_second_keeps_its_slot(self) -> None:
+        self.reserve(expires_after=600)
+        read = servers.read_servers
+        is_taken = False
+
+        def read_and_take(*args: Any) -> Any:
+            nonlocal is_taken
+            found = read(*args)
+            if not is_taken:
+                is_taken = True
+                self.take('late', now=START + 600)
+            return found
+
+        self.patch(servers, 'read_servers', read_and_take)
+        self.run_at(START + 600)
+
+        self.assertEqual(['late'], self.list_consumers())
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_servers_that_come_while_managers_expire(self) -> None:
+        """A slot that was taken is held; one that was not is released."""
+        self.reserve(expires_after=600)
+        self.time.clock = START + 600
+        barrier, taken = threading.Barrier(4), list[str]()
+
+        def take(consumer: str) -> None:
+            barrier.wait(60)
+            slot = slots.take(
+                database_mod.Database(self.url),
+                'lease',
+                consumer,
+                lambda held: next(
+                    (one for one in held if one.consumer is None), None
+                ),
+                now=START + 600,
+            )
+            if slot is not None:
+                taken.append(consumer)
+
+        def expire() -> None:
+            barrier.wait(60)
+            self.make_turn().run()
+
+        threads = [
+            threading.Thread(target=take, args=('x',)),
+            threading.Thread(target=take, args=('y',)),
+            threading.Thread(target=expire),
+            threading.Thread(target=expire),
+        ]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        self.turn.run()
+
+        self.assertEqual(
+            sorted(taken), sorted(filter(None, self.list_consumers()))
+        )
+
+    def test_a_manager_that_is_killed_in_an_expiry(self) -> None:
+        self.reserve(expires_after=600)
+        self.take('one')
+        self.time.clock = START
+        self.turn.run()
+        before = stores.dump(self.url)
+
+        def expire(admission: admission_mod.Admission) -> None:
+            database: Any = admission._database
+            with database.transaction() as connection:
+                (found,) = progress.list_unfinished(connection)
+            shrinking.expire(database, found, START + 600)
+
+        for step in itertools.count(1):
+            if not racing.die_after(self.url, step, expire):
+                break
+            self.assertEqual(before, stores.dump(self.url), f'step {step}')
+        self.assertGreater(step, 4)
+        self.assertEqual(['one'], self.list_consumers())
+
+
+class FreeingTest(ServersTests):
+    def test_what_a_server_had_that_is_gone_is_free(self) -> None:
+        self.reserve()
+        self.take('one')
+        self.take('two')
+        self.cloud.holders.discard('one')
+        self.run_at(START + 299)
+        self.assertEqual(['one', 'two', None], self.list_consumers())
+
+        self.run_at(START + 300)
+
+        self.assertEqual([None, 'two', None], self.list_consumers())
+        reason = self.list_reasons()[-1]
+        self.assertIn('server one holds nothing in placement', reason)
+        self.assertIn('on host a', reason)
+
+    def test_each_server_is_looked_for_in_turn(self) -> None:
+        self.patch(freeing, 'MOST', 2)
+        self.reserve()
+        for one in ('one', 'two', 'three'):
+            self.take(one)
+        seen = []
+        for clock in (300, 315, 330, 600, 615):
+            self.run_at(START + clock)
+            seen.append(self.cloud.looked)
+
+        self.assertEqual([2, 3, 3, 5, 6], seen)
+
+    def test_a_slot_that_was_taken_again_is_not_freed(self) -> None:
+        self.reserve(least=1)
+        self.take('one')
+        has_allocations = self.cloud.has_allocations
+        slot = self.get().servers[0]
+
+        def take_again(consumer: str) -> bool:
+            slots.free(self.database, 'lease', slot)
+            self.take('two', now=START + 310)
+            return has_allocations(consumer)
+
+        self.cloud.holders.clear()
+        self.cloud.has_allocations = take_again  # type: ignore[method-assign]
+        self.run_at(START + 310)
+
+        self.assertEqual(['two'], self.list_consumers())
+        self.assertEqual(2, len(self.list_reasons()))
+
+    def test_placement_that_is_away_frees_nothing(self) -> None:
+        self.reserve(expires_after=600)
+        self.take('one')
+        self.cloud.is_placement_away = True
+
+        self.assertFalse(self.run_at(START + 600))
+
+        self.assertEqual(['one'], self.list_consumers())
+
+    def test_a_clock_that_jumps_frees_nothing(self) -> None:
+        self.reserve()
+        self.take('one')
+        self.cloud.holders.clear()
+        self.turn = self.make_turn(wait=300)
+
+        self.run_at(START + 1000)
+
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+
+class EndingTest(ServersTests):
+    def end(self, at_end: AtEnd) -> None:
+        self.reserve(at_end=at_end)
+        self.take('one')
+        self.take('two')
+        self.turn.run()
+
+    def is_over(self) -> bool:
+        return self.get().last.state is State.ENDED
+
+    def test_servers_go_on_by_default(self) -> None:
+        self.end(AtEnd.KEEP)
+
+        self.assertTrue(self.run_at(END))
+
+        self.assertTrue(self.is_over())
+        self.assertEqual([], self.cloud.asked)
+
+    def test_servers_are_shelved_and_offloaded(self) -> None:
+        self.end(AtEnd.SHELVE)
+        self.run_at(END - 1)
+        self.assertEqual([], self.cloud.asked)
+
+        self.assertFalse(self.run_at(END))
+        self.assertFalse(self.run_at(END + 1))
+        self.assertFalse(self.is_over())
+        self.assertTrue(self.run_at(END + 2))
+
+        self.assertTrue(self.is_over())
+        self.assertEqual(
+            [
+                ('one', 'shelve'),
+                ('two', 'shelve'),
+                ('one', 'shelveOffload'),
+                ('two', 'shelveOffload'),
+            ],
+            self.cloud.asked,
+        )
+        self.assertIn('its servers are shelved', self.list_reasons()[-1])
+
+    def test_servers_are_deleted(self) -> None:
+        self.end(AtEnd.DELETE)
+
+        self.run_at(END)
+        self.run_at(END + 1)
+
+        self.assertTrue(self.is_over())
+        self.assertEqual(
+            [('one', 'delete'), ('two', 'delete')], self.cloud.asked
+        )
+
+    def test_nova_that_is_away_is_asked_again(self) -> None:
+        self.end(AtEnd.DELETE)
+        self.cloud.is_nova_away = True
+        for clock in (END, END + 100, END + 3600):
+            self.assertFalse(self.run_at(clock))
+        self.assertFalse(self.is_over())
+
+        self.cloud.is_nova_away = False
+        self.run_at(END + 4000)
+        self.run_at(END + 4001)
+
+        self.assertTrue(self.is_over())
+        self.assertEqual({}, self.cloud.servers)
+
+    def test_a_server_that_never_goes_is_named(self) -> None:
+        self.end(AtEnd.SHELVE)
+        self.cloud.servers['one'] = dataclasses.replace(
+            self.cloud.servers['one'], status='ERROR'
+        )
+        for clock in range(END, END + 5):
+            self.run_at(clock)
+        self.assertFalse(self.is_over())
+
+        self.run_at(END + ending.MAX_SECONDS)
+
+        self.assertTrue(self.is_over())
+        reason = self.list_reasons()[-1]
+        self.assertIn('1 of its servers were not shelved', reason)
+        self.assertIn('server one cannot be shelved', reason)
+
+    def test_a_clock_that_jumps_deletes_no_server(self) -> None:
+        self.end(AtEnd.DELETE)
+        self.turn = self.make_turn(wait=300)
+
+        self.run_at(END)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_two_managers_end_it_once(self) -> None:
+        self.end(AtEnd.DELETE)
+        other = self.make_turn()
+        for clock in (END, END + 1):
+            self.run_at(clock)
+            other.run()
+
+        self.assertEqual(2, len(self.cloud.asked))
+        self.assertEqual(
+            ['pending', 'active', 'ended'],
+            managers.list_states(self.url, 'lease'),
+        )
+
+    def test_a_notice_before_the_end(self) -> None:
+        self.turn = self.make_turn(notice=600)
+        self.end(AtEnd.SHELVE)
+        for clock in (END - 601, END - 600, END - 300):
+            self.run_at(clock)
+
+        reasons = self.list_reasons()
+        self.assertEqual(3, len(reasons))
+        self.assertEqual(
+            'it ends at 1970-01-01T02:30:00Z: its servers are shelved then',
+            reasons[-1],
+        )
+
+    def test_another_end_has_another_notice(self) -> None:
+        self.turn = self.make_turn(notice=600)
+        self.end(AtEnd.KEEP)
+        self.run_at(END - 600)
+        request = dataclasses.replace(
+            self.get().request, during=hosts.span(START, END + 900)
+        )
+        self.admission.replace(request, now=END - 500, reason='longer')
+        for clock in (END, END + 300, END + 400):
+            self.run_at(clock)
+
+        self.assertEqual(5, len(self.list_reasons()))
+        self.assertIn('02:45', self.list_reasons()[-1])
+
+
+class NovaServerTest(ServersTests):
+    def test_the_double_does_what_nova_does(self) -> None:
+        self.cloud.add('one', status='SHUTOFF')
+        self.cloud.act('one', nova_server.Action.SHELVE)
+        self.cloud.act('one', nova_server.Action.OFFLOAD)
+
+        found = self.cloud.find_server('one')
+
+        self.assertEqual('SHELVED_OFFLOADED', found and found.status)
