@@ -425,12 +425,14 @@ class ReservationRefused(ReservationError):
 
     :ivar refusal: the counter-offer, a
         :class:`~nova_ext_resources.reservation.planner.Refusal`
-    :ivar reasons: what is short, and what could be had instead
+    :ivar reasons: what could be had instead, and what is short where
+    :ivar offers: the first part of it, which names no host
     """
 
     message = 'Reservation %(key)s does not fit: %(reasons)s'
 
     refusal: Any
+    offers: str
 
 
 class StateRefused(ReservationError):

@@ -26,6 +26,7 @@ def check_planned(
             key=request.key,
             refusal=answer,
             reasons='\n'.join(explain(request, answer)),
+            offers='\n'.join(explain_offers(request, answer)),
         )
 
 
@@ -33,6 +34,14 @@ def explain(
     request: request_mod.Request, refusal: planner_mod.Refusal
 ) -> Iterator[str]:
     """Return sentences: the offers first, then what is short where."""
+    yield from explain_offers(request, refusal)
+    yield from _explain_hosts(refusal.shortfalls)
+
+
+def explain_offers(
+    request: request_mod.Request, refusal: planner_mod.Refusal
+) -> Iterator[str]:
+    """Return sentences that name no host, for whoever may not know them."""
     largest, earliest = refusal.largest, refusal.earliest
     yield f'{request.least} requested from {refusal.during}.'
     fitting = len(largest.servers) if largest else 0
@@ -41,7 +50,6 @@ def explain(
         yield f'{request.least} can be had from {earliest.during}.'
     elif not request.delay:
         yield 'No other time can be offered.'
-    yield from _explain_hosts(refusal.shortfalls)
 
 
 def _explain_hosts(shortfalls: packing.Shortfalls) -> Iterator[str]:

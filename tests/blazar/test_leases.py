@@ -9,6 +9,7 @@ from blazar import context
 from blazar import manager as blazar_manager
 from blazar.manager import exceptions as manager_exceptions
 from blazar.utils import service as service_utils
+from oslo_config import cfg
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
@@ -75,9 +76,14 @@ class CreateTest(base.BlazarTestCase):
             '2 requested from 2030-01-01T03:00:00Z to 2030-01-01T05:00:00Z',
             '1 can be had in that time',
             '2 can be had from 2030-01-01T04:00:00Z to 2030-01-01T06:00:00Z',
-            'Host a: VCPU of provider a: 4 requested, 0 available',
         ):
             self.assertIn(text, answer.text)
+        short = 'Host a: VCPU of provider a: 4 requested, 0 available'
+        self.assertNotIn('Host', answer.text)
+        self.assertIn(short, self.log.output)
+        cfg.CONF.set_override('show_hosts', True, group=base.TYPE)
+        again = self.lease('second', 3, 5, amount=2)
+        self.assertIn(short, again.text)
         self.assertEqual(1, len(self.ask('GET', '/leases').body['leases']))
         self.assertEqual(1, len(self.list_states()))
 
@@ -131,7 +137,9 @@ class CreateTest(base.BlazarTestCase):
         answer = self.lease('night', 1, 2)
 
         self.assertEqual(409, answer.status)
-        self.assertIn('Placement did not list', answer.text)
+        self.assertIn('Try again later', answer.text)
+        self.assertNotIn('away', answer.text)
+        self.assertIn('Placement did not list', self.log.output)
         self.assertEqual([], self.ask('GET', '/leases').body['leases'])
 
     def test_all_of_a_lease_or_nothing(self) -> None:

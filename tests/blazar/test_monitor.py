@@ -11,6 +11,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import plugin
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import purge
 from tests.blazar import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation import sites
@@ -182,6 +183,19 @@ class BrokenTest(base.BlazarTestCase):
         )
 
         self.assert_degraded('host a is gone')
+
+    def test_what_is_not_in_the_store(self) -> None:
+        self.open_store().cancel(self.key)
+        purge.purge(
+            database.Database(f'sqlite:///{self.folder}/reservations.db'),
+            sites.NOW,
+        )
+
+        self.assert_degraded(f'There is no reservation {self.key}')
+        answer = self.update(self.made, end_date=self.date(3))
+        self.assertEqual(409, answer.status)
+        self.assertIn('There is no reservation', answer.text)
+        self.assertEqual(204, self.delete(self.made).status)
 
     def test_what_is_as_it_should_be(self) -> None:
         self.play_monitor()

@@ -33,6 +33,12 @@ OPTS = (
         help='The highest priority that a lease may ask for. Blazar does not '
         'tell the plugin which roles a user has.',
     ),
+    cfg.BoolOpt(
+        'show_hosts',
+        default=False,
+        help='Whether a refusal says what is short on which host. It goes to '
+        'whoever asked for the lease. The log always has it.',
+    ),
 )
 
 
