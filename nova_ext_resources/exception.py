@@ -431,6 +431,7 @@ class ReservationRefused(ReservationError):
 
     message = 'Reservation %(key)s does not fit: %(reasons)s'
 
+    key: str
     refusal: Any
     offers: str
 

@@ -200,9 +200,15 @@ class BlazarTestCase(base.TestCase):
     # What users do
 
     def ask(
-        self, method: str, path: str, body: object = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        project: str = 'project',
+        roles: str = 'member,reader',
     ) -> Answer:
-        """Send a request as a user of the project ``project``."""
+        """Send a request as a user of a project."""
         response = self.client.open(
             f'/v1{path}',
             method=method,
@@ -210,11 +216,10 @@ class BlazarTestCase(base.TestCase):
             environ_base={'REMOTE_ADDR': '127.0.0.1'},
             headers={
                 'Accept': 'application/json',
-                'X-Project-Id': 'project',
+                'X-Project-Id': project,
                 'X-User-Id': 'user',
-                'X-Roles': 'member,reader',
+                'X-Roles': roles,
                 'X-Service-Catalog': json.dumps(CATALOGUE),
-                **headers,
             },
         )
         return Answer(response)

@@ -16,6 +16,7 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import plugin
+from nova_ext_resources.reservation import state as state_mod
 from tests.blazar import base
 from tests.unit.reservation import sites
 
@@ -58,6 +59,27 @@ class LifeTest(EventsTestCase):
         )
         self.assertEqual('ended', self.read(lease).state)
 
+    def test_what_nobody_uses_expires_and_its_lease_is_degraded(
+        self,
+    ) -> None:
+        lease = self.make('night', 1, 9, expires_after='30m')
+        self.assertEqual(1800, self.read(lease).request.expires_after)
+        self.pass_time(1)
+        self.play_events()
+        # As the manager of reservations does it then.
+        store = self.open_store()
+        store._find_changing().change(
+            lease['reservations'][0]['id'],
+            state_mod.State.EXPIRED,
+            now=int(self.now()),
+            reason='no server has taken it',
+        )
+
+        self.play_monitor()
+
+        self.assertTrue(self.show(lease)['degraded'])
+        self.assertIn('expired: no server has taken it', self.log.output)
+
     def test_a_start_is_not_waited_for(self) -> None:
         lease = self.make('night', 1, 2)
         self.pass_time(1)
@@ -74,6 +96,9 @@ class LifeTest(EventsTestCase):
         self.assertEqual('ACTIVE', self.show(lease)['status'])
         self.assertEqual('ended', self.read(lease).state)
         self.make('second', 2, 3, amount=4)
+        # Nor does it look like something that is broken.
+        self.play_monitor()
+        self.assertFalse(self.show(lease)['degraded'])
 
     def test_a_clock_that_was_set_ends_nothing(self) -> None:
         lease = self.make('night', 1, 20)
@@ -260,6 +285,8 @@ class KilledTest(EventsTestCase):
                 lease_id=lease['id'], values={'end_date': self.date(3)}
             ),
         )
+        # It might still be going on in another manager.
+        self.play_monitor()
         self.assertEqual('UPDATING', self.show(lease)['status'])
         self.assertEqual(sites.NOW + 3 * HOUR, self.read(lease).during.end)
         self.pass_time(0.1)

@@ -7,12 +7,15 @@ the store alone, and is judged by the clock. So nothing depends on Blazar's
 events: not on their second, nor on whether they come at all. Of the package
 only this folder imports Blazar, and nothing else imports this folder.
 
+* ``documents``: answers as JSON
 * ``errors``: errors that Blazar passes on as they are
+* ``front``: what the API extension asks of the plugin
 * ``keeper``: the reservations, open for all threads of a process
 * ``monitor``: keeps leases and reservations the same
 * ``options``: the options of ``[extended:instance]``
 * ``orders``: what a lease asks for, as an order
 * ``plugin``: the plugin ``extended.instance.plugin`` itself
 * ``repair``: what is wrong with a lease, and what sets it right
+* ``rest``: the extension ``/v1/extended`` of Blazar's API
 * ``rows``: the leases in Blazar's database
 """

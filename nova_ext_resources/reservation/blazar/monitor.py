@@ -181,7 +181,7 @@ class Monitor(base.BaseMonitorPlugin):
             ours = [
                 key
                 for key in going_on
-                if key in known or _is_of_lease(reservations, key)
+                if key in known or is_of_lease(reservations, key)
             ]
         orphans = [
             key for key in ours if key not in known and not rows.exists(key)
@@ -229,7 +229,8 @@ def _warn_broken(lease: str, key: str, reason: str) -> None:
     )
 
 
-def _is_of_lease(reservations: api.Reservations, key: str) -> bool:
+def is_of_lease(reservations: api.Reservations, key: str) -> bool:
+    """Return whether a reservation was made for a lease."""
     if not uuidutils.is_uuid_like(key):
         return False
     return reservations.list_changes(key)[0].reason.startswith(REASON)

@@ -31,7 +31,7 @@ OPTS = (
         min=-1000,
         max=1000,
         help='The highest priority that a lease may ask for. Blazar does not '
-        'tell the plugin which roles a user has.',
+        'tell the plugin which roles a user has; its API extension does.',
     ),
     cfg.BoolOpt(
         'show_hosts',

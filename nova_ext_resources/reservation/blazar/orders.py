@@ -16,6 +16,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation import times
 
 #: What Blazar says of a reservation; not asked for by anybody.
 _OF_BLAZAR = frozenset(
@@ -58,7 +59,7 @@ _AFFINITIES = {
 }
 
 #: Our words for the affinity of a request.
-_WORDS = {value: name for name, value in order_mod.AFFINITIES.items()}
+WORDS = {value: name for name, value in order_mod.AFFINITIES.items()}
 
 
 def make_order(
@@ -108,8 +109,9 @@ def make_changes(
     known = {
         'flavor': request.flavor,
         'zone': request.zone,
-        'affinity': _WORDS[request.affinity],
+        'affinity': WORDS[request.affinity],
         'priority': request.priority,
+        'at_end': str(request.at_end),
     }
     for name, value in known.items():
         # Clients send all that they have read before.
@@ -137,40 +139,22 @@ def make_dates(
 
 
 def make_undo(record: records.Record) -> dict[str, Any]:
-    """Return the changes that make a reservation what it was before."""
+    """Return the changes that make a reservation what it was before.
+
+    No change takes an expiry away.
+    """
     request = record.request
-    return {
+    changes = {
         'starts_at': interval.format_time(record.during.start),
         'ends_at': interval.format_time(record.during.end),
         'servers': request.least,
         'at_most': request.most,
         'priority': request.priority,
+        'at_end': str(request.at_end),
     }
-
-
-def describe(record: records.Record) -> dict[str, Any]:
-    """Return a reservation as JSON: what was asked for, and what it has."""
-    request = record.request
-    return {
-        'id': request.key,
-        'state': str(record.state),
-        'reason': record.last.reason,
-        'start_date': interval.format_time(record.during.start),
-        'end_date': interval.format_time(record.during.end),
-        'project_id': request.project,
-        'flavor': request.flavor,
-        'resources': dict(request.demand.requirement.resources),
-        'amount': len(record.servers),
-        'min': request.least,
-        'max': request.most,
-        'zone': request.zone,
-        'affinity': _WORDS[request.affinity],
-        'priority': request.priority,
-        'hosts': {
-            name: sum(one.host == name for one in record.servers)
-            for name in record.hosts
-        },
-    }
+    if request.expires_after is not None:
+        changes['expires_after'] = times.format_seconds(request.expires_after)
+    return changes
 
 
 def count_seconds(date: datetime.datetime) -> int:

@@ -17,6 +17,7 @@ from nova_ext_resources.conf import values as values_mod
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.blazar import errors
+from nova_ext_resources.reservation.blazar import front
 from nova_ext_resources.reservation.blazar import keeper
 from nova_ext_resources.reservation.blazar import monitor
 from nova_ext_resources.reservation.blazar import options
@@ -28,7 +29,7 @@ from nova_ext_resources.reservation.store import records
 LOG = logging.getLogger(__name__)
 
 
-class ExtendedInstance(base.BasePlugin):
+class ExtendedInstance(front.Front, base.BasePlugin):
     """Reserves servers for leases, with all that their flavor needs.
 
     The key of a reservation in our store is the id that Blazar gives to it,
@@ -168,14 +169,6 @@ class ExtendedInstance(base.BasePlugin):
     def get(self, resource_id: str) -> dict[str, str]:
         """Return a host by its name."""
         return {'id': resource_id, 'hypervisor_hostname': resource_id}
-
-    def get_reservation(self, reservation_id: str) -> dict[str, Any]:
-        """Return what was asked for and what is held, which Blazar forgets.
-
-        :raises CantUpdateParameter: there is none, or the store is away
-        """
-        with errors.translating(), self._keeper.use() as reservations:
-            return orders.describe(reservations.get(reservation_id))
 
     def list_allocations(
         self, query: Mapping[str, Any] | None, detail: bool = False

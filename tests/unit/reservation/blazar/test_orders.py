@@ -2,6 +2,7 @@
 
 """Tests of what a lease asks for."""
 
+import dataclasses
 import datetime
 from typing import Any
 
@@ -179,6 +180,13 @@ class ChangesTest(base.TestCase):
                 'servers': 2,
                 'at_most': 4,
                 'priority': 0,
+                'at_end': 'keep',
             },
             orders.make_undo(make_record()),
         )
+        record = make_record()
+        record = dataclasses.replace(
+            record,
+            request=dataclasses.replace(record.request, expires_after=5400),
+        )
+        self.assertEqual('1h30m', orders.make_undo(record)['expires_after'])

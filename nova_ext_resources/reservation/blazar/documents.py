@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Answers as JSON, with the names that the commands have."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from nova_ext_resources.reservation import amounts as amounts_mod
+from nova_ext_resources.reservation.blazar import orders
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation import times
+
+Document: TypeAlias = dict[str, Any]
+
+#: How long a window is that has no end.
+_DEFAULT = '24h'
+
+
+def describe(record: records.Record, *, has_hosts: bool = True) -> Document:
+    """Return a reservation: what was asked for, and what it has.
+
+    :param has_hosts: whether names of hosts may be seen
+    """
+    request = record.request
+    found = {
+        'id': request.key,
+        'state': str(record.state),
+        'reason': record.last.reason,
+        **_describe_during(record.during),
+        'project': request.project,
+        'flavor': request.flavor,
+        'resources': dict(request.demand.requirement.resources),
+        'servers': len(record.servers),
+        'servers_at_least': request.least,
+        'servers_at_most': request.most,
+        'servers_taken': sum(
+            one.consumer is not None for one in record.servers
+        ),
+        'zone': request.zone,
+        'affinity': orders.WORDS[request.affinity],
+        'priority': request.priority,
+        'expires_at': _find_expiry(record),
+        'at_end': str(request.at_end),
+    }
+    if has_hosts:
+        found['hosts'] = {
+            name: sum(one.host == name for one in record.servers)
+            for name in record.hosts
+        }
+    return found
+
+
+def describe_changes(changes: Sequence[states.Change]) -> list[Document]:
+    """Return what happened to a reservation."""
+    return [
+        {
+            'changed_at': interval.format_time(one.changed_at),
+            'state': str(one.state),
+            'reason': one.reason,
+        }
+        for one in changes
+    ]
+
+
+def describe_amounts(
+    found: Iterable[amounts_mod.Amounts],
+) -> list[Document]:
+    """Return how much there is of each class in each zone, over time."""
+    return [
+        {
+            'zone': one.zone,
+            'resource_class': one.resource_class,
+            **_describe_during(one.during),
+            'total': one.total,
+            'used': one.used,
+            'reserved': one.reserved,
+            'available': one.available,
+        }
+        for one in found
+    ]
+
+
+def describe_fits(
+    found: Iterable[tuple[interval.Interval, int]],
+) -> list[Document]:
+    """Return how many servers fit, over time."""
+    return [
+        {**_describe_during(during), 'servers': servers}
+        for during, servers in found
+    ]
+
+
+def _find_expiry(record: records.Record) -> str | None:
+    seconds = record.request.expires_after
+    if seconds is None:
+        return None
+    start = record.during.start
+    return interval.format_time(interval.add_seconds(start, seconds))
+
+
+def _describe_during(during: interval.Interval) -> Document:
+    end = None if during.is_open else interval.format_time(during.end)
+    return {
+        'starts_at': interval.format_time(during.start),
+        'ends_at': end,
+    }
+
+
+def read_window(
+    query: Mapping[str, str], now: int, *, is_needed: bool = False
+) -> interval.Interval | None:
+    """Return the window that a query names by ``from`` and ``until``.
+
+    :param is_needed: whether there is one without them, too: a day from now
+    :raises ValueError: they make no sense
+    """
+    if not is_needed and not {'from', 'until'} & query.keys():
+        return None
+    start = times.parse_time(query.get('from', 'now'), now)
+    if 'until' in query:
+        return interval.Interval(start, times.parse_time(query['until'], now))
+    if not is_needed:
+        return interval.Interval(start)
+    return interval.Interval(start, start + times.parse_seconds(_DEFAULT))
+
+
+def read_parts(query: Mapping[str, str], now: int) -> Document:
+    """Return the arguments of a question for capacity over time.
+
+    :raises ValueError: they make no sense
+    """
+    step = query.get('step')
+    return {
+        'during': read_window(query, now, is_needed=True),
+        'zone': query.get('zone'),
+        'step': None if step is None else times.parse_seconds(step),
+    }
+
+
+def read_resources(text: str) -> dict[str, int]:
+    """Return amounts such as ``VCPU:4,MEMORY_MB:8192``, as placement has them.
+
+    :raises ValueError: it is none
+    """
+    found = {}
+    for part in text.split(','):
+        name, _colon, amount = part.partition(':')
+        if not name or not amount.isdecimal():
+            raise ValueError(
+                f'{part!r} is no amount; write CLASS:AMOUNT, such as VCPU:4'
+            )
+        found[name] = int(amount)
+    return found

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the API extension asks of the plugin, which is in another process.
+
+All arguments and answers are JSON. Who may ask for what was decided there:
+with a project only its own reservations are found.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from typing import Any
+
+from blazar import exceptions as blazar_exceptions
+from oslo_utils import uuidutils
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation.blazar import documents
+from nova_ext_resources.reservation.blazar import errors
+from nova_ext_resources.reservation.blazar import keeper as keeper_mod
+from nova_ext_resources.reservation.blazar import monitor
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import records
+
+#: How the reason of each reservation begins that was made without a lease.
+_REASON = 'asked for by user '
+
+#: Word of a query -> which reservations are in a window.
+_SCOPES: Mapping[str, Callable[[interval.Interval, interval.Interval], bool]]
+_SCOPES = {
+    'overlapping': lambda one, window: one.overlaps(window),
+    'inclusive': lambda one, window: (
+        window.start <= one.start < window.end
+        or window.start < one.end <= window.end
+    ),
+    'exclusive': lambda one, window: (
+        window.start <= one.start and one.end <= window.end
+    ),
+}
+
+
+class Front:
+    """Answers Blazar's API; Blazar finds its methods by their names.
+
+    Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
+    ``CantUpdateParameter`` (409), all of Blazar.
+    """
+
+    _keeper: keeper_mod.Keeper
+
+    def get_reservation(
+        self,
+        reservation_id: str,
+        project: str | None = None,
+        has_hosts: bool = True,
+    ) -> documents.Document:
+        """Return what was asked for and what is held, which Blazar forgets."""
+        with self._answer() as reservations:
+            found = _find(reservations, reservation_id, project)
+            return {
+                **documents.describe(found, has_hosts=has_hosts),
+                'changes': documents.describe_changes(
+                    reservations.list_changes(reservation_id)
+                ),
+            }
+
+    def list_reservations(
+        self,
+        query: Mapping[str, str],
+        project: str | None = None,
+        has_hosts: bool = True,
+    ) -> list[documents.Document]:
+        """Return reservations by their start.
+
+        :param query: may have ``from`` and ``until``, ``scope`` and ``state``
+        """
+        with self._answer() as reservations, _refusing('window'):
+            during = documents.read_window(query, reservations.now())
+            scope = _SCOPES.get(query.get('scope', 'overlapping'))
+            if scope is None:
+                raise ValueError(f'scope must be one of {", ".join(_SCOPES)}')
+            wanted = [
+                state_mod.State(one)
+                for one in filter(None, query.get('state', '').split(','))
+            ]
+            return [
+                documents.describe(one, has_hosts=has_hosts)
+                for one in reservations.list_reservations(
+                    during=during, project=project, wanted=wanted
+                )
+                if during is None or scope(one.during, during)
+            ]
+
+    def create_order(
+        self, order: Mapping[str, Any], project: str, user: str
+    ) -> documents.Document:
+        """Reserve what an order asks for, without a lease."""
+        with self._answer() as reservations:
+            for name in ('name', 'project'):
+                if name in order:
+                    raise exception.InvalidReservation(
+                        key='of the request',
+                        field=name,
+                        reason='it is not chosen in a request',
+                    )
+            key = uuidutils.generate_uuid()
+            found = reservations.create(
+                {**order, 'name': key, 'project': project},
+                reason=f'{_REASON}{user}',
+            )
+            return documents.describe(found, has_hosts=False)
+
+    def change_order(
+        self,
+        reservation_id: str,
+        changes: Mapping[str, Any],
+        user: str,
+        project: str | None = None,
+    ) -> documents.Document:
+        """Plan a reservation anew, as a whole or not at all."""
+        with self._answer() as reservations:
+            _find(reservations, reservation_id, project)
+            _check_own(reservations, reservation_id)
+            found = reservations.update(
+                reservation_id, changes, reason=f'changed by user {user}'
+            )
+            return documents.describe(found, has_hosts=False)
+
+    def cancel_order(
+        self, reservation_id: str, user: str, project: str | None = None
+    ) -> None:
+        """Release a reservation."""
+        with self._answer() as reservations:
+            _find(reservations, reservation_id, project)
+            _check_own(reservations, reservation_id)
+            reservations.cancel(
+                reservation_id, reason=f'cancelled by user {user}'
+            )
+
+    def list_amounts(
+        self, query: Mapping[str, str]
+    ) -> list[documents.Document]:
+        """Return how much there is, over time.
+
+        :param query: may have ``from``, ``until``, ``zone`` and ``step``
+        """
+        with self._answer() as reservations, _refusing('query'):
+            found = reservations.list_amounts(
+                **documents.read_parts(query, reservations.now())
+            )
+            return documents.describe_amounts(found)
+
+    def list_fits(self, query: Mapping[str, str]) -> list[documents.Document]:
+        """Return how many servers fit, over time.
+
+        :param query: as of :meth:`list_amounts`, and ``flavor`` or
+            ``resources``
+        """
+        with self._answer() as reservations, _refusing('query'):
+            order: dict[str, Any] = {}
+            if 'flavor' in query:
+                order['flavor'] = query['flavor']
+            if 'resources' in query:
+                order['resources'] = documents.read_resources(
+                    query['resources']
+                )
+            parts = documents.read_parts(query, reservations.now())
+            found = reservations.list_fits(order, **parts)
+            return documents.describe_fits(found)
+
+    @contextlib.contextmanager
+    def _answer(self) -> Iterator[api.Reservations]:
+        with errors.translating():
+            try:
+                with self._keeper.use() as reservations:
+                    yield reservations
+            except exception.ReservationNotFound as err:
+                raise blazar_exceptions.NotFound(str(err)) from err
+
+
+def _find(
+    reservations: api.Reservations, key: str, project: str | None
+) -> records.Record:
+    """Return a reservation.
+
+    :raises ReservationNotFound: there is none, or it is of another project
+    """
+    found = reservations.get(key)
+    if project is not None and found.request.project != project:
+        raise exception.ReservationNotFound(key=key)
+    return found
+
+
+def _check_own(reservations: api.Reservations, key: str) -> None:
+    """Check that a reservation is of no lease.
+
+    :raises InvalidReservation: it is
+    """
+    if monitor.is_of_lease(reservations, key):
+        reason = reservations.list_changes(key)[0].reason
+        raise exception.InvalidReservation(
+            key=key,
+            field='id',
+            reason=f'it was {reason}; change or delete the lease',
+        )
+
+
+@contextlib.contextmanager
+def _refusing(field: str) -> Iterator[None]:
+    """Refuse what cannot be read.
+
+    :raises InvalidReservation: it cannot
+    """
+    try:
+        yield
+    except ValueError as err:
+        raise exception.InvalidReservation(
+            key='of the query', field=field, reason=str(err)
+        ) from err

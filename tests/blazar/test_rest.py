@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The extension ``/v1/extended`` of Blazar's API."""
+
+from typing import Any
+
+from blazar import policy
+
+from nova_ext_resources.reservation.blazar import rest
+from tests.blazar import base
+
+ADMIN = 'admin,member,reader'
+
+
+class RestTestCase(base.BlazarTestCase):
+    def create(self, **order: Any) -> base.Answer:
+        body = {'flavor': 'large', **order}
+        return self.ask('POST', '/extended/reservations', body)
+
+    def reserve(self, start: float, end: float, **order: Any) -> Any:
+        """Reserve from one hour to another, and return the reservation."""
+        answer = self.create(
+            starts_at=self.time(start), ends_at=self.time(end), **order
+        )
+        self.assertEqual(201, answer.status, answer.body)
+        return answer.body['reservation']
+
+    def time(self, hours: float) -> str:
+        return self.date(hours).replace(' ', 'T') + ':00Z'
+
+    def list_ids(self, query: str = '', **asked: Any) -> list[str]:
+        answer = self.ask('GET', f'/extended/reservations?{query}', **asked)
+        self.assertEqual(200, answer.status, answer.body)
+        return [one['id'] for one in answer.body['reservations']]
+
+
+class ReservationsTest(RestTestCase):
+    def test_one_is_made_and_shown(self) -> None:
+        made = self.reserve(
+            1, 2, servers=2, at_most=3, zone='north', affinity='same-host'
+        )
+
+        path = f'/extended/reservations/{made["id"]}'
+        found = self.ask('GET', path).body['reservation']
+        self.assertEqual(
+            {
+                'id': made['id'],
+                'state': 'pending',
+                'reason': 'asked for by user user',
+                'starts_at': '2030-01-01T01:00:00Z',
+                'ends_at': '2030-01-01T02:00:00Z',
+                'project': 'project',
+                'flavor': 'large',
+                'resources': {'VCPU': 4},
+                'servers': 2,
+                'servers_at_least': 2,
+                'servers_at_most': 3,
+                'servers_taken': 0,
+                'zone': 'north',
+                'affinity': 'same-host',
+                'priority': 0,
+                'expires_at': None,
+                'at_end': 'keep',
+            },
+            made,
+        )
+        self.assertEqual(
+            [
+                {
+                    'changed_at': '2030-01-01T00:00:00Z',
+                    'state': 'pending',
+                    'reason': 'asked for by user user',
+                }
+            ],
+            found.pop('changes'),
+        )
+        self.assertEqual(made, found)
+
+    def test_no_trust_is_left_in_keystone(self) -> None:
+        self.keystone.answers = 0
+
+        self.reserve(1, 2)
+
+    def test_by_default_it_starts_now_and_has_no_end(self) -> None:
+        made = self.create().body['reservation']
+
+        self.assertEqual('active', made['state'])
+        self.assertIsNone(made['ends_at'])
+
+    def test_a_refusal_has_the_counter_offer(self) -> None:
+        self.reserve(1, 3, servers=4)
+
+        answer = self.create(starts_at=self.time(2), duration='1h')
+
+        self.assertEqual(409, answer.status)
+        self.assertIn('None can be had in that time', answer.text)
+        self.assertIn('from 2030-01-01T03:00:00Z', answer.text)
+        self.assertNotIn('Host', answer.text)
+
+    def test_a_later_start_may_be_accepted(self) -> None:
+        self.reserve(1, 3, servers=4)
+
+        made = self.create(
+            starts_at=self.time(2), duration='1h', delay='2h'
+        ).body['reservation']
+
+        self.assertEqual(self.time(3), made['starts_at'])
+
+    def test_what_makes_no_sense(self) -> None:
+        for wrong in (
+            {'name': 'x'},
+            {'project': 'other'},
+            {'servers': 0},
+            {'flavor': 'tiny'},
+            {'starts_at': 'tomorrow'},
+            {'colour': 'red'},
+        ):
+            with self.subTest(**wrong):
+                answer = self.create(**wrong)
+
+                self.assertEqual(400, answer.status, answer.body)
+        self.assertEqual([], self.list_ids())
+
+    def test_it_is_changed_and_cancelled(self) -> None:
+        made = self.reserve(1, 2)
+        path = f'/extended/reservations/{made["id"]}'
+
+        changed = self.ask('PUT', path, {'servers': 3, 'duration': '3h'})
+        cancelled = self.ask('DELETE', path)
+
+        self.assertEqual(200, changed.status)
+        self.assertEqual(3, changed.body['reservation']['servers'])
+        self.assertEqual(self.time(4), changed.body['reservation']['ends_at'])
+        self.assertEqual(204, cancelled.status)
+        found = self.ask('GET', path).body['reservation']
+        self.assertEqual('cancelled', found['state'])
+        self.assertEqual(
+            [
+                'asked for by user user',
+                'changed by user user',
+                'cancelled by user user',
+            ],
+            [one['reason'] for one in found['changes']],
+        )
+
+    def test_what_is_over_is_not_changed(self) -> None:
+        made = self.reserve(1, 2)
+        path = f'/extended/reservations/{made["id"]}'
+        self.ask('DELETE', path)
+        self.pass_time(0.1)
+
+        for method, body in (('PUT', {'servers': 2}), ('DELETE', None)):
+            self.assertEqual(409, self.ask(method, path, body).status)
+
+    def test_that_of_a_lease_is_changed_with_its_lease(self) -> None:
+        lease = self.make('night', 1, 2)
+        path = f'/extended/reservations/{lease["reservations"][0]["id"]}'
+
+        for method, body in (('PUT', {'servers': 2}), ('DELETE', None)):
+            answer = self.ask(method, path, body)
+
+            self.assertEqual(400, answer.status)
+            self.assertIn(f'by lease {lease["id"]} (night)', answer.text)
+        self.assertEqual('pending', self.read(lease).state)
+
+    def test_those_without_a_lease_are_no_orphans(self) -> None:
+        made = self.reserve(1, 2)
+
+        self.play_monitor()
+
+        self.assertEqual([made['id']], [*self.list_states()])
+
+
+class ListTest(RestTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.early = self.reserve(1, 3)['id']
+        self.late = self.reserve(4, 6)['id']
+        self.gone = self.reserve(4, 6)['id']
+        self.ask('DELETE', f'/extended/reservations/{self.gone}')
+
+    def test_by_window(self) -> None:
+        for query, wanted in (
+            (f'from={self.time(3)}&until={self.time(4)}', []),
+            (f'from={self.time(2)}&until={self.time(4)}', [self.early]),
+            (f'until={self.time(2)}', [self.early]),
+            (f'from={self.time(5)}&state=pending', [self.late]),
+            (
+                f'from={self.time(0)}&until={self.time(5)}&scope=exclusive',
+                [self.early],
+            ),
+            (
+                f'from={self.time(5)}&until={self.time(5.5)}&state=pending'
+                '&scope=inclusive',
+                [],
+            ),
+            (
+                f'from={self.time(5)}&until={self.time(9)}&state=pending'
+                '&scope=inclusive',
+                [self.late],
+            ),
+        ):
+            with self.subTest(query):
+                self.assertEqual(wanted, self.list_ids(query))
+
+    def test_by_state(self) -> None:
+        self.assertEqual([self.gone], self.list_ids('state=cancelled'))
+        self.assertEqual(3, len(self.list_ids('state=cancelled,pending')))
+
+    def test_what_makes_no_sense(self) -> None:
+        for query in (
+            'from=tomorrow',
+            'scope=near',
+            'state=red',
+            f'from={self.time(2)}&until={self.time(1)}',
+        ):
+            with self.subTest(query):
+                answer = self.ask('GET', f'/extended/reservations?{query}')
+
+                self.assertEqual(400, answer.status, answer.body)
+
+
+class CapacityTest(RestTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.reserve(2, 4, servers=3)
+
+    def ask_capacity(self, what: str, query: str) -> base.Answer:
+        return self.ask(
+            'GET', f'/extended/capacity/{what}?{query}', roles=ADMIN
+        )
+
+    def test_how_many_servers_fit(self) -> None:
+        window = f'from={self.time(1)}&until={self.time(5)}'
+        answer = self.ask(
+            'GET', f'/extended/capacity/servers?flavor=large&{window}'
+        )
+        south = self.ask_capacity(
+            'servers', f'resources=VCPU:2&zone=south&step=4h&{window}'
+        )
+
+        self.assertEqual(
+            [(self.time(1), 4), (self.time(2), 1), (self.time(4), 4)],
+            [
+                (one['starts_at'], one['servers'])
+                for one in answer.body['capacity']
+            ],
+        )
+        self.assertEqual(
+            [
+                {
+                    'starts_at': self.time(1),
+                    'ends_at': self.time(5),
+                    'servers': 2,
+                }
+            ],
+            south.body['capacity'],
+        )
+
+    def test_amounts(self) -> None:
+        answer = self.ask_capacity('amounts', 'zone=south')
+
+        self.assertEqual(
+            [
+                (0, 2, 8, 0, 0, 8),
+                (2, 4, 8, 0, 4, 4),
+                (4, 24, 8, 0, 0, 8),
+            ],
+            [
+                (
+                    *(
+                        int(hour)
+                        for hour in (
+                            self.hours(one['starts_at']),
+                            self.hours(one['ends_at']),
+                        )
+                    ),
+                    one['total'],
+                    one['used'],
+                    one['reserved'],
+                    one['available'],
+                )
+                for one in answer.body['capacity']
+            ],
+        )
+
+    def hours(self, text: str) -> int:
+        day, hour = int(text[8:10]), int(text[11:13])
+        return (day - 1) * 24 + hour
+
+    def test_what_makes_no_sense(self) -> None:
+        for what, query in (
+            ('amounts', 'zone=east'),
+            ('amounts', 'step=1s'),
+            ('amounts', 'step=soon'),
+            ('servers', ''),
+            ('servers', 'flavor=tiny'),
+            ('servers', 'resources=VCPU'),
+        ):
+            with self.subTest(what=what, query=query):
+                answer = self.ask_capacity(what, query)
+
+                self.assertEqual(400, answer.status, answer.body)
+
+
+class PoliciesTest(RestTestCase):
+    def test_a_project_has_its_own_reservations(self) -> None:
+        made = self.reserve(1, 2)
+        path = f'/extended/reservations/{made["id"]}'
+
+        for method, body in (
+            ('GET', None),
+            ('PUT', {'servers': 2}),
+            ('DELETE', None),
+        ):
+            answer = self.ask(method, path, body, project='other')
+            self.assertEqual(404, answer.status, answer.body)
+        self.assertEqual([], self.list_ids(project='other'))
+        self.assertEqual([], self.list_ids('all=1', project='other'))
+
+    def test_an_admin_has_all_and_sees_hosts(self) -> None:
+        made = self.reserve(1, 2, zone='south')
+        path = f'/extended/reservations/{made["id"]}'
+        admin = {'project': 'operators', 'roles': ADMIN}
+
+        shown = self.ask('GET', path, **admin)
+        changed = self.ask('PUT', path, {'priority': 5}, **admin)
+
+        self.assertEqual({'b': 1}, shown.body['reservation']['hosts'])
+        self.assertEqual(200, changed.status)
+        self.assertEqual([], self.list_ids(**admin))
+        self.assertEqual([made['id']], self.list_ids('all=1', **admin))
+        self.assertEqual(204, self.ask('DELETE', path, **admin).status)
+
+    def test_what_only_an_admin_may(self) -> None:
+        made = self.reserve(1, 2)
+        path = f'/extended/reservations/{made["id"]}'
+
+        for answer in (
+            self.create(priority=1),
+            self.create(priority='1'),
+            self.ask('PUT', path, {'priority': 1}),
+            self.ask('GET', '/extended/capacity/amounts'),
+        ):
+            self.assertEqual(403, answer.status, answer.body)
+        self.assertEqual(201, self.create(priority=-1).status)
+
+    def test_a_reader_changes_nothing(self) -> None:
+        made = self.reserve(1, 2)
+        path = f'/extended/reservations/{made["id"]}'
+
+        for method, one, body in (
+            ('POST', '/extended/reservations', {'flavor': 'large'}),
+            ('PUT', path, {'servers': 2}),
+            ('DELETE', path, None),
+        ):
+            answer = self.ask(method, one, body, roles='reader')
+            self.assertEqual(403, answer.status, answer.body)
+        shown = self.ask('GET', path, roles='reader')
+        self.assertEqual(200, shown.status)
+
+    def test_each_can_be_changed_by_operators(self) -> None:
+        policy.init()
+
+        for one in rest.list_policies():
+            self.assertIn(one.name, policy._ENFORCER.registered_rules)
