@@ -175,27 +175,53 @@ class Claims:
         self._on_changed()
 
     def restore(self, context: Any, instance: Any) -> None:
-        """Claim for a server whose entry is missing.
+        """Claim for a server whose entry is missing, or for other CPUs.
 
         The ledger was lost, or the entry was being released when Nova
         started the server again. What a move has kept is the server's again
-        if Nova has given the server its former allocations back.
+        if Nova has given the server its former allocations back. A move that
+        broke off may have left Nova other CPUs than were claimed.
 
         :raises HostRefused: the resources are no longer available
         :raises NovaException: Nova cannot say what is allocated
         """
         host = self._host
-        if host.has_own(instance.uuid) or not (
+        has_cpus = self._has_cpus(instance)
+        if (has_cpus and host.has_own(instance.uuid)) or not (
             self.requests_resources(instance, instance.flavor)
         ):
             return
         self.end_moves(instance)
-        if self.holds(instance):
+        if has_cpus and self.holds(instance):
             return
         allocations = self._read_allocations(context, instance.uuid)
+        if not has_cpus:
+            self._check_allocated(instance, allocations)
         self.claim(
             context, instance, allocations, operations.Operation.RESTART
         )
+
+    def _has_cpus(self, instance: Any) -> bool:
+        """Return whether a server has the CPUs that it has claimed, if any."""
+        entry = self._host.find_entry(instance.uuid)
+        claimed = entry.cpus if entry else None
+        return claimed is None or claimed == request.find_cpus(instance)
+
+    def _check_allocated(
+        self, instance: Any, allocations: Mapping[str, Any]
+    ) -> None:
+        """Check that a new claim may take the place of a server's entry.
+
+        :raises HostRefused: placement has allocated nothing of ours for it
+        """
+        if not self._host.view.keys.keys() & allocations.keys():
+            raise errors.HostRefused(
+                reason=f'server {errors.find_name(instance)} has other CPUs '
+                f'in Nova than those that it has claimed on host '
+                f'{self._host.host}, and no resources of this host in '
+                'placement, as after a move that broke off. It is not '
+                'started without its resources: shelve and unshelve it'
+            )
 
     def end_moves(self, instance: Any, consumer_uuid: str = '') -> None:
         """Give a server back what former moves have kept, if it is its own.

@@ -30,6 +30,9 @@ _OF_MOVES = (*_OF_PLACEMENT, alarm.MOVE_IN_DOUBT)
 #: Alarms about what was claimed for a server that does not come.
 _OF_COMING = (alarm.NOT_IN_NOVA, alarm.MOVE_IN_DOUBT, alarm.NOT_IN_PLACEMENT)
 
+#: Nova's record of a server has other CPUs than it has claimed.
+_OTHERWISE = 'is pinned otherwise'
+
 #: Statuses of migrations that Nova has ended well.
 _ENDED_WELL = ('completed', 'confirmed', 'done', 'finished', 'reverted')
 
@@ -262,17 +265,44 @@ def _compare_nova(
             continue
         entry = seen.entries.get(uuid)
         text = _compare_server(one, entry)
-        if text and not entry and _has_left(uuid, host, reports):
-            made.novas[uuid] = f'{host}: {text}, and its guest is elsewhere'
-        elif text and entry and (left := _find_allocated(seen, one, entry)):
-            made.novas[left] = f'{host}: {text}, which Nova has allocated'
-        elif text and not entry and (left := _find_blocking(seen, uuid)):
-            made.novas[left] = f'{host}: {text}, and {left} has what it needs'
-        elif text:
+        if not text:
+            continue
+        left, why = _find_excuse(seen, reports, one, text)
+        if left is None:
             made.ours.append(text)
+        else:
+            made.novas[left] = f'{host}: {text}, {why}'
     for uuid, entry in seen.entries.items():
         if entry.server_uuid not in seen.found:
             made.ours.append(f'entry {uuid} of a server that is gone: {entry}')
+
+
+def _find_excuse(
+    seen: seen_mod.Seen,
+    reports: Mapping[str, Mapping[str, Any]],
+    one: Any,
+    text: str,
+) -> tuple[str | None, str]:
+    """Return whom Nova has left so, and why; None: nobody."""
+    uuid, entry = str(one.uuid), seen.entries.get(one.uuid)
+    if entry is None:
+        if _has_left(uuid, seen.host, reports):
+            return uuid, 'and its guest is elsewhere'
+        left = _find_blocking(seen, uuid)
+        return left, f'and {left} has what it needs'
+    if left := _find_allocated(seen, one, entry):
+        return left, 'which Nova has allocated'
+    if text.endswith(_OTHERWISE) and not _runs(seen, uuid):
+        # It claims anew, or is refused, before it starts.
+        return uuid, 'and its guest is off'
+    return None, ''
+
+
+def _runs(seen: seen_mod.Seen, uuid: str) -> bool:
+    from nova.compute import power_state
+
+    state: int | None = seen.said['guests'].get(uuid)
+    return bool(state == power_state.RUNNING)
 
 
 def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
@@ -286,7 +316,7 @@ def _compare_server(one: Any, entry: assignment.Entry | None) -> str:
     if _count(entry) != wanted:
         return f'server {one.uuid} has {_count(entry)}, flavor {wanted}'
     if entry.cpus != request.find_cpus(one):
-        return f'server {one.uuid} is pinned otherwise'
+        return f'server {one.uuid} {_OTHERWISE}'
     return ''
 
 

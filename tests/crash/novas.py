@@ -50,8 +50,11 @@ def _is_kept_for(seen: seen_mod.Seen, move: Any) -> bool:
         return False
     if move.status in _KEEPING:
         return True
+    # The task is of the last one.
+    (last,) = records.list_moves(server.uuid)[-1:]
     return (
         move.status in ON_ITS_WAY
+        and last.uuid == move.uuid
         and is_resizing(server)
         and server.host == move.dest_compute != seen.host
     )

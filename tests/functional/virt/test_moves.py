@@ -10,8 +10,10 @@ from nova.compute import task_states
 from nova import context as nova_context
 from nova import objects
 
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import operation
 from nova_ext_resources.objects import stats
+from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from tests.functional.virt import base
 
@@ -111,18 +113,55 @@ class OneHostTest(base.NovaTestCase):
 
         self.assertEqual({}, self.host.entries)
 
+    def pin_otherwise(self, instance: Any) -> set[int]:
+        """Have Nova's record name CPUs at the other cache; return them."""
+        here = self.host.find_entry(instance.uuid).cpus
+        there = {1, 25} if here == {13, 37} else {13, 37}
+        (cell,) = instance.numa_topology.cells
+        cell.cpu_pinning = dict(
+            zip(sorted(cell.pcpuset), sorted(there), strict=True)
+        )
+        return there
+
+    def test_a_server_that_starts_on_other_cpus_claims_for_them(self) -> None:
+        """As Nova leaves it when a move breaks off."""
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        there = self.pin_otherwise(instance)
+
+        self.driver._ext_claims.restore_and_apply(self.context, instance)
+
+        entry = self.host.find_entry(server['id'])
+        self.assertEqual(
+            (there, assignment.State.APPLIED), (entry.cpus, entry.state)
+        )
+        (workload,) = self.list_workloads('host1')
+        self.assertEqual({str(cpu) for cpu in there}, set(workload.core_ids))
+
+    def test_it_is_not_started_without_what_it_was_promised(self) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        before = self.host.find_entry(server['id'])
+        self.pin_otherwise(instance)
+        self.placement.delete(f'/allocations/{server["id"]}')
+
+        err = self.assertRaises(
+            errors.HostRefused,
+            self.driver._ext_claims.restore_and_apply,
+            self.context,
+            instance,
+        )
+
+        self.assertIn('has other CPUs in Nova', str(err))
+        self.assertEqual(before, self.host.find_entry(server['id']))
+
     def test_a_server_that_is_rebuilt_on_other_cpus_claims_for_them(
         self,
     ) -> None:
         server = self.boot(self.make_pinned_flavor(4))
         instance = find_instance(server)
         allocations = self._get_allocations_by_server_uuid(server['id'])
-        here = self.host.find_entry(server['id']).cpus
-        there = {1, 25} if here == {13, 37} else {13, 37}
-        (cell,) = instance.numa_topology.cells
-        cell.cpu_pinning = dict(
-            zip(sorted(cell.pcpuset), sorted(there), strict=True)
-        )
+        there = self.pin_otherwise(instance)
 
         self.driver._ext_claims.claim(
             self.context, instance, allocations, operation.Operation.REBUILD
