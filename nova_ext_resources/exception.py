@@ -41,7 +41,8 @@
     Retriable                    (may be tried again as it is)
 
 The clients of host daemons add families of their own below
-``ExtResourcesError`` (``nova_ext_resources.drivers.rmd.api.errors``).
+``ExtResourcesError`` (``nova_ext_resources.drivers.rmd.api.errors``), and the
+quotas of projects do so too (``nova_ext_resources.reservation.errors``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -13,6 +13,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
+* ``errors``: what the quotas of projects raise
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
@@ -26,6 +27,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
+* ``quota``: how many unit-hours a project may reserve
 * ``request``: servers of one flavor for one time
 * ``room``: what one host can take in one interval, server by server
 * ``server``: one server that is planned

@@ -25,7 +25,7 @@ database may do all.
     )
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from oslo_utils import timeutils
@@ -47,6 +47,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 
@@ -82,6 +83,7 @@ class Reservations:
     :param tests: all claim tests that are installed, by name
     :param grammar: of extra specs
     :param clock: returns seconds since the epoch
+    :ivar quotas: sets, lists and deletes what projects may reserve
     """
 
     def __init__(
@@ -100,6 +102,7 @@ class Reservations:
         self._tests = tests
         self._grammar = grammar
         self._clock = clock
+        self.quotas = quotas_mod.Quotas(database, clock)
         self._fleet: fleet_mod.Fleet | None = None
         self._admission: admission_mod.Admission | None = None
         self._classes: frozenset[str] = frozenset()
@@ -122,6 +125,7 @@ class Reservations:
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
             planned
         :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises QuotaExceeded: its project may not reserve so much
         :raises ReservationExists: the name was used for something else
         """
         order_mod.check(order)
@@ -154,6 +158,7 @@ class Reservations:
         :raises InvalidReservation: they make no sense, or there is no reason
         :raises ReservationNotFound: there is no such reservation
         :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises QuotaExceeded: its project may not reserve so much
         :raises StateRefused: the reservation is over
         :raises RevisionMoved: others changed it again and again
         """
@@ -286,21 +291,12 @@ class Reservations:
             fleet = self._refresh(None)
             self._site.check_zones()
             zones = {name: one.zone for name, one in fleet.hosts.items()}
-        rows: dict[str, list[chart.Bar]] = {}
-        for record in found:
-            for name, servers in _count(record, zones if by_zone else None):
-                bar = chart.Bar(
-                    key=record.request.key,
-                    during=record.during,
-                    servers=servers,
-                    state=record.state,
-                )
-                rows.setdefault(name, []).append(bar)
-        return chart.Chart(
-            during=during,
-            rows=tuple(
-                chart.make_row(name, bars)
-                for name, bars in sorted(rows.items())
+        return chart.make_chart(
+            during,
+            (
+                (name, bar)
+                for one in found
+                for name, bar in one.list_bars(zones if by_zone else None)
             ),
         )
 
@@ -494,17 +490,3 @@ def _refuse_capacity(field: str, reason: str) -> exception.InvalidReservation:
     return exception.InvalidReservation(
         key=_CAPACITY, field=field, reason=reason
     )
-
-
-def _count(
-    record: records.Record, zones: Mapping[str, str] | None
-) -> Iterator[tuple[str, int]]:
-    """Return each row of a reservation with its servers there.
-
-    :param zones: host -> zone; None makes a row of each host
-    """
-    numbers: dict[str, int] = {}
-    for one in record.servers:
-        name = one.host if zones is None else zones.get(one.host, '')
-        numbers[name] = numbers.get(name, 0) + 1
-    yield from numbers.items()

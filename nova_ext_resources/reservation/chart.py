@@ -53,3 +53,21 @@ def make_row(name: str, bars: Iterable[Bar]) -> Row:
         else:
             lanes.append([bar])
     return Row(name=name, lanes=tuple(map(tuple, lanes)))
+
+
+def make_chart(
+    during: interval.Interval, bars: Iterable[tuple[str, Bar]]
+) -> Chart:
+    """Put bars into rows, by the names of these.
+
+    :param bars: each with the name of its row
+    """
+    rows: dict[str, list[Bar]] = {}
+    for name, bar in bars:
+        rows.setdefault(name, []).append(bar)
+    return Chart(
+        during=during,
+        rows=tuple(
+            make_row(name, ones) for name, ones in sorted(rows.items())
+        ),
+    )

@@ -6,6 +6,7 @@
 * ``capacity``: ``extended reservation capacity``
 * ``columns``: reservations as rows and fields
 * ``plugin``: what the client loads at each start, whatever it is asked
+* ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``store``: the arguments by which a command finds the store
 * ``svg``: a chart as a picture

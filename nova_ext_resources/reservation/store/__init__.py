@@ -3,6 +3,7 @@
 """Reservations in a database: what is promised is exact, and stays so.
 
 * ``admission``: admits requests and changes states
+* ``charges``: rows of what projects are charged for
 * ``clock``: the clock of the database
 * ``database``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
@@ -10,6 +11,7 @@
 * ``mirror``: a planner that follows the store
 * ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
+* ``quotas``: the quotas of projects
 * ``records``: reservations as they are stored, to be shown
 * ``reservations``: rows of reservations
 * ``retry``: how a change is repeated

@@ -21,8 +21,10 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import mirror as mirror_mod
+from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -71,6 +73,7 @@ class Admission:
         :param now: seconds since the epoch
         :param reason: a sentence that is kept with the new state
         :raises ReservationExists: the key was used for something else
+        :raises QuotaExceeded: the quota of its project is in the way
         :raises StoreError: the database refused it, or could not be reached,
             or too many others wrote, for as long as it was tried again
         :raises ValueError: there is no reason, or the request starts before
@@ -99,6 +102,7 @@ class Admission:
             request, of what there is now
         :raises ReservationNotFound: there is no such reservation
         :raises StateRefused: it is over
+        :raises QuotaExceeded: the quota of its project is in the way
         :raises StoreError: as of :meth:`admit`
         :raises ValueError: there is no reason, or the request starts before
             now, or it changes what is not moved
@@ -150,10 +154,21 @@ class Admission:
             known = self._refresh(request.key, now)
             if known is not None:
                 return self._find_plan(known, request)
-            plan = self._mirror.planner.plan(request, now, lead=FIXED_SECONDS)
+            quota = self._read_quota(request, now)
+            allowed = quota.account.limit(request, now)
+            plan = self._mirror.planner.plan(allowed, now, lead=FIXED_SECONDS)
             if isinstance(plan, planner_mod.Plan):
-                self._write(request, plan, change)
+                self._write(request, plan, change, quota)
             return plan
+
+    def _read_quota(
+        self, request: request_mod.Request, now: int
+    ) -> quotas.State:
+        """Return what counts against the quotas of a request's project."""
+        if not request.project:
+            return quotas.State()
+        with self._database.transaction() as connection:
+            return quotas.read(connection, request.project, now)
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
@@ -179,13 +194,22 @@ class Admission:
         request: request_mod.Request,
         plan: planner_mod.Plan,
         change: states.Change,
+        quota: quotas.State,
     ) -> None:
         """Store a plan, if what it was made of has not changed."""
         revisions = self._mirror.revisions
         raised = self._choose_revisions(plan)
         with self._database.transaction() as connection:
             shards.raise_revisions(connection, raised)
+            quotas.raise_revisions(connection, request, quota)
             reservations.add_reservation(connection, request, plan.during)
+            charges.charge(
+                connection,
+                request,
+                plan.during,
+                len(plan.servers),
+                change.changed_at,
+            )
             states.add_change(connection, request.key, 0, change)
             servers.add_servers(
                 connection, request.key, plan.servers, revisions
@@ -210,16 +234,21 @@ class Admission:
             if expected not in (None, (known, held[0].during)):
                 return None
             planner = self._mirror.planner
+            quota = self._read_quota(request, now)
             if held[0].during.start <= now + FIXED_SECONDS:
                 _check_start(request, held)
-                plan = planner.prolong(request, held)
+                # Room may be short, but no server is released for a quota.
+                kept = max(min(request.most, len(held)), request.least)
+                allowed = quota.account.limit(request, now, kept)
+                plan = planner.prolong(allowed, held)
             else:
-                plan = planner.replan(request, held, now, lead=FIXED_SECONDS)
+                allowed = quota.account.limit(request, now)
+                plan = planner.replan(allowed, held, now, lead=FIXED_SECONDS)
             if isinstance(plan, planner_mod.Plan):
                 change = states.Change(
                     state=last.state, changed_at=now, reason=reason
                 )
-                self._rewrite(request, held, plan, change)
+                self._rewrite(request, held, plan, change, quota)
             return plan
 
     def _check_going_on(
@@ -244,6 +273,7 @@ class Admission:
         held: servers.PlannedServers,
         plan: planner_mod.Plan,
         change: states.Change,
+        quota: quotas.State,
     ) -> None:
         """Store a plan in place of another one, as :meth:`_write` does.
 
@@ -253,7 +283,15 @@ class Admission:
         raised = self._choose_revisions(plan, held)
         with self._database.transaction() as connection:
             shards.raise_revisions(connection, raised)
+            quotas.raise_revisions(connection, request, quota)
             reservations.change_reservation(connection, request, plan.during)
+            charges.charge_anew(
+                connection,
+                request,
+                plan.during,
+                len(plan.servers),
+                change.changed_at,
+            )
             states.repeat_state(
                 connection, request.key, change.changed_at, change.reason
             )

@@ -8,6 +8,7 @@ was wrong for a moment deletes nothing that is promised.
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -39,13 +40,15 @@ def purge(
 def _purge(database: database_mod.Database, before: int, most: int) -> int:
     with database.transaction() as connection:
         shards.lock_purge(connection)
+        charges.forget(connection, before)
         keys = states.list_over(connection, before, most)
         for part in servers.chunk(keys):
             shards.raise_purged(
                 connection, servers.find_revisions(connection, part)
             )
             for table in reversed(tables.METADATA.sorted_tables):
-                if 'reservation' in table.c:
+                # Charges count for as long as quotas say.
+                if 'reservation' in table.c and table is not tables.CHARGES:
                     connection.execute(
                         sa.delete(table).where(table.c.reservation.in_(part))
                     )

@@ -2,12 +2,13 @@
 
 """Reservations as they are stored, to be shown."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
@@ -38,6 +39,28 @@ class Record:
     def hosts(self) -> list[str]:
         """The hosts of its servers, sorted."""
         return sorted({one.host for one in self.servers})
+
+    def list_bars(
+        self, zones: Mapping[str, str] | None
+    ) -> Iterator[tuple[str, chart.Bar]]:
+        """Return its bar in each row of a chart.
+
+        :param zones: host -> zone; None makes a row of each host
+        """
+        numbers: dict[str, int] = {}
+        for one in self.servers:
+            name = one.host if zones is None else zones.get(one.host, '')
+            numbers[name] = numbers.get(name, 0) + 1
+        for name, number in numbers.items():
+            yield (
+                name,
+                chart.Bar(
+                    key=self.request.key,
+                    during=self.during,
+                    servers=number,
+                    state=self.state,
+                ),
+            )
 
 
 def list_records(

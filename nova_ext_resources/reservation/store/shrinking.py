@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
@@ -72,6 +73,13 @@ def _write(
     states.add_change(connection, one.key, one.number + 1, change)
     if left.request is not None:
         reservations.change_reservation(connection, left.request, one.during)
+        charges.charge_anew(
+            connection,
+            left.request,
+            one.during,
+            left.request.most,
+            change.changed_at,
+        )
     for released in left.released:
         servers.change_server(
             connection, one.key, released, revisions, is_held=False

@@ -7,6 +7,7 @@ import dataclasses
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import tables
 
 
@@ -68,6 +69,8 @@ def add_change(
 ) -> None:
     """Write a change.
 
+    If nothing follows the state, nobody is charged from then on.
+
     :param number: how many there were before. If another one has this number
         already, the database refuses the row
     """
@@ -81,6 +84,8 @@ def add_change(
             'reason': change.reason,
         },
     )
+    if change.state.is_final:
+        charges.release(connection, key, change.changed_at)
 
 
 def repeat_state(

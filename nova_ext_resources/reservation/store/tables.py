@@ -12,6 +12,10 @@ since ``servers.taken_at`` (seconds since the epoch). No other row has it.
 
 Rows up to revision ``shards.purged`` may be gone.
 
+A charge is so many units of a class for some time, which a project has taken
+with a reservation. It outlives the reservation: what was reserved lately
+counts against a quota.
+
 What no statement searches for is JSON: requests, and what servers take.
 """
 
@@ -28,6 +32,9 @@ NAME = sa.String(255).with_variant(
     'mysql',
     'mariadb',
 )
+
+#: SQLite counts up by itself only in columns of this type.
+NUMBER = sa.BigInteger().with_variant(sa.Integer, 'sqlite')
 
 #: For reasons in any script, whatever the default of the server is.
 OPTIONS: dict[str, Any] = {
@@ -99,5 +106,33 @@ SERVERS = sa.Table(
     sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
     sa.Index('ix_servers_shard', 'shard', 'revision'),
     sa.Index('ix_servers_consumer', 'consumer', unique=True),
+    **OPTIONS,
+)
+
+QUOTAS = sa.Table(
+    'quotas',
+    METADATA,
+    sa.Column('project', NAME, primary_key=True),
+    sa.Column('resource_class', NAME, primary_key=True),
+    sa.Column('unit_hours', sa.BigInteger, nullable=False),
+    sa.Column('days', sa.Integer, nullable=False),
+    sa.Column('revision', sa.BigInteger, nullable=False),
+    **OPTIONS,
+)
+
+CHARGES = sa.Table(
+    'charges',
+    METADATA,
+    sa.Column('number', NUMBER, primary_key=True),
+    sa.Column('reservation', NAME, nullable=False),
+    sa.Column('project', NAME, nullable=False),
+    sa.Column('resource_class', NAME, nullable=False),
+    sa.Column('amount', sa.BigInteger, nullable=False),
+    sa.Column('starts_at', sa.BigInteger, nullable=False),
+    sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.Column('reserved_from', sa.BigInteger, nullable=False),
+    sa.CheckConstraint('starts_at < ends_at', name='ck_charges_times'),
+    sa.Index('ix_charges_reservation', 'reservation'),
+    sa.Index('ix_charges_project', 'project', 'ends_at'),
     **OPTIONS,
 )

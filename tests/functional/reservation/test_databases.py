@@ -27,6 +27,7 @@ from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_purge
+from tests.unit.reservation.store import test_quotas
 from tests.unit.reservation.store import test_records
 from tests.unit.reservation.store import test_replacing
 from tests.unit.reservation.store import test_schema
@@ -212,4 +213,12 @@ class MariaDbManagerTest(OnMariaDb, test_turn.TurnTest, test_turn.FaultsTest):
 class PostgresManagerTest(
     OnPostgres, test_turn.TurnTest, test_turn.FaultsTest
 ):
+    pass
+
+
+class MariaDbQuotasTest(OnMariaDb, test_quotas.QuotasTest):
+    pass
+
+
+class PostgresQuotasTest(OnPostgres, test_quotas.QuotasTest):
     pass

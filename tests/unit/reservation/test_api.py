@@ -9,6 +9,7 @@ from typing import Any
 from testtools import matchers
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order as order_mod
@@ -239,6 +240,71 @@ class CreateTest(ApiTestCase):
         )
 
         self.assertEqual(24 * HOUR, found.during.seconds)
+
+
+class QuotaTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.api.quotas.set_quota('red', 'VCPU', 40)
+
+    def test_more_is_refused_with_what_would_be_allowed(self) -> None:
+        before = stores.dump(self.url)
+
+        err = self.assertRaises(
+            errors.QuotaExceeded,
+            self.create,
+            'lease',
+            servers=2,
+            duration='10h',
+            project='red',
+        )
+
+        self.assertEqual(before, stores.dump(self.url))
+        self.assertEqual(
+            'Reservation lease exceeds what project red may reserve.\n'
+            'VCPU: 80 unit-hours requested, 40 left: of 40, 0 are reserved '
+            'or were in the last 30 days.\n'
+            '1 can be had for that time.\n'
+            '2 can be had for 5h.',
+            str(err),
+        )
+        self.create('lease', servers=2, duration='5h', project='red')
+
+    def test_a_later_start_makes_no_difference(self) -> None:
+        for start in ('now', '+1h', '+9000d'):
+            self.assertRaises(
+                errors.QuotaExceeded,
+                self.create,
+                'lease',
+                starts_at=start,
+                duration='11h',
+                project='red',
+            )
+
+    def test_an_update_is_checked_as_well(self) -> None:
+        self.create('lease', duration='10h', project='red')
+        before = stores.dump(self.url)
+
+        for changes in ({'duration': '11h'}, {'ends_at': '2031-01-01T00:00Z'}):
+            self.assertRaises(
+                errors.QuotaExceeded, self.api.update, 'lease', changes
+            )
+
+        self.assertEqual(before, stores.dump(self.url))
+        self.api.update('lease', {'duration': '9h'})
+        (use,) = self.api.quotas.list_quotas('red')
+        self.assertEqual((36 * HOUR, 4 * HOUR), (use.used, use.left))
+
+    def test_what_is_used_is_seen_as_time_goes_by(self) -> None:
+        self.create('lease', duration='10h', project='red')
+        self.clock.now += 2 * HOUR
+        self.api.cancel('lease')
+
+        (use,) = self.api.quotas.list_quotas()
+        self.assertEqual(8 * HOUR, use.used)
+        self.clock.now += 31 * 24 * HOUR
+        (use,) = self.api.quotas.list_quotas()
+        self.assertEqual(0, use.used)
 
 
 class ReasonTest(ApiTestCase):

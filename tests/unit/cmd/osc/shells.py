@@ -2,11 +2,15 @@
 
 """Runs commands as the ``openstack`` program does."""
 
+from collections.abc import Iterator
+import configparser
 import datetime
 import io
 import os
 import pathlib
+import pkgutil
 import shlex
+from typing import Any
 
 import fixtures
 from osc_lib.command import commandmanager
@@ -18,6 +22,17 @@ from tests import base
 from tests.unit.reservation import sites
 
 GROUP = 'openstack.extended.v1'
+
+ROOT = pathlib.Path(__file__).parents[4]
+
+
+def list_commands() -> Iterator[tuple[str, Any]]:
+    """Return the commands of this tree, whichever are installed."""
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / 'setup.cfg')
+    for line in parser['entry_points'][GROUP].strip().splitlines():
+        name, _equals, place = line.partition(' = ')
+        yield name.replace('_', ' '), pkgutil.resolve_name(place)
 
 
 class ShellTestCase(base.TestCase):
@@ -54,9 +69,12 @@ class ShellTestCase(base.TestCase):
         if '--config-file' not in arguments:
             arguments += ['--config-file', self.config]
         output, errors = io.StringIO(), io.StringIO()
+        manager = commandmanager.CommandManager(GROUP)
+        for name, command in list_commands():
+            manager.add_command(name, command)
         app = shell.OpenStackShell(
             description='openstack',
-            command_manager=commandmanager.CommandManager(GROUP),
+            command_manager=manager,
             stdout=output,
             stderr=errors,
         )

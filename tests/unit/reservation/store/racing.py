@@ -6,6 +6,7 @@ Processes are forked: each makes connections of its own.
 """
 
 from collections.abc import Callable
+from concurrent import futures
 import contextlib
 import itertools
 import multiprocessing
@@ -18,10 +19,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import quota as quota_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
+from nova_ext_resources.reservation.store import quotas as quotas_mod
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
@@ -33,11 +38,13 @@ _FORK = multiprocessing.get_context('fork')
 DURING = hosts.span(5, 9)
 
 
-def admit(admission: admission_mod.Admission, key: str) -> str:
+def admit(admission: admission_mod.Admission, key: str, **fields: Any) -> str:
     """Return what came of it, in a word."""
-    request = hosts.make_request(key, DURING)
+    request = hosts.make_request(key, DURING, **fields)
     try:
         answer = admission.admit(request, now=0, reason=stores.REASON)
+    except errors.QuotaExceeded:
+        return 'QuotaExceeded'
     except Exception as err:
         return repr(err)
     return type(answer).__name__
@@ -71,6 +78,74 @@ def race_threads(url: str, count: int) -> list[str]:
     for thread in threads:
         thread.join()
     return sorted(answers)
+
+
+def race_for_quota(url: str, count: int) -> list[str]:
+    """Let threads of one project ask at once, each on a host of its own.
+
+    Nothing but the quota is in the way of any two of them.
+    """
+    barrier, answers = threading.Barrier(count), list[str]()
+
+    def run(number: int) -> None:
+        host = hosts.make_host(f'host{number}')
+        admission: Any = stores.make_admission(url, host)
+        write = admission._write
+
+        def wait_and_write(*args: Any) -> None:
+            admission._write = write
+            barrier.wait(WAIT_SECONDS)
+            write(*args)
+
+        admission._write = wait_and_write
+        answers.append(admit(admission, f'q{number}', project='red'))
+
+    threads = [
+        threading.Thread(target=run, args=(one,)) for one in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sorted(answers)
+
+
+def storm_quota(url: str, count: int, each: int) -> list[str]:
+    """Let threads of one project ask, change and cancel as fast as they can.
+
+    :returns: what was counted too much at any time; empty where all is well
+    """
+    answers = list[str]()
+    database = database_mod.Database(url)
+    quotas = quotas_mod.Quotas(database, lambda: 1)
+
+    def run(name: str) -> None:
+        dice, host = random.Random(name), hosts.make_host(name)
+        admission = stores.make_admission(url, host)
+        for number in range(each):
+            kind = dice.random()
+            during = hosts.span(5, 5 + dice.randint(1, 4) * 3600)
+            request = hosts.make_request(
+                f'{name}.{number if kind < 0.5 else number - 1}',
+                during,
+                project='red',
+            )
+            # It may not exist, or be refused.
+            with contextlib.suppress(exception.ReservationError):
+                if kind < 0.5:
+                    admission.admit(request, now=1, reason=stores.REASON)
+                elif kind < 0.8:
+                    admission.replace(request, now=1, reason=stores.REASON)
+                else:
+                    _cancel(admission, request.key)
+            (use,) = quotas.list_quotas('red')
+            if use.used > use.quota.limit:
+                answers.append(repr(use))
+
+    with futures.ThreadPoolExecutor(count) as pool:
+        done = [pool.submit(run, f's{one}') for one in range(count)]
+        answers += [repr(err) for one in done if (err := one.exception())]
+    return answers
 
 
 def race_processes(url: str, count: int, same: str = '') -> list[str]:
@@ -230,6 +305,35 @@ class RaceTests:
         self.assertEqual(['Plan'] * 4 + ['Refusal'] * 28, answers)
         for host in ('a', 'b'):
             self.assertEqual(8, stores.count_peak(self.url, host))
+
+    def set_quota(self: Any, unit_hours: int) -> None:
+        database = database_mod.Database(self.url)
+        quotas_mod.Quotas(database, lambda: 0).set_quota(
+            'red', 'VCPU', unit_hours
+        )
+
+    def test_sixteen_threads_never_pass_a_quota(self: Any) -> None:
+        # Sixteen unit-seconds each.
+        self.patch(quota_mod, 'HOUR', 16)
+        self.set_quota(5)
+
+        answers = race_for_quota(self.url, 16)
+
+        self.assertEqual(['Plan'] * 5 + ['QuotaExceeded'] * 11, answers)
+
+    def test_threads_that_ask_change_and_cancel_within_a_quota(
+        self: Any,
+    ) -> None:
+        self.set_quota(60)
+
+        self.assertEqual([], storm_quota(self.url, 8, 20))
+
+        charged = stores.dump(self.url)['charges']
+        self.assertLessEqual(
+            sum(one.amount * (one.ends_at - one.starts_at) for one in charged),
+            60 * 3600,
+        )
+        self.assertNotEqual([], charged)
 
     def test_processes_that_ask_cancel_and_delete(self: Any) -> None:
         self.patch(admission_mod, 'FIXED_SECONDS', 0)

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
 from tests import base
+from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
 
@@ -110,7 +112,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.check, database)
 
         self.assertIn('version none', str(err))
-        self.assertIn('needs version v02', str(err))
+        self.assertIn('needs version v03', str(err))
 
     def test_an_empty_database_gets_its_tables(self) -> None:
         database = self.make('new')
@@ -244,6 +246,37 @@ class FirstTablesTest(stores.StoreTestCase):
             database, 'lease', 'one', lambda held: held[1], now=6
         )
         self.assertEqual('lease/1', taken and taken.key)
+
+    def test_projects_are_charged_for_what_they_hold(self) -> None:
+        database = database_mod.Database(self.url)
+        demand = hosts.make_demand(_={'VCPU': 3}, _1={'VCPU': 1, 'PCPU': 2})
+        request = hosts.make_request('lease', hosts.span(5, 9), demand)
+        with database.transaction() as connection:
+            for statement in (
+                'UPDATE reservations SET request = :request',
+                'INSERT INTO reservations SELECT '
+                "'none', request, starts_at, ends_at, '' FROM reservations",
+                'INSERT INTO reservations SELECT '
+                "'over', request, starts_at, ends_at, project "
+                "FROM reservations WHERE reservation = 'lease'",
+            ):
+                connection.execute(
+                    sa.text(statement),
+                    {'request': documents.write_request(request)}
+                    if ':request' in statement
+                    else {},
+                )
+
+        schema.upgrade(database)
+
+        rows = [one[1:] for one in stores.dump(self.url)['charges']]
+        self.assertEqual(
+            [
+                ('lease', 'project', 'PCPU', 4, 5, 9, 5),
+                ('lease', 'project', 'VCPU', 8, 5, 9, 5),
+            ],
+            rows,
+        )
 
     def test_alembic_finds_no_difference_afterwards(self) -> None:
         database = database_mod.Database(self.url)

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended reservation quota set, list, delete``."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from osc_lib.command import command
+
+from nova_ext_resources.cmd.osc import store
+from nova_ext_resources.cmd.osc import window
+from nova_ext_resources.reservation import quota as quota_mod
+
+_COLUMNS = ('Project', 'Resource Class', 'Unit Hours', 'Days', 'Used', 'Left')
+
+
+def _add_names(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        'project', metavar='<project>', type=window.text, help='its id'
+    )
+    parser.add_argument(
+        'resource_class',
+        metavar='<resource-class>',
+        type=window.text,
+        help='such as VCPU',
+    )
+
+
+def _make_row(use: quota_mod.Use) -> tuple[Any, ...]:
+    quota = use.quota
+    return (
+        quota.project,
+        quota.resource_class,
+        quota.unit_hours,
+        quota.days,
+        _hours(quota_mod.format_hours(use.used, is_up=True)),
+        _hours(quota_mod.format_hours(use.left)),
+    )
+
+
+def _hours(text: str) -> float:
+    """Return a number as JSON and YAML should have it."""
+    return int(text) if text.isdecimal() else float(text)
+
+
+class SetQuota(store.StoreCommand, command.ShowOne):
+    """Limit how many unit-hours a project may reserve.
+
+    One unit that is reserved for one hour is a unit-hour. What is reserved
+    already stays, also if it is more.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_names(parser)
+        parser.add_argument(
+            'unit_hours',
+            metavar='<unit-hours>',
+            type=_number,
+            help='0 lets it reserve nothing',
+        )
+        parser.add_argument(
+            '--days',
+            metavar='<number>',
+            type=_number,
+            default=quota_mod.DEFAULT_DAYS,
+            help='for how long counts what is over, and for how long what has '
+            f'no end (default: {quota_mod.DEFAULT_DAYS})',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        use = self.open(parsed_args).quotas.set_quota(
+            parsed_args.project,
+            parsed_args.resource_class,
+            parsed_args.unit_hours,
+            days=parsed_args.days,
+        )
+        names = (one.lower().replace(' ', '_') for one in _COLUMNS)
+        return tuple(names), _make_row(use)
+
+
+class ListQuotas(store.StoreCommand, command.Lister):
+    """List what projects may reserve, and what they have reserved of it."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--project',
+            metavar='<id>',
+            type=window.text,
+            help='only those of this project',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+        found = self.open(parsed_args).quotas.list_quotas(parsed_args.project)
+        return _COLUMNS, map(_make_row, found)
+
+
+class DeleteQuota(store.StoreCommand):
+    """Let a project reserve as much of a resource class as there is."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_names(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.open(parsed_args).quotas.delete_quota(
+            parsed_args.project, parsed_args.resource_class
+        )
+
+
+def _number(text: str) -> int:
+    """Read a whole number from 0 on, for argparse."""
+    return 0 if text == '0' else window.number(text)
