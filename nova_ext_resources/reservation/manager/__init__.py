@@ -12,6 +12,7 @@ any moment, or may not run at all.
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
 * ``loop``: one pass after the other, until a signal comes
+* ``outages``: moves what has lost its hosts, or degrades it
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, read once for each row

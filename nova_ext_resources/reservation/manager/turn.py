@@ -16,6 +16,7 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import expiring
 from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation.manager import purging
 from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import watch as watch_mod
@@ -98,6 +99,7 @@ def make_chores(
     found: list[chores_mod.Chore] = [
         starting.Starting(database),
         freeing.Freeing(database, cloud),
+        outages.Outages(database, cloud),
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),
     ]

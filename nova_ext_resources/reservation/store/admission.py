@@ -9,6 +9,7 @@ it begins anew. A refusal writes nothing: it was right when it was read.
 """
 
 from collections.abc import Iterable
+import dataclasses
 import itertools
 import threading
 from typing import TypeAlias
@@ -108,6 +109,23 @@ class Admission:
             now, or it changes what is not moved
         """
         return retry.call(self._try_replace, request, now, reason, expected)
+
+    def relocate(
+        self, key: str, *, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal | None:
+        """Plan a reservation anew for the same time, on the hosts there are.
+
+        As many servers as it has, or nothing changes. It is pending then, even
+        if it was degraded.
+
+        :param now: seconds since the epoch
+        :param reason: a sentence that is kept with the change
+        :returns: None if it has started, or is over, or a server has taken a
+            part of it: it is not moved then
+        :raises StoreError: as of :meth:`admit`
+        :raises ValueError: there is no reason
+        """
+        return retry.call(self._try_relocate, key, now, reason)
 
     def change(
         self, key: str, state: state_mod.State, *, now: int, reason: str
@@ -251,6 +269,39 @@ class Admission:
                 self._rewrite(request, held, plan, change, quota)
             return plan
 
+    def _try_relocate(
+        self, key: str, now: int, reason: str
+    ) -> planner_mod.Plan | planner_mod.Refusal | None:
+        with self._lock:
+            known = self._refresh(key, now)
+            held = self._mirror.held.get(key, ())
+            if not known or not held or held[0].during.start <= now:
+                return None
+            if any(one.consumer is not None for one in held):
+                return None
+            request = dataclasses.replace(
+                known,
+                during=held[0].during,
+                delay=0,
+                least=len(held),
+                most=len(held),
+            )
+            plan = self._mirror.planner.replan(
+                request, held, now, lead=FIXED_SECONDS
+            )
+            if isinstance(plan, planner_mod.Plan):
+                change = states.Change(
+                    state=state_mod.State.PENDING,
+                    changed_at=now,
+                    reason=reason,
+                )
+                # As many servers for the same time: no quota forbids that.
+                quota = self._read_quota(known, now)
+                self._rewrite(
+                    known, held, plan, change, quota, is_pending=True
+                )
+            return plan
+
     def _check_going_on(
         self,
         state: state_mod.State,
@@ -274,10 +325,15 @@ class Admission:
         plan: planner_mod.Plan,
         change: states.Change,
         quota: quotas.State,
+        *,
+        is_pending: bool = False,
     ) -> None:
         """Store a plan in place of another one, as :meth:`_write` does.
 
         The mirror reads it when it is refreshed.
+
+        :param is_pending: whether it is pending then; by default it keeps the
+            state that it has when it is written
         """
         revisions = self._mirror.revisions
         raised = self._choose_revisions(plan, held)
@@ -293,7 +349,11 @@ class Admission:
                 change.changed_at,
             )
             states.repeat_state(
-                connection, request.key, change.changed_at, change.reason
+                connection,
+                request.key,
+                change.changed_at,
+                change.reason,
+                is_pending=is_pending,
             )
             servers.replace_servers(
                 connection, request.key, held, plan.servers, revisions

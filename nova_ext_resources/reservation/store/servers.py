@@ -227,6 +227,28 @@ def find_taken(
     return row[0], _read_server(*row[1:])
 
 
+def count_by_host(
+    connection: sa.Connection, now: int
+) -> list[tuple[str, str, int, int]]:
+    """Count what is held after a time.
+
+    :returns: (reservation, host, servers, how many of them are taken)
+    """
+    columns = tables.SERVERS.c
+    rows = connection.execute(
+        sa.select(
+            columns.reservation,
+            columns.host,
+            sa.func.count(columns.server),
+            sa.func.count(columns.consumer),
+        )
+        .where(columns.is_held, columns.ends_at > now)
+        .group_by(columns.reservation, columns.host)
+        .order_by(columns.reservation, columns.host)
+    )
+    return list(rows.tuples())
+
+
 def list_taken(
     connection: sa.Connection, before: int
 ) -> list[tuple[str, server_mod.PlannedServer]]:

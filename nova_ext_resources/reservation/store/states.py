@@ -89,11 +89,21 @@ def add_change(
 
 
 def repeat_state(
-    connection: sa.Connection, key: str, changed_at: int, reason: str
+    connection: sa.Connection,
+    key: str,
+    changed_at: int,
+    reason: str,
+    *,
+    is_pending: bool = False,
 ) -> None:
-    """Write a change of something else than the state of a reservation."""
+    """Write a change of something else than the state of a reservation.
+
+    :param is_pending: whether it is pending from then on, whatever it was
+    """
     changes = list_changes(connection, key)
     change = Change(
-        state=changes[-1].state, changed_at=changed_at, reason=reason
+        state=state_mod.State.PENDING if is_pending else changes[-1].state,
+        changed_at=changed_at,
+        reason=reason,
     )
     add_change(connection, key, len(changes), change)

@@ -10,6 +10,7 @@ from keystoneauth1 import session
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
 from nova_ext_resources.reservation.site import loading
@@ -58,10 +59,7 @@ class ManagerTestCase(base.NovaTestCase):
         return compute.Compute(adapter.Adapter(own, service_type='compute'))
 
     def reserve(self, at_end: request_mod.AtEnd) -> Any:
-        request = hosts.make_request(
-            'lease', hosts.span(START, END), least=2, at_end=at_end
-        )
-        stores.make_admission(self.url).admit(request, now=0, reason='test')
+        self.admit(START, at_end=at_end)
         server = self.boot(self.make_flavor(hw__cpu_policy='shared'))
         slots.take(
             self.database,
@@ -72,6 +70,19 @@ class ManagerTestCase(base.NovaTestCase):
         )
         return server
 
+    def admit(self, start: int, cpus: int = 1, **fields: Any) -> None:
+        """Reserve on the host that placement has."""
+        request = hosts.make_request(
+            'lease',
+            hosts.span(start, END),
+            hosts.make_demand(_={'VCPU': cpus}),
+            least=2,
+            **fields,
+        )
+        admission = self.site.make_admission(self.database)
+        plan = admission.admit(request, now=0, reason='test')
+        self.assertIsInstance(plan, planner.Plan, str(plan))
+
     def run_at(self, clock: int) -> bool:
         self.time.clock = clock
         turn = managers.make_turn(self.url, self.time, cloud=self.site)
@@ -79,6 +90,9 @@ class ManagerTestCase(base.NovaTestCase):
 
     def list_states(self) -> list[str]:
         return managers.list_states(self.url, 'lease')
+
+    def list_hosts(self) -> list[str]:
+        return [one.host for one in stores.dump(self.url)['servers']]
 
     def list_consumers(self) -> list[str | None]:
         rows = stores.dump(self.url)['servers']
@@ -106,7 +120,8 @@ class ServersTest(ManagerTestCase):
         self.wait_until(lambda: self.run_at(END + 1))
 
         self.assertEqual(['pending', 'ended'], self.list_states())
-        self.assertIsNone(self.site.find_server(server['id']))
+        # Nova shows it as DELETED for a moment.
+        self.wait_until(lambda: self.site.find_server(server['id']) is None)
 
     def test_the_slot_of_a_server_that_is_deleted_is_free(self) -> None:
         server = self.reserve(request_mod.AtEnd.KEEP)
@@ -125,3 +140,16 @@ class ServersTest(ManagerTestCase):
         self.admin_api.put_service(service['id'], {'status': 'disabled'})
 
         self.assertEqual({'one': False}, self.site.list_enabled())
+
+    def test_a_reservation_whose_host_is_disabled(self) -> None:
+        self.start_host('two')
+        self.admit(START)
+        self.assertEqual(['one', 'one'], self.list_hosts())
+        service = self.admin_api.get_services(binary='nova-compute')[0]
+        self.assertEqual('one', service['host'])
+
+        self.admin_api.put_service(service['id'], {'status': 'disabled'})
+        self.run_at(1)
+
+        self.assertEqual(['pending', 'pending'], self.list_states())
+        self.assertEqual(['two', 'two'], self.list_hosts())

@@ -62,7 +62,7 @@ class FakeCloud:
 
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()
-        return self.enabled
+        return dict(self.enabled)
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         self.check_nova()

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what a manager does about hosts that are lost."""
+
+import dataclasses
+import functools
+from typing import Any
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import clouds
+from tests.unit.reservation.manager import managers
+from tests.unit.reservation.store import stores
+
+State = state_mod.State
+
+START, END = 10_000, 20_000
+
+DURING = hosts.span(START, END)
+
+
+class OutagesTest(stores.StoreTestCase):
+    """Two hosts of two servers each; the reservation is on the first."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.admission = stores.make_admission(self.url)
+        self.time = managers.Time()
+        self.cloud = clouds.FakeCloud()
+        self.turn = managers.make_turn(self.url, self.time, cloud=self.cloud)
+        self.admit(self.admission, 'lease', DURING, least=2)
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def get(self, key: str = 'lease') -> records.Record:
+        with self.database.transaction() as connection:
+            (found,) = records.list_records(connection, 0, key=key)
+        return found
+
+    def list_hosts(self, key: str = 'lease') -> list[str]:
+        return [one.host for one in self.get(key).servers]
+
+    def list_states(self) -> list[str]:
+        return managers.list_states(self.url, 'lease')
+
+    def run_at(self, clock: float) -> bool:
+        self.time.clock = clock
+        return bool(self.turn.run())
+
+    def lose(self, host: str = 'a') -> None:
+        del self.cloud.enabled[host]
+
+    def fill(self, host: str = 'b') -> None:
+        """Take all of a host for another reservation."""
+        admission = stores.make_admission(self.url, hosts.make_host(host))
+        self.admit(admission, 'other', hosts.span(0), least=2)
+        self.assertEqual([host, host], self.list_hosts('other'))
+
+    def test_nothing_is_done_while_all_is_well(self) -> None:
+        before = stores.dump(self.url)
+
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_what_has_not_started_is_moved(self) -> None:
+        for enabled, wanted, words in (
+            ({'a': False, 'b': True}, 'b', 'host a is disabled'),
+            ({'a': True}, 'a', 'host b is not in placement'),
+        ):
+            with self.subTest(wanted=wanted):
+                self.cloud.enabled = enabled
+
+                self.assertTrue(self.run_at(5))
+
+                found = self.get()
+                self.assertEqual([wanted] * 2, self.list_hosts())
+                self.assertEqual(DURING, found.during)
+                self.assertEqual(State.PENDING, found.last.state)
+                self.assertIn(f'moved: {words}', found.last.reason)
+
+    def test_what_fits_nowhere_is_degraded(self) -> None:
+        self.fill()
+        self.lose()
+
+        self.run_at(5)
+
+        found = self.get()
+        self.assertEqual(State.DEGRADED, found.last.state)
+        self.assertEqual(
+            'host a is not in placement any more, with 2 of its servers; '
+            'there is no other place for it now',
+            found.last.reason,
+        )
+        self.assertEqual(['a', 'a'], self.list_hosts(), 'it may come back')
+
+    def test_what_is_degraded_is_not_degraded_again(self) -> None:
+        self.fill()
+        self.lose()
+        for clock in (5, 20, 400, 900):
+            self.run_at(clock)
+
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+    def test_a_host_that_comes_back(self) -> None:
+        self.fill()
+        self.lose()
+        self.run_at(5)
+        self.cloud.enabled['a'] = True
+
+        self.run_at(20)
+
+        self.assertEqual(
+            ['pending', 'degraded', 'pending'], self.list_states()
+        )
+
+    def test_room_that_is_found_later(self) -> None:
+        self.fill()
+        self.lose()
+        self.run_at(5)
+        self.admission.change(
+            'other', State.CANCELLED, now=6, reason='not needed'
+        )
+        self.run_at(5 + outages.RETRY_SECONDS - 1)
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+        self.run_at(5 + outages.RETRY_SECONDS)
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+        self.assertEqual(
+            ['pending', 'degraded', 'pending'], self.list_states()
+        )
+
+    def test_a_new_host_is_seen_at_once(self) -> None:
+        self.fill()
+        self.lose()
+        self.run_at(5)
+        self.cloud.hosts.append(hosts.make_host('c'))
+        self.cloud.enabled['c'] = True
+
+        self.run_at(20)
+
+        self.assertEqual(['c', 'c'], self.list_hosts())
+
+    def test_what_has_started_is_not_moved(self) -> None:
+        self.run_at(START)
+        self.lose()
+
+        self.run_at(START + 5)
+        self.cloud.enabled['a'] = True
+        self.run_at(START + 20)
+
+        self.assertEqual(['a', 'a'], self.list_hosts())
+        self.assertEqual(
+            ['pending', 'active', 'degraded', 'active'], self.list_states()
+        )
+
+    def test_servers_on_a_host_that_is_disabled_go_on(self) -> None:
+        def choose(number: int, held: servers.PlannedServers) -> Any:
+            return held[number]
+
+        self.run_at(START)
+        for number, consumer in enumerate(('one', 'two')):
+            slots.take(
+                self.database,
+                'lease',
+                consumer,
+                functools.partial(choose, number),
+                now=START,
+            )
+            self.cloud.add(consumer)
+        self.cloud.enabled['a'] = False
+
+        self.run_at(START + 5)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+        self.lose()
+        self.run_at(START + 20)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+    def test_a_reservation_that_was_delayed_keeps_its_time(self) -> None:
+        late = hosts.span(START, END)
+        request = hosts.make_request('late', late, least=4, delay=50_000)
+        plan = self.ask(self.admission, request)
+        self.admit(self.admission, 'small', hosts.span(30_000, 40_000))
+        before = self.get('late').during
+        self.assertEqual(END, before.start, str(plan))
+        self.cloud.hosts.append(hosts.make_host('c'))
+        self.cloud.enabled['c'] = True
+        self.lose()
+
+        self.run_at(5)
+
+        found = self.get('late')
+        self.assertEqual(before, found.during)
+        self.assertEqual({'b', 'c'}, {*found.hosts})
+        self.assertEqual(request, found.request)
+
+    def test_a_placement_that_is_empty_moves_nothing(self) -> None:
+        before = stores.dump(self.url)
+        for enabled in ({}, {'a': False, 'b': False}):
+            with self.subTest(enabled=enabled):
+                self.cloud.enabled = enabled
+
+                self.assertFalse(self.run_at(5))
+
+                self.assertEqual(before, stores.dump(self.url))
+
+    def test_placement_that_is_away_stops_nothing_else(self) -> None:
+        self.cloud.is_placement_away = True
+
+        self.assertFalse(self.run_at(START))
+
+        self.assertEqual(['pending', 'active'], self.list_states())
+
+    def test_hosts_that_cannot_be_read(self) -> None:
+        def fail(database: database_mod.Database) -> Any:
+            raise exception.ComputeUnavailable(action='list', reason='away')
+
+        self.cloud.make_admission = fail  # type: ignore[method-assign]
+        self.lose()
+
+        self.run_at(5)
+
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+    def test_another_reason_is_left_alone(self) -> None:
+        self.admission.change(
+            'lease', State.DEGRADED, now=1, reason='no room is there'
+        )
+
+        self.run_at(5)
+
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+    def test_two_managers_move_it_once(self) -> None:
+        self.lose()
+        other = managers.make_turn(self.url, self.time, cloud=self.cloud)
+
+        self.run_at(5)
+        other.run()
+
+        self.assertEqual(['pending', 'pending'], self.list_states())
+
+    def test_what_was_changed_meanwhile_is_planned_as_it_is(self) -> None:
+        self.lose()
+        make_admission = self.cloud.make_admission
+
+        def cancel_first(database: database_mod.Database) -> Any:
+            made = make_admission(database)
+            self.admission.change(
+                'lease', State.CANCELLED, now=3, reason='not needed'
+            )
+            return made
+
+        self.cloud.make_admission = cancel_first  # type: ignore[method-assign]
+        self.run_at(5)
+
+        self.assertEqual(['pending', 'cancelled'], self.list_states())
+
+    def test_an_update_that_keeps_the_time(self) -> None:
+        """What is stored is what was asked for."""
+        request = dataclasses.replace(self.get().request, priority=5)
+        self.admission.replace(request, now=1, reason='more important')
+        self.lose()
+
+        self.run_at(5)
+
+        self.assertEqual(request, self.get().request)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what reservations lose with their hosts."""
+
+from nova_ext_resources.reservation import outage
+from nova_ext_resources.reservation import state
+from tests import base
+
+State = state.State
+
+ENABLED = {'a': True, 'b': False}
+
+
+class OutageTest(base.TestCase):
+    def test_what_is_lost(self) -> None:
+        rows = [
+            ('well', 'a', 3, 1),
+            ('disabled', 'b', 3, 1),
+            ('taken', 'b', 3, 3),
+            ('gone', 'c', 3, 3),
+            ('some', 'a', 1, 0),
+            ('some', 'b', 1, 0),
+            ('some', 'c', 2, 0),
+        ]
+
+        self.assertEqual(
+            {
+                'disabled': {'b': 2},
+                'gone': {'c': 3},
+                'some': {'b': 1, 'c': 2},
+            },
+            outage.list_lost(rows, ENABLED),
+        )
+
+    def test_reasons_name_the_hosts(self) -> None:
+        self.assertEqual(
+            'host b is disabled, with 1 of its servers; host c is not in '
+            'placement any more, with 2 of its servers',
+            outage.describe({'c': 2, 'b': 1}, ENABLED),
+        )
+
+    def test_why_a_reservation_is_degraded(self) -> None:
+        host, room = 'host b is gone', 'no room'
+        for changes, wanted in (
+            ([(State.PENDING, host)], None),
+            ([(State.PENDING, ''), (State.DEGRADED, host)], host),
+            (
+                [
+                    (State.DEGRADED, room),
+                    (State.ACTIVE, ''),
+                    (State.DEGRADED, host),
+                    (State.DEGRADED, 'a notice'),
+                ],
+                host,
+            ),
+            ([(State.DEGRADED, host), (State.ACTIVE, '')], None),
+        ):
+            with self.subTest(changes=changes):
+                found = outage.find_cause(changes)
+
+                self.assertEqual(wanted, found)
+                self.assertIs(wanted == host, outage.is_outage(found))
