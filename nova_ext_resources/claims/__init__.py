@@ -7,6 +7,7 @@
 * ``constraints``: what a host can never do, compared with a request
 * ``decide``: the decision: what is taken, or every shortfall
 * ``extra_specs``: reads extra specs; trackers and enforcers declare the keys
+* ``lease``: how long a server uses what it has
 * ``schedule``: orders allocation candidates by the same decision
 * ``siblings``: which other providers of the host may serve as well
 * ``spread``: what pinned servers get in several cache domains

@@ -8,6 +8,7 @@
     resources<SUFFIX>:CLASS=AMOUNT      an amount in a request group
     resource:CLASS:ATTRIBUTE=VALUE      an attribute of one resource
     resource:ENFORCER:KEY=VALUE         a wish for one enforcer
+    resource:lease:KEY=VALUE            how long it is used; see ``lease``
 
 Nova drops an amount that it cannot read and boots the server without the
 resource (``nova.objects.request_spec``). Here everything that begins with
@@ -18,6 +19,7 @@ from collections.abc import Mapping
 import dataclasses
 import re
 
+from nova_ext_resources.claims import lease
 from nova_ext_resources import exception
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import requirement
@@ -62,6 +64,8 @@ def parse(
     for key, value in sorted(extra_specs.items()):
         if key.startswith('resource:'):
             subject, name = check_attribute(key, value, grammar)
+            if subject == lease.SUBJECT:
+                continue
             chosen = enforcers if subject in grammar.enforcers else attributes
             chosen.setdefault(subject, {})[name] = value
         elif is_ours(key):
@@ -77,6 +81,7 @@ def parse(
         enforcers=enforcers,
     )
     _check_subjects(made)
+    lease.parse(extra_specs)
     return made
 
 
@@ -116,14 +121,17 @@ def check_attribute(key: str, value: str, grammar: Grammar) -> tuple[str, str]:
         raise _refuse(
             key,
             value,
-            'the key must be resource:CLASS:ATTRIBUTE or '
-            'resource:ENFORCER:KEY',
+            'the key must be resource:CLASS:ATTRIBUTE, '
+            'resource:ENFORCER:KEY or resource:lease:KEY',
         )
     subject, name = parts
-    if subject in grammar.enforcers:
+    if subject == lease.SUBJECT:
+        _check_wish(key, value, lease.PATTERNS)
+    elif subject in grammar.enforcers:
         _check_wish(key, value, grammar.enforcers[subject])
     else:
-        _check_class(key, value, subject, sorted(grammar.enforcers))
+        others = sorted([lease.SUBJECT, *grammar.enforcers])
+        _check_class(key, value, subject, others)
         _check_wish(key, value, grammar.attributes)
     return subject, name
 

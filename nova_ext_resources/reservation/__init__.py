@@ -21,6 +21,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``host``: one host, as it is without anything that is planned
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
+* ``lending``: what is lent until it is needed, and who gives it back
 * ``manager``: carries out what time brings
 * ``nova_server``: a server of Nova, and how it leaves its host
 * ``order``: what people ask for, checked as a whole

@@ -78,7 +78,7 @@ def _make_rest(grammar: extra_specs.Grammar) -> GrammarValidator:
         name=_NAMES,
         description='An amount of a resource, or an attribute of one: '
         'resources:CLASS, resource:CLASS:ATTRIBUTE or '
-        'resource:ENFORCER:KEY.',
+        'resource:ENFORCER:KEY; or how long it is used: resource:lease:KEY.',
         value={'type': str},
         parameters=[
             {'name': 'prefix', 'pattern': _PREFIX},

@@ -8,11 +8,13 @@ any moment, or may not run at all.
 
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
+* ``draining``: has borrowers go before what is promised begins
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
 * ``loop``: one pass after the other, until a signal comes
 * ``outages``: moves what has lost its hosts, or degrades it
+* ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, read once for each row

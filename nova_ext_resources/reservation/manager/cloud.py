@@ -2,9 +2,10 @@
 
 """What a manager needs of the cloud around."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -22,6 +23,12 @@ class Cloud(Protocol):
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
+
+    def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
+        """Return what there is of providers, and who holds it.
+
+        Providers that are gone are left out.
+        """
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of Nova; None if there is none."""

@@ -13,6 +13,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import chores as chores_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import expiring
 from nova_ext_resources.reservation.manager import freeing
@@ -102,6 +103,7 @@ def make_chores(
         outages.Outages(database, cloud),
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),
+        draining.Draining(database, cloud),
     ]
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))

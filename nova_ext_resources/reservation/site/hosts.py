@@ -21,6 +21,7 @@ from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
 from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import lending
 
 #: Of a provider whose inventory all providers of its aggregates may use.
 SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
@@ -83,6 +84,29 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
         for one in retry.call(client.list_providers)
         if not one.parent_uuid
     }
+
+
+def read_uses(
+    client: placement_client.Client, rp_uuids: Iterable[str]
+) -> dict[view_obj.Place, lending.Use]:
+    """Return what there is of providers, and who holds it.
+
+    Those that are gone are left out.
+
+    :raises PlacementError: placement cannot be read
+    """
+    found: dict[view_obj.Place, lending.Use] = {}
+    for rp_uuid in rp_uuids:
+        try:
+            provider = retry.call(client.get_provider, rp_uuid)
+            held = retry.call(client.list_holders, rp_uuid)
+        except exception.NotFound:
+            continue
+        for name, inventory in provider.inventories.items():
+            found[rp_uuid, name] = lending.Use(
+                capacity=inventory.capacity, holders=held.get(name, {})
+            )
+    return found
 
 
 def _read(

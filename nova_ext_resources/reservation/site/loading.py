@@ -2,7 +2,7 @@
 
 """From configuration files to what :mod:`..api` works with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import functools
 
 from keystoneauth1 import adapter as ks_adapter
@@ -20,6 +20,7 @@ from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
@@ -122,6 +123,11 @@ class ManagedSite(Site):
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
         return hosts.list_enabled(placement_client.Client(self._adapter))
+
+    def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
+        """Return what there is of providers, and who holds it."""
+        client = placement_client.Client(self._adapter)
+        return hosts.read_uses(client, rp_uuids)
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of Nova; None if there is none."""

@@ -10,6 +10,7 @@ from keystoneauth1 import session
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
@@ -153,3 +154,55 @@ class ServersTest(ManagerTestCase):
 
         self.assertEqual(['pending', 'pending'], self.list_states())
         self.assertEqual(['two', 'two'], self.list_hosts())
+
+
+class DrainingTest(ManagerTestCase):
+    def test_a_borrower_goes_in_time(self) -> None:
+        flavor = self.make_flavor(
+            hw__cpu_policy='shared',
+            resource__lease__preemptible='true',
+            resource__lease__drain_seconds='60',
+        )
+        # Before, so that all of the host is promised beside it.
+        capacity = self.find_capacity()
+        start = 10_000_000_000
+        self.admit_all(start, capacity)
+        server = self.boot(flavor)
+        self.assertTrue(self.site.has_allocations(server['id']))
+        told = start - lending.LEAVE_SECONDS - 60
+
+        self.run_at(told - 1)
+        self.assertEqual(['pending'], self.list_states())
+        self.run_at(told)
+        self.assertEqual(['pending', 'pending'], self.list_states())
+        self.run_at(told + 60)
+        self.wait_until(lambda: self.is_gone(server, told + 61))
+        self.run_at(start)
+
+        shown = self.admin_api.get_server(server['id'])
+        self.assertEqual('SHELVED_OFFLOADED', shown['status'])
+        self.assertEqual('active', self.list_states()[-1])
+
+    def is_gone(self, server: Any, clock: int) -> bool:
+        self.run_at(clock)
+        return not self.site.has_allocations(server['id'])
+
+    def find_capacity(self) -> int:
+        (host,) = self.site.list_hosts()
+        return next(
+            one.state.free
+            for (_uuid, name), one in host.view.tracked.items()
+            if name == 'VCPU'
+        )
+
+    def admit_all(self, start: int, cpus: int) -> None:
+        """Reserve a host for servers of one CPU each."""
+        request = hosts.make_request(
+            'lease',
+            hosts.span(start),
+            hosts.make_demand(_={'VCPU': 1}),
+            least=cpus,
+        )
+        admission = self.site.make_admission(self.database)
+        plan = admission.admit(request, now=0, reason='test')
+        self.assertIsInstance(plan, planner.Plan, str(plan))

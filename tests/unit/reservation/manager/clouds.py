@@ -2,11 +2,14 @@
 
 """A cloud without services, for tests of the manager."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -25,6 +28,8 @@ class FakeCloud:
     :ivar hosts: what is read of them
     :ivar servers: those that Nova has
     :ivar holders: consumers with allocations
+    :ivar held: what each of them holds
+    :ivar capacities: of all places
     :ivar asked: what was asked of Nova, in order
     :ivar is_nova_away: whether Nova does not answer
     :ivar is_placement_away: whether placement does not answer
@@ -41,10 +46,12 @@ class FakeCloud:
         self.is_nova_away = False
         self.is_placement_away = False
         self.looked = 0
+        self.held: dict[str, dict[view_obj.Place, int]] = {}
+        self.capacities = {(one.name, 'VCPU'): 8 for one in hosts}
 
-    def add(self, uuid: str, **fields: str) -> None:
+    def add(self, uuid: str, **fields: Any) -> None:
         """Let a server be there, with allocations."""
-        self.servers[uuid] = nova_server.NovaServer(uuid=uuid, **fields)  # type: ignore[arg-type]
+        self.servers[uuid] = nova_server.NovaServer(uuid=uuid, **fields)
         self.holders.add(uuid)
 
     def check_placement(self) -> None:
@@ -63,6 +70,28 @@ class FakeCloud:
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()
         return dict(self.enabled)
+
+    def read_uses(
+        self, rp_uuids: Iterable[str]
+    ) -> dict[view_obj.Place, lending.Use]:
+        self.check_placement()
+        return {
+            place: lending.Use(
+                capacity=capacity,
+                holders={
+                    uuid: amounts[place]
+                    for uuid, amounts in self.held.items()
+                    if place in amounts and uuid in self.holders
+                },
+            )
+            for place, capacity in self.capacities.items()
+            if place[0] in rp_uuids
+        }
+
+    def hold(self, uuid: str, host: str, amount: int, **fields: Any) -> None:
+        """Let a server hold VCPU of a host."""
+        self.add(uuid, **fields)
+        self.held[uuid] = {(host, 'VCPU'): amount}
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         self.check_nova()

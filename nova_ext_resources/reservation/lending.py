@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is reserved for later is lent, and given back in time.
+
+A server borrows if its flavor says when it ends, or that it may be told to go.
+It counts as being there until then, so that the scheduler lets it in where
+nothing is promised before. When what is promised comes near, and placement
+does not show the room, borrowers are told to go: as many as are needed, the
+lowest priority first.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+import dataclasses
+import re
+from typing import TypeAlias
+
+from nova_ext_resources.claims import lease as lease_mod
+from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
+
+#: Seconds that Nova may take to shelve a server, or to delete it. So long
+#: before its end a borrower goes.
+LEAVE_SECONDS = 300
+
+#: So long before a promise begins its host is looked at.
+HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
+
+#: Place -> how much is short there.
+Shortage: TypeAlias = Mapping[view_obj.Place, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What there is of a class of a provider, and who holds it.
+
+    :ivar holders: consumer -> amount
+    """
+
+    capacity: int
+    holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+Uses: TypeAlias = Mapping[view_obj.Place, Use]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Borrower:
+    """A server that is there without a reservation, and can be told to go.
+
+    :ivar created_at: seconds since the epoch
+    :ivar told_at: since when it knows that it is to go; None if it does not
+    """
+
+    uuid: str
+    lease: lease_mod.Lease
+    created_at: int
+    told_at: int | None = None
+
+    @property
+    def lead(self) -> int:
+        """Seconds from the notice until it is gone."""
+        return self.lease.drain_seconds + LEAVE_SECONDS
+
+
+def find_lease(extra_specs: Mapping[str, str]) -> lease_mod.Lease:
+    """Read the extra specs of a flavor; what is malformed lends nothing."""
+    prefix = f'resource:{lease_mod.SUBJECT}:'
+    for key, value in extra_specs.items():
+        if not key.startswith(prefix):
+            continue
+        pattern = lease_mod.PATTERNS.get(key.removeprefix(prefix))
+        if pattern is None or not re.fullmatch(pattern, value):
+            return lease_mod.Lease()
+    try:
+        return lease_mod.parse(extra_specs)
+    except exception.InvalidExtraSpec:
+        return lease_mod.Lease()
+
+
+def find_end(extra_specs: Mapping[str, str], now: int) -> int:
+    """Return until when a server that is created now counts as being there.
+
+    :param extra_specs: of its flavor
+    :param now: seconds since the epoch
+    :returns: the same; ``FOREVER`` where it can stay
+    """
+    lease = find_lease(extra_specs)
+    end = interval.FOREVER
+    if lease.max_seconds is not None:
+        end = now + lease.max_seconds
+    if lease.is_preemptible:
+        end = min(end, now + lease.drain_seconds + LEAVE_SECONDS)
+    return end
+
+
+def is_due(one: Borrower, start: int, now: int) -> bool:
+    """Return whether a borrower is to be told to go.
+
+    :param start: when what is promised begins
+    :param now: seconds since the epoch
+    """
+    if one.told_at is not None:
+        return True
+    if now < start - one.lead:
+        return False
+    if one.lease.is_preemptible:
+        return True
+    if one.lease.max_seconds is None:
+        return False
+    return now >= one.created_at + one.lease.max_seconds - one.lead
+
+
+def has_drained(one: Borrower, now: int) -> bool:
+    """Return whether the time between notice and end is over."""
+    return one.told_at is not None and (
+        now >= one.told_at + one.lease.drain_seconds
+    )
+
+
+def find_shortage(
+    uses: Uses,
+    promised: Iterable[server_mod.PlannedServer],
+    leaving: Set[str] = frozenset(),
+) -> dict[view_obj.Place, int]:
+    """Return what is short for what is promised at one time.
+
+    :param promised: slots that no server has taken
+    :param leaving: consumers that are gone by then
+    """
+    asked: dict[view_obj.Place, int] = {}
+    for one in promised:
+        for place, amount in one.places.items():
+            asked[place] = asked.get(place, 0) + amount
+    found = {}
+    for place, amount in asked.items():
+        use = uses.get(place, Use(capacity=0))
+        held = sum(
+            amount
+            for consumer, amount in use.holders.items()
+            if consumer not in leaving
+        )
+        short = amount + held - use.capacity
+        if short > 0:
+            found[place] = short
+    return found
+
+
+def choose(
+    borrowers: Collection[Borrower], shortage: Shortage, uses: Uses
+) -> tuple[list[Borrower], dict[view_obj.Place, int]]:
+    """Choose who goes: those who know it, then by priority, and no more.
+
+    :returns: these, and what is short even so
+    """
+    ordered = sorted(
+        borrowers,
+        key=lambda one: (
+            one.told_at is None,
+            one.lease.priority,
+            -one.created_at,
+            one.uuid,
+        ),
+    )
+    chosen: list[Borrower] = []
+    left = dict(shortage)
+    for one in ordered:
+        if left and _helps(one, left, uses):
+            chosen.append(one)
+            left = _subtract(shortage, chosen, uses)
+    # Who was chosen first may not be needed beside those that came later.
+    for one in reversed(ordered):
+        fewer = [each for each in chosen if each is not one]
+        if one in chosen and _subtract(shortage, fewer, uses) == left:
+            chosen = fewer
+    return chosen, left
+
+
+def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:
+    return any(uses[place].holders.get(one.uuid) for place in left)
+
+
+def _subtract(
+    shortage: Shortage, chosen: Sequence[Borrower], uses: Uses
+) -> dict[view_obj.Place, int]:
+    """Return what is short once these are gone."""
+    found = {}
+    for place, short in shortage.items():
+        use = uses.get(place, Use(capacity=0))
+        freed = sum(use.holders.get(one.uuid, 0) for one in chosen)
+        if short > freed:
+            found[place] = short - freed
+    return found
+
+
+def describe(host: str, shortage: Shortage) -> str:
+    """Return a sentence on what is missing."""
+    parts = [
+        f'{amount} {resource_class} of provider {rp_uuid}'
+        for (rp_uuid, resource_class), amount in sorted(shortage.items())
+    ]
+    return f'{BEGIN} {host}: {", ".join(parts)}'
+
+
+#: How the reason of a reservation begins that is degraded by this.
+BEGIN = 'room is missing on host'

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is promised soon, by host."""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+from typing import TypeAlias
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import servers
+
+#: A planned server, after its reservation.
+Slot: TypeAlias = tuple[str, server_mod.PlannedServer]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Promised:
+    """What begins soon or has begun.
+
+    :ivar reservations: that are not over
+    :ivar slots: that no server has taken, and that have not ended
+    :ivar taken: those that a server has taken, also of what has ended
+    :ivar requests: of all of them
+    """
+
+    reservations: Sequence[progress.Unfinished]
+    slots: Sequence[Slot]
+    taken: Sequence[Slot]
+    requests: Mapping[str, request_mod.Request]
+
+    @functools.cached_property
+    def by_host(self) -> Mapping[str, Sequence[Slot]]:
+        """Host -> the slots there."""
+        found: dict[str, list[Slot]] = {}
+        for one in self.slots:
+            found.setdefault(one[1].host, []).append(one)
+        return found
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts with slots."""
+        return sorted(self.by_host)
+
+    @property
+    def keys(self) -> list[str]:
+        """The reservations that are not over."""
+        return [one.key for one in self.reservations]
+
+    @functools.cached_property
+    def consumers(self) -> frozenset[str]:
+        """All servers that have a slot of a reservation."""
+        return frozenset(
+            one.consumer for _key, one in self.taken if one.consumer
+        )
+
+    def list_hosts(self, key: str) -> list[str]:
+        """Return the hosts with slots of a reservation."""
+        return sorted({one.host for each, one in self.slots if each == key})
+
+    def list_providers(self, host: str) -> list[str]:
+        """Return the uuids of all providers that slots of a host take from."""
+        return sorted(
+            {
+                place[0]
+                for _key, one in self.by_host[host]
+                for place in one.places
+            }
+        )
+
+    def list_starts(self, host: str, now: int) -> list[int]:
+        """Return when slots of a host begin, now for those that have."""
+        starts = {
+            max(one.during.start, now) for _key, one in self.by_host[host]
+        }
+        return sorted(starts)
+
+    def list_slots(self, host: str, time: int) -> list[Slot]:
+        """Return the slots of a host at a time, in seconds since the epoch."""
+        return [
+            (key, one)
+            for key, one in self.by_host[host]
+            if one.during.start <= time < one.during.end
+        ]
+
+    def list_leaving(self, time: int) -> frozenset[str]:
+        """Return servers that go with their reservation by a time."""
+        return frozenset(
+            one.consumer
+            for key, one in self.taken
+            if one.consumer
+            and one.during.end <= time
+            and self.requests[key].at_end is not request_mod.AtEnd.KEEP
+        )
+
+
+def read(
+    connection: sa.Connection,
+    requests: requests_mod.Requests,
+    now: int,
+    until: int,
+) -> Promised:
+    """Read what begins up to a time.
+
+    :param now: seconds since the epoch
+    """
+    found = [
+        one
+        for one in progress.list_unfinished(connection)
+        if one.during.start <= until
+    ]
+    held = servers.read_servers(
+        connection, [one.key for one in found], interval.ALWAYS
+    )
+    slots = [(key, one) for key, ones in held.items() for one in ones]
+    return Promised(
+        reservations=found,
+        slots=[
+            one
+            for one in slots
+            if one[1].consumer is None and one[1].during.end > now
+        ],
+        taken=[one for one in slots if one[1].consumer is not None],
+        requests=requests.read(connection, found),
+    )

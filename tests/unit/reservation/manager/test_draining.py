@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of borrowers that go before what is promised begins."""
+
+import dataclasses
+from typing import Any
+
+import fixtures
+
+from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import draining
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import clouds
+from tests.unit.reservation.manager import managers
+from tests.unit.reservation.store import stores
+
+State = state_mod.State
+
+START, END = 100_000, 200_000
+
+#: When borrowers are told that have 300 s.
+NOTICE = START - 300 - lending.LEAVE_SECONDS
+
+DURING = hosts.span(START, END)
+
+
+def make_specs(**specs: str) -> dict[str, str]:
+    return {
+        f'resource:lease:{key}': value
+        for key, value in {'preemptible': 'true', **specs}.items()
+    }
+
+
+class DrainingTest(stores.StoreTestCase):
+    """A reservation of all eight CPUs of a host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.admission = stores.make_admission(self.url, hosts.make_host('a'))
+        self.time = managers.Time()
+        self.cloud = clouds.FakeCloud([hosts.make_host('a')])
+        self.turn = self.make_turn()
+        self.admit(self.admission, 'lease', DURING, least=2)
+
+    def make_turn(self, **fields: Any) -> Any:
+        return managers.make_turn(
+            self.url, self.time, cloud=self.cloud, **fields
+        )
+
+    def borrow(self, uuid: str, amount: int, **specs: str) -> None:
+        self.cloud.hold(uuid, 'a', amount, extra_specs=make_specs(**specs))
+
+    def run_at(self, clock: float) -> bool:
+        self.time.clock = clock
+        return bool(self.turn.run())
+
+    def run_from(self, begin: int, end: int, step: int = 60) -> None:
+        for clock in range(begin, end, step):
+            self.run_at(clock)
+
+    def get(self) -> records.Record:
+        with self.database.transaction() as connection:
+            (found,) = records.list_records(connection, 0, key='lease')
+        return found
+
+    def list_notices(self) -> list[str]:
+        return [
+            one.reason
+            for one in managers.list_changes(self.url, 'lease')
+            if 'told to leave' in one.reason
+        ]
+
+    def test_nothing_happens_long_before(self) -> None:
+        self.borrow('x', 8)
+
+        self.run_from(0, NOTICE, 7000)
+        self.run_at(NOTICE - 1)
+
+        self.assertEqual(([], []), (self.list_notices(), self.cloud.asked))
+
+    def test_a_borrower_is_told_and_then_shelved(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+        self.assertEqual(
+            [
+                'servers are told to leave host a, which is promised from '
+                '1970-01-02T03:46:40Z on: x'
+            ],
+            self.list_notices(),
+        )
+        self.run_at(NOTICE + 299)
+        self.assertEqual([], self.cloud.asked)
+
+        self.run_at(NOTICE + 300)
+        self.run_at(NOTICE + 310)
+
+        self.assertEqual(
+            [('x', 'shelve'), ('x', 'shelveOffload')], self.cloud.asked
+        )
+        self.run_from(NOTICE + 320, START + 120)
+        self.assertEqual(1, len(self.list_notices()))
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_borrower_is_deleted_if_its_flavor_says_so(self) -> None:
+        self.borrow('x', 8, on_drain='delete', drain_seconds='0')
+
+        self.run_at(START - lending.LEAVE_SECONDS)
+        self.run_at(START - lending.LEAVE_SECONDS + 1)
+
+        self.assertEqual([('x', 'delete')], self.cloud.asked)
+
+    def test_only_as_many_go_as_are_needed(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 16
+        self.borrow('low', 4, priority='-1')
+        self.borrow('high', 4, priority='1')
+        self.borrow('middle', 4)
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'low'}, {uuid for uuid, _action in self.cloud.asked})
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_server_that_is_not_lent_stays(self) -> None:
+        self.cloud.hold('own', 'a', 4)
+        self.borrow('x', 4)
+
+        self.run_from(NOTICE, START)
+        self.assertEqual({'x'}, {uuid for uuid, _action in self.cloud.asked})
+        self.run_at(START)
+
+        found = self.get()
+        self.assertEqual(State.DEGRADED, found.last.state)
+        self.assertEqual(
+            'room is missing on host a: 4 VCPU of provider a',
+            found.last.reason,
+        )
+
+    def test_room_that_comes_late(self) -> None:
+        self.cloud.hold('own', 'a', 1)
+        self.run_from(START - 60, START + 120)
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.cloud.holders.clear()
+
+        self.run_at(START + 120)
+
+        self.assertEqual(
+            ['pending', 'active', 'degraded', 'active'],
+            managers.list_states(self.url, 'lease'),
+        )
+
+    def test_what_is_short_before_the_start_is_no_broken_promise(
+        self,
+    ) -> None:
+        self.cloud.hold('own', 'a', 1)
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.run_at(START - 1)
+
+        self.assertEqual(State.PENDING, self.get().last.state)
+        self.assertIn(
+            'Too few servers can be told to go for lease', log.output
+        )
+
+    def test_a_server_with_an_end_goes_then(self) -> None:
+        specs = {'preemptible': 'false', 'max_seconds': '50000'}
+        self.borrow('over', 4, **specs)
+        self.borrow('later', 4, **specs)
+        self.cloud.servers['later'] = dataclasses.replace(
+            self.cloud.servers['later'], created_at=START - 40_000
+        )
+
+        self.run_from(NOTICE, START)
+
+        self.assertEqual(
+            {'over'}, {uuid for uuid, _action in self.cloud.asked}
+        )
+
+    def test_nova_that_is_away_is_asked_again(self) -> None:
+        self.borrow('x', 8)
+        self.cloud.is_nova_away = True
+        log = self.useFixture(fixtures.FakeLogger())
+        self.assertFalse(self.run_at(NOTICE))
+        self.assertFalse(self.run_at(START))
+        self.assertIn('8 VCPU of provider a', log.output)
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+        self.cloud.is_nova_away = False
+        self.run_from(START + 60, START + 600)
+
+        self.assertEqual(set(), self.cloud.holders)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_placement_that_is_away_drains_nobody(self) -> None:
+        self.borrow('x', 8)
+        self.cloud.is_placement_away = True
+
+        self.assertFalse(self.run_at(START))
+
+        self.assertEqual([], self.cloud.asked)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_servers_with_a_slot_are_left_alone(self) -> None:
+        self.run_at(START)
+        for number, uuid in enumerate('xy'):
+            self.borrow(uuid, 4)
+            slots.take(
+                self.database,
+                'lease',
+                uuid,
+                lambda held: next(one for one in held if not one.consumer),
+                now=START + number,
+            )
+        self.admit(self.admission, 'next', hosts.span(END), least=2)
+
+        self.run_from(END - 600, END + 60)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_those_that_end_with_their_reservation_make_room(self) -> None:
+        self.admit(
+            self.admission,
+            'before',
+            hosts.span(0, START),
+            least=2,
+            at_end=request_mod.AtEnd.DELETE,
+        )
+        for number, uuid in enumerate('xy'):
+            self.cloud.hold(uuid, 'a', 4)
+            slots.take(
+                self.database,
+                'before',
+                uuid,
+                lambda held: next(one for one in held if not one.consumer),
+                now=number,
+            )
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.run_at(START - 100)
+        self.run_at(START)
+        self.run_at(START + 1)
+
+        self.assertNotIn('Too few', log.output)
+        self.assertNotIn('degraded', log.output)
+        self.assertEqual(set(), self.cloud.holders)
+
+    def test_a_clock_that_jumps_drains_nobody(self) -> None:
+        self.borrow('x', 8, drain_seconds='0')
+        self.turn = self.make_turn(wait=300)
+        for clock in (0, START, START + 1):
+            self.run_at(clock)
+
+        self.assertEqual(([], []), (self.list_notices(), self.cloud.asked))
+
+    def test_a_manager_that_dies_after_the_notice(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+
+        self.turn = self.make_turn()
+        self.run_at(NOTICE + 299)
+        self.assertEqual([], self.cloud.asked)
+        self.turn = self.make_turn()
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
+        self.assertEqual(1, len(self.list_notices()))
+
+    def test_a_host_with_room_is_not_looked_at_each_time(self) -> None:
+        reads = []
+        read_uses = self.cloud.read_uses
+
+        def count(rp_uuids: Any) -> Any:
+            reads.append(self.time.clock)
+            return read_uses(rp_uuids)
+
+        self.cloud.read_uses = count  # type: ignore[method-assign]
+        begin = START - lending.HORIZON_SECONDS
+        self.run_from(begin - 30, begin + draining.CHECK_SECONDS + 1, 15)
+
+        self.assertEqual([begin, begin + draining.CHECK_SECONDS], reads)
