@@ -269,7 +269,9 @@ class TestWishes(Refusals):
             'gold',
             'resctrl is not a resource class',
         )
-        self.assert_refused('resource:resctrl:policy', 'gold', 'one of lease, rmd')
+        self.assert_refused(
+            'resource:resctrl:policy', 'gold', 'one of lease, rmd'
+        )
 
     def test_a_wish_without_any_amount_is_refused(self) -> None:
         for others in ({}, {'resources:VCPU': '2'}):
