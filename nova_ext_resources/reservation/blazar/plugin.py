@@ -146,13 +146,9 @@ class ExtendedInstance(front.Front, base.BasePlugin):
     def on_end(self, resource_id: str) -> None:
         """Release what is left of a lease that is deleted.
 
-        At the end of a lease nothing is done: a reservation ends by the
-        clock, and Blazar's may have been set.
+        At the end of a lease there is nothing to release: a reservation ends
+        by the clock.
         """
-        lease_id = db_api.reservation_get(resource_id)['lease_id']
-        if db_api.lease_get(lease_id)['status'] == 'TERMINATING':
-            LOG.info('Reservation %(key)s has ended.', {'key': resource_id})
-            return
         self.monitor.release(resource_id, 'its lease in Blazar was deleted')
 
     def heal_reservations(
@@ -215,11 +211,8 @@ class ExtendedInstance(front.Front, base.BasePlugin):
         )
 
     def _list_hosts(self, key: str) -> list[str]:
-        try:
-            with self._keeper.use() as reservations:
-                return reservations.get(key).hosts
-        except exception.ReservationNotFound:
-            return []
+        with self._keeper.use() as reservations:
+            return reservations.get(key).hosts
 
     def _collect(
         self, lease_id: str | None = None, reservation_id: str | None = None
