@@ -203,6 +203,14 @@ class ListTest(RestTestCase):
             with self.subTest(query):
                 self.assertEqual(wanted, self.list_ids(query))
 
+    def test_a_window_may_have_no_end(self) -> None:
+        later = self.reserve(100, 101)['id']
+
+        self.assertEqual(
+            [self.late, later],
+            self.list_ids(f'from={self.time(5)}&state=pending'),
+        )
+
     def test_by_state(self) -> None:
         self.assertEqual([self.gone], self.list_ids('state=cancelled'))
         self.assertEqual(3, len(self.list_ids('state=cancelled,pending')))
@@ -358,6 +366,25 @@ class PoliciesTest(RestTestCase):
             self.assertEqual(403, answer.status, answer.body)
         shown = self.ask('GET', path, roles='reader')
         self.assertEqual(200, shown.status)
+
+    def test_without_a_role_nothing_is_seen(self) -> None:
+        for path in (
+            '/extended/reservations',
+            '/extended/capacity/servers?flavor=large',
+        ):
+            answer = self.ask('GET', path, roles='')
+
+            self.assertEqual(403, answer.status, answer.body)
+
+    def test_users_see_no_hosts_in_a_list(self) -> None:
+        self.reserve(1, 2)
+
+        path = '/extended/reservations'
+        [mine] = self.ask('GET', path).body['reservations']
+        [whole] = self.ask('GET', path, roles=ADMIN).body['reservations']
+
+        self.assertNotIn('hosts', mine)
+        self.assertEqual({'a': 1}, whole['hosts'])
 
     def test_each_can_be_changed_by_operators(self) -> None:
         policy.init()
