@@ -3,8 +3,8 @@
 """A real Blazar in the process of the test: API, manager, database, events.
 
 The hosts are given, for what reads them has tests of its own; and so is
-keystone, which has no part in what is tested but to be away. The API and the
-manager speak by oslo.messaging in memory.
+keystone, but where it has a part in what is tested, see test_keystone. The API
+and the manager speak by oslo.messaging in memory.
 """
 
 from collections.abc import Mapping
@@ -152,21 +152,29 @@ class BlazarTestCase(base.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger(level=logging.INFO))
         self.site = sites.make_site()
         self.patch(loading, 'Site', lambda conf: self.site)
-        self.clock = self.useFixture(utils_fixture.TimeFixture(START))
         self.folder = self.make_folder()
-        self.keystone = Keystone()
-        self.patch(trusts.keystone, 'BlazarKeystoneClient', self.keystone)
-        self.configure()
+        self.set_time()
+        self.configure(self.make_identity())
         db_api.setup_db()
         self.manager = self.start_manager()
         self.client = wsgi_test.Client(self.make_app())
 
-    def configure(self) -> None:
+    def set_time(self) -> None:
+        self.clock = self.useFixture(utils_fixture.TimeFixture(START))
+
+    def make_identity(self) -> str:
+        """Replace keystone; return what Blazar's configuration needs of it."""
+        self.keystone = Keystone()
+        self.patch(trusts.keystone, 'BlazarKeystoneClient', self.keystone)
+        return ''
+
+    def configure(self, identity: str) -> None:
         path = pathlib.Path(self.folder, 'blazar.conf')
         path.write_text(
             CONFIG.format(
                 folder=self.folder, plugins=self.plugins, sqlite=sqlite.NAME
             )
+            + identity
         )
         conf = cfg.CONF
         conf.reset()
@@ -188,6 +196,8 @@ class BlazarTestCase(base.TestCase):
         manager._server.wait()
 
     def make_app(self) -> Any:
+        """Make the API, which believes what headers say."""
+
         def let_pass(_conf: object) -> Any:
             return lambda app: app
 
@@ -216,13 +226,19 @@ class BlazarTestCase(base.TestCase):
             environ_base={'REMOTE_ADDR': '127.0.0.1'},
             headers={
                 'Accept': 'application/json',
-                'X-Project-Id': project,
-                'X-User-Id': 'user',
-                'X-Roles': roles,
-                'X-Service-Catalog': json.dumps(CATALOGUE),
+                **self.make_headers(project, roles),
             },
         )
         return Answer(response)
+
+    def make_headers(self, project: str, roles: str) -> dict[str, str]:
+        """Return what keystone's middleware makes of a token."""
+        return {
+            'X-Project-Id': project,
+            'X-User-Id': 'user',
+            'X-Roles': roles,
+            'X-Service-Catalog': json.dumps(CATALOGUE),
+        }
 
     def lease(
         self,
