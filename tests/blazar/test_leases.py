@@ -129,7 +129,7 @@ class CreateTest(base.BlazarTestCase):
         self.assertNotIn('Rollback the lease', self.log.output)
 
     def test_what_cannot_be_answered(self) -> None:
-        def fail() -> Any:
+        def fail(*_args: object) -> Any:
             raise exception.PlacementUnavailable(action='list', detail='away')
 
         self.patch(self.site, 'list_hosts', fail)

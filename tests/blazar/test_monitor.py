@@ -31,7 +31,7 @@ class HostsTest(base.BlazarTestCase):
     def test_while_placement_is_away_the_hosts_known_before_do(self) -> None:
         self.make('first', 1, 2)
 
-        def fail() -> Any:
+        def fail(*_args: object) -> Any:
             raise exception.PlacementUnavailable(action='list', detail='away')
 
         self.patch(self.site, 'list_hosts', fail)
