@@ -72,7 +72,7 @@ class Draining:
             if self._is_due(host, now)
         ]
         for key in near.keys:
-            done.append(self._note(near, key, missing, now))
+            done.append(self._note(key, missing, now))
         return all(done)
 
     def _is_due(self, host: str, now: int) -> bool:
@@ -233,13 +233,7 @@ class Draining:
         self._found[key] = dataclasses.replace(one, number=one.number + 1)
         return is_well
 
-    def _note(
-        self,
-        near: promised.Promised,
-        key: str,
-        missing: dict[str, str],
-        now: int,
-    ) -> bool:
+    def _note(self, key: str, missing: dict[str, str], now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room."""
         one = self._found[key]
         if key in missing and one.state is not State.DEGRADED:
@@ -251,8 +245,6 @@ class Draining:
                 self._database, one, State.DEGRADED, now, missing[key]
             )
         if key in missing or one.state is not State.DEGRADED:
-            return True
-        if any(host not in self._checked for host in near.list_hosts(key)):
             return True
         with self._database.transaction() as connection:
             changes = states.list_changes(connection, key)

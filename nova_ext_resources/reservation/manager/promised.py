@@ -60,10 +60,6 @@ class Promised:
             one.consumer for _key, one in self.taken if one.consumer
         )
 
-    def list_hosts(self, key: str) -> list[str]:
-        """Return the hosts with slots of a reservation."""
-        return sorted({one.host for each, one in self.slots if each == key})
-
     def list_providers(self, host: str) -> list[str]:
         """Return the uuids of all providers that slots of a host take from."""
         return sorted(

@@ -22,6 +22,8 @@ from nova_ext_resources.reservation.store import clock
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
+from tests.unit.reservation.manager import test_outages
+from tests.unit.reservation.manager import test_servers
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
@@ -221,4 +223,24 @@ class MariaDbQuotasTest(OnMariaDb, test_quotas.QuotasTest):
 
 
 class PostgresQuotasTest(OnPostgres, test_quotas.QuotasTest):
+    pass
+
+
+class MariaDbSlotsOfManagerTest(
+    OnMariaDb, test_servers.ExpiringTest, test_servers.FreeingTest
+):
+    pass
+
+
+class MariaDbOutagesTest(OnMariaDb, test_outages.OutagesTest):
+    pass
+
+
+class PostgresSlotsOfManagerTest(
+    OnPostgres, test_servers.ExpiringTest, test_servers.FreeingTest
+):
+    pass
+
+
+class PostgresOutagesTest(OnPostgres, test_outages.OutagesTest):
     pass

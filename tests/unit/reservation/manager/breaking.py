@@ -57,3 +57,51 @@ class BreaksInWrites(_Breaks):
             yield connection
             if self.is_broken and self.written > before:
                 raise exception.StoreUnavailable(reason='it went away')
+
+
+class Died(BaseException):
+    """Stands for the end of a process."""
+
+
+class Dying:
+    """Ends a manager before its n-th step.
+
+    A step is a question to the cloud, or the begin or end of a transaction.
+
+    :ivar has_died: whether there was such a step
+    """
+
+    def __init__(self, step: int) -> None:
+        self._left = step
+        self.has_died = False
+
+    def wrap(self, owner: Any, name: str) -> None:
+        """Count the calls of a method of an object."""
+        original = getattr(owner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._left -= 1
+            if not self._left:
+                self.has_died = True
+                raise Died
+            return original(*args, **kwargs)
+
+        setattr(owner, name, call)
+
+
+class DyingDatabase(database_mod.Database):
+    """Ends a manager as :class:`Dying` says, in transactions."""
+
+    def __init__(self, url: str, dying: Dying) -> None:
+        super().__init__(url)
+        dying.wrap(self, 'step')
+
+    def step(self) -> None:
+        """Be counted."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        self.step()
+        with super().transaction() as connection:
+            yield connection
+            self.step()

@@ -2,7 +2,11 @@
 
 """Tests of borrowers that go before what is promised begins."""
 
+import contextlib
 import dataclasses
+import itertools
+import shutil
+import sqlite3
 from typing import Any
 
 import fixtures
@@ -15,6 +19,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import breaking
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import stores
@@ -269,6 +274,43 @@ class DrainingTest(stores.StoreTestCase):
 
         self.assertEqual([('x', 'shelve')], self.cloud.asked)
         self.assertEqual(1, len(self.list_notices()))
+
+    def test_a_manager_that_dies_at_any_step(self) -> None:
+        """Another one goes on, and all is as if it had not died."""
+        clocks = [NOTICE, NOTICE + 300, NOTICE + 310, NOTICE + 320, START]
+        template = f'{self.make_folder()}/before.db'
+        with contextlib.closing(sqlite3.connect(template)) as copy:
+            path = self.url.removeprefix('sqlite:///')
+            with contextlib.closing(sqlite3.connect(path)) as original:
+                original.backup(copy)
+        for step in itertools.count(1):
+            shutil.copy(template, f'{template}.{step}')
+            self.url = f'sqlite:///{template}.{step}'
+            self.cloud = clouds.FakeCloud([hosts.make_host('a')])
+            self.borrow('x', 8)
+            dying = breaking.Dying(step)
+            for name in ('read_uses', 'find_server', 'act'):
+                dying.wrap(self.cloud, name)
+            database = breaking.DyingDatabase(self.url, dying)
+            self.turn = self.make_turn(database=database)
+            for clock in clocks:
+                try:
+                    self.run_at(clock)
+                except breaking.Died:
+                    self.turn = self.make_turn()
+                    self.run_at(clock)
+
+            self.assertEqual(1, len(self.list_notices()), f'step {step}')
+            self.assertEqual(
+                [('x', 'shelve'), ('x', 'shelveOffload')], self.cloud.asked
+            )
+            self.assertEqual(
+                ['pending', 'pending', 'active'],
+                managers.list_states(self.url, 'lease'),
+            )
+            if not dying.has_died:
+                break
+        self.assertGreater(step, 50)
 
     def test_a_host_with_room_is_not_looked_at_each_time(self) -> None:
         reads = []

@@ -57,9 +57,9 @@ class OutagesTest(stores.StoreTestCase):
         del self.cloud.enabled[host]
 
     def fill(self, host: str = 'b') -> None:
-        """Take all of a host for another reservation."""
+        """Take all of a host for another reservation, but for its end."""
         admission = stores.make_admission(self.url, hosts.make_host(host))
-        self.admit(admission, 'other', hosts.span(0), least=2)
+        self.admit(admission, 'other', hosts.span(0, 2 * END), least=2)
         self.assertEqual([host, host], self.list_hosts('other'))
 
     def test_nothing_is_done_while_all_is_well(self) -> None:
@@ -201,6 +201,32 @@ class OutagesTest(stores.StoreTestCase):
         self.assertEqual(before, found.during)
         self.assertEqual({'b', 'c'}, {*found.hosts})
         self.assertEqual(request, found.request)
+
+    def test_a_reservation_is_not_delayed_by_a_move(self) -> None:
+        during = hosts.span(END, END + 100)
+        request = hosts.make_request('late', during, least=2, delay=50_000)
+        self.ask(self.admission, request)
+        self.assertEqual(['a', 'a'], self.list_hosts('late'))
+        self.fill()
+        self.lose()
+
+        self.run_at(5)
+
+        found = self.get('late')
+        self.assertEqual(State.DEGRADED, found.last.state)
+        self.assertEqual(during, found.during)
+
+    def test_what_a_server_has_taken_is_not_moved(self) -> None:
+        """A clock that was ahead may have let it in."""
+        slots.take(
+            self.database, 'lease', 'one', lambda held: held[0], now=START
+        )
+        admission = stores.make_admission(self.url, hosts.make_host('b'))
+
+        answer = admission.relocate('lease', now=5, reason='test')
+
+        self.assertIsNone(answer)
+        self.assertEqual(['a', 'a'], self.list_hosts())
 
     def test_a_placement_that_is_empty_moves_nothing(self) -> None:
         before = stores.dump(self.url)
