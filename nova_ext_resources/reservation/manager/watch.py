@@ -66,7 +66,8 @@ class Watch:
         """
         shared = self._shared(connection)
         passed, now = self._passed(), self._clock()
-        if step := self._steadiness.observe(now, passed):
+        step = self._steadiness.observe(now, passed)
+        if step and not self._steadiness.is_steady(passed):
             LOG.warning(
                 'The clock of this machine was set by %(step)d s. No '
                 'reservation ends, expires or is deleted by it until it has '

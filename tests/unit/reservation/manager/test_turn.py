@@ -6,6 +6,7 @@ import itertools
 import threading
 from typing import Any
 
+import fixtures
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
@@ -174,6 +175,17 @@ class ClockTest(TurnTests):
             self.list_states(),
         )
         self.assertEqual(6, managers.count_held(self.url))
+
+    def test_a_step_is_logged_where_it_matters(self) -> None:
+        for wait, wanted in ((300, 1), (0, 0)):
+            with self.subTest(wait=wait):
+                log = self.useFixture(fixtures.FakeLogger())
+                turn = managers.make_turn(self.url, self.time, wait=wait)
+                turn.run()
+                self.time.clock += 3600
+                turn.run()
+
+                self.assertEqual(wanted, log.output.count('set by 3600 s'))
 
     def test_a_clock_that_stays_ahead_is_trusted_in_the_end(self) -> None:
         turn = managers.make_turn(self.url, self.time, wait=300)
