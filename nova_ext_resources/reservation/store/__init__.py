@@ -12,6 +12,7 @@
 * ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
 * ``quotas``: the quotas of projects
+* ``reader``: follows the store by its revisions
 * ``records``: reservations as they are stored, to be shown
 * ``reservations``: rows of reservations
 * ``retry``: how a change is repeated

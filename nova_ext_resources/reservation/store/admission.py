@@ -26,6 +26,7 @@ from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import mirror as mirror_mod
 from nova_ext_resources.reservation.store import quotas
+from nova_ext_resources.reservation.store import reader
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
@@ -190,11 +191,7 @@ class Admission:
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
-        oldest = now - KEPT_SECONDS
-        # If the clock was set back by more than that, all is read anew.
-        if now >= self._oldest:
-            oldest = max(self._oldest, oldest)
-        self._oldest = oldest
+        self._oldest = reader.choose_oldest(self._oldest, now, KEPT_SECONDS)
         with self._database.transaction() as connection:
             self._mirror.refresh(connection, self._oldest)
             return reservations.read_requests(connection, [key]).get(key)
