@@ -128,6 +128,27 @@ def list_misspelt(conf: cfg.ConfigOpts) -> list[str]:
     ]
 
 
+def get_connection(conf: cfg.ConfigOpts) -> str:
+    """Return the URL of a database that was named.
+
+    For services: each may run on a machine of its own, where an embedded
+    database would have no reservations.
+
+    :param conf: parsed; may be Nova's global one
+    :raises InvalidConfiguration: none was named, or the option is wrong
+    """
+    url: str | None = values.load(conf, GROUP, OPTS).connection
+    if url:
+        return url
+    raise exception.InvalidConfiguration(
+        option=f'[{GROUP.name}] connection',
+        value=None,
+        reason='it is empty in the configuration of this service, which '
+        'cannot know of any reservation then; set it to the database that '
+        'the commands "openstack extended reservation" use',
+    )
+
+
 def find_connection(conf: cfg.ConfigOpts) -> str:
     """Return the URL of the database.
 

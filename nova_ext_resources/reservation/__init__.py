@@ -10,6 +10,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
 * ``chart``: reservations over time, as rows of bars
+* ``choice``: which slot of its reservation a server gets
 * ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
@@ -30,10 +31,13 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
 * ``quota``: how many unit-hours a project may reserve
+* ``promises``: what is promised where and when, and who has taken what
 * ``request``: servers of one flavor for one time
 * ``room``: what one host can take in one interval, server by server
+* ``runs``: whether slots that need units side by side still find them
 * ``server``: one server that is planned
 * ``site``: the cloud around: its hosts, flavors and zones
+* ``spare``: what is free and promised to nobody until a server ends
 * ``starts``: from which times on the amounts of a request would do
 * ``state``: the states of a reservation, and which may follow which
 * ``steadiness``: whether a clock can be trusted

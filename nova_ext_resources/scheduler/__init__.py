@@ -2,10 +2,17 @@
 
 """Adapters for Nova's scheduler and API.
 
-Whether a host fits is decided in ``claims``; which host is preferred, in
-``scores``.
+Whether a host fits is decided in ``claims``; what is promised, in
+``reservation``; which host is preferred, in ``scores``.
 
-* ``filters``: the filter that Nova's scheduler loads
+* ``beside``: which candidates a server may have beside what is promised
+* ``filters``: the filters that Nova's scheduler loads
+* ``free``: how much of a class of a provider is free now
+* ``ongoing``: what Nova knows of a request, and does not hand to filters
+* ``promises``: what is promised, as the database says
+* ``report``: a line of the log per refused host
+* ``reservations``: the filter that keeps what is reserved
+* ``reserved``: gives servers slots of their reservations
 * ``request``: reads what is needed from Nova's request and host state
 * ``scores``: which host is preferred: one number per host and request
 * ``validators``: checks of extra specs for Nova's API

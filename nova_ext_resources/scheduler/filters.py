@@ -7,7 +7,10 @@ In ``nova.conf``::
     [filter_scheduler]
     available_filters = nova.scheduler.filters.all_filters
     available_filters = nova_ext_resources.scheduler.filters.all_filters
-    enabled_filters = ..., ExtendedResourcesFilter
+    enabled_filters = ..., ExtendedResourcesFilter, ReservationFilter
+
+``ReservationFilter`` is in :mod:`.reservations`; it is enabled only where
+capacity is reserved.
 """
 
 from collections.abc import Iterable
@@ -24,12 +27,10 @@ from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins
+from nova_ext_resources.scheduler import report as report_mod
 from nova_ext_resources.scheduler import request
 
 LOG = logging.getLogger(__name__)
-
-#: Hosts per request whose reasons are worth a line each at INFO.
-MAX_EXPLAINED = 20
 
 
 def all_filters() -> list[type[filters.BaseHostFilter]]:
@@ -105,7 +106,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             requirement,
         )
         is_multiple = request.is_multiple(spec_obj)
-        report = _Report(judge, spec_obj)
+        report = report_mod.Report('ExtendedResourcesFilter', spec_obj)
         passed = [
             host_state
             for host_state in hosts
@@ -119,7 +120,7 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         host_state: Any,
         judge: candidates.Judge,
         is_multiple: bool,
-        report: '_Report',
+        report: report_mod.Report,
     ) -> bool:
         """Narrow and order the candidates of a host."""
         text = request.find_text(host_state)
@@ -142,7 +143,11 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             self._log_unread(host_state, judge)
         if options and not kept:
             assert document is not None, 'nothing else narrows'
-            report.add(host_state, document, options)
+            find_free = functools.partial(request.find_free, host_state)
+            report.add(
+                host_state,
+                functools.partial(judge.explain, document, options, find_free),
+            )
             return False
         if is_multiple:
             self._consumption.remember(host_state, text, document)
@@ -169,60 +174,6 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         judge.unread.clear()
 
 
-class _Report:
-    """Logs a line per refused host, with all that speaks against it.
-
-    Ten thousand of them help nobody at INFO, and take longer to write than
-    to find. The rest is at DEBUG.
-    """
-
-    def __init__(self, judge: candidates.Judge, spec_obj: Any) -> None:
-        self._judge = judge
-        self._spec_obj = spec_obj
-        self._count = 0
-        self._is_debug = LOG.isEnabledFor(logging.DEBUG)
-
-    def add(
-        self,
-        host_state: Any,
-        document: stats.Document,
-        options: list[candidates.Candidate],
-    ) -> None:
-        self._count += 1
-        if self._count <= MAX_EXPLAINED:
-            LOG.info(*self._explain(host_state, document, options))
-        elif self._is_debug:
-            LOG.debug(*self._explain(host_state, document, options))
-
-    def finish(self) -> None:
-        if self._count > MAX_EXPLAINED:
-            LOG.info(
-                'ExtendedResourcesFilter refuses %(count)d hosts in all for '
-                'server %(server)s (request %(request)s); there is a line '
-                'for each at level DEBUG.',
-                {'count': self._count, **_identify(self._spec_obj)},
-            )
-
-    def _explain(
-        self,
-        host_state: Any,
-        document: stats.Document,
-        options: list[candidates.Candidate],
-    ) -> tuple[str, dict[str, Any]]:
-        find_free = functools.partial(request.find_free, host_state)
-        shortfalls = self._judge.explain(document, options, find_free)
-        return (
-            'ExtendedResourcesFilter refuses host %(host)s node %(node)s for '
-            'server %(server)s (request %(request)s): %(reasons)s',
-            {
-                'host': host_state.host,
-                'node': host_state.nodename,
-                'reasons': '; '.join(map(str, shortfalls)),
-                **_identify(self._spec_obj),
-            },
-        )
-
-
 def _refuse_request(
     spec_obj: Any, err: exception.InvalidExtraSpec
 ) -> nova_exc.NoValidHost:
@@ -232,13 +183,6 @@ def _refuse_request(
     LOG.warning(
         'ExtendedResourcesFilter refuses every host for server %(server)s '
         '(request %(request)s): %(reason)s. Correct flavor %(flavor)s.',
-        {'reason': reason, 'flavor': flavor, **_identify(spec_obj)},
+        {'reason': reason, 'flavor': flavor, **request.identify(spec_obj)},
     )
     return nova_exc.NoValidHost(reason=f'{reason}. Correct flavor {flavor}.')
-
-
-def _identify(spec_obj: Any) -> dict[str, str]:
-    return {
-        'server': request.get_server_uuid(spec_obj),
-        'request': request.get_request_id(spec_obj),
-    }

@@ -5,10 +5,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from nova import context as nova_context
+from nova import exception as nova_exc
+from nova import objects
+
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
+from nova_ext_resources.reservation import interval
+
+#: Scheduler hint that names the reservation of a server.
+HINT = 'nova_ext:reservation'
 
 #: Nova's own classes, always on its root provider: none of ours.
 NOVA_CLASSES = frozenset(('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'))
@@ -95,3 +103,48 @@ def get_flavor_name(spec_obj: Any) -> str:
 def get_request_id(spec_obj: Any) -> str:
     context = getattr(spec_obj, '_context', None)
     return getattr(context, 'request_id', None) or 'unknown'
+
+
+def identify(spec_obj: Any) -> dict[str, str]:
+    """Return what names a request in a line of the log."""
+    return {
+        'server': get_server_uuid(spec_obj),
+        'request': get_request_id(spec_obj),
+    }
+
+
+def find_reservation(spec_obj: Any) -> str | None:
+    """Return the reservation that a server asks for; None without one."""
+    if 'scheduler_hints' not in spec_obj or not spec_obj.scheduler_hints:
+        return None
+    values = spec_obj.scheduler_hints.get(HINT)
+    return str(values[0]) if values else None
+
+
+def get_project(spec_obj: Any) -> str:
+    return ('project_id' in spec_obj and spec_obj.project_id) or ''
+
+
+def find_end(spec_obj: Any, now: int) -> int:
+    """Return when a server ends that asks for no reservation.
+
+    Here is the one place that knows. Nova's servers have no end.
+
+    :param now: seconds since the epoch
+    :returns: the same; ``FOREVER`` where it is not known
+    """
+    return interval.FOREVER
+
+
+def is_move(spec_obj: Any) -> bool:
+    """Return whether the server is in a cell: it was built before.
+
+    Asks the database of Nova's API.
+    """
+    try:
+        found = objects.InstanceMapping.get_by_instance_uuid(
+            nova_context.get_admin_context(), get_server_uuid(spec_obj)
+        )
+    except nova_exc.InstanceMappingNotFound:
+        return False
+    return found.cell_mapping is not None

@@ -72,6 +72,7 @@ NAMES = (
     'nova.context:get_admin_context',
     'nova.exception:BuildAbortException',
     'nova.exception:ComputeResourcesUnavailable',
+    'nova.exception:ConsumerAllocationRetrievalFailed',
     'nova.exception:GroupAffinityViolation',
     'nova.exception:InstanceActionNotFound',
     'nova.exception:InstanceFaultRollback',
@@ -108,6 +109,7 @@ NAMES = (
     'nova.scheduler.client.report:SchedulerReportClient.clear_provider_cache',
     'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocations_for_consumer',
+    'nova.scheduler.client.report:report_client_singleton',
     'nova.scheduler.filters:BaseHostFilter.RUN_ON_REBUILD',
     'nova.scheduler.filters:BaseHostFilter.filter_all',
     'nova.scheduler.filters:BaseHostFilter.host_passes',
@@ -115,6 +117,11 @@ NAMES = (
     'nova.scheduler.host_manager:HostState.allocation_candidates',
     'nova.scheduler.host_manager:HostState.numa_topology',
     'nova.scheduler.host_manager:HostState.stats',
+    'nova.scheduler.host_manager:HostState.num_instances',
+    'nova.scheduler.manager:SchedulerManager._get_all_host_states'
+    '(context, spec_obj, provider_summaries)',
+    'nova.scheduler.manager:SchedulerManager._get_sorted_hosts'
+    '(spec_obj, host_states, index)',
     'nova.scheduler.utils:get_weight_multiplier',
     'nova.scheduler.utils:request_is_rebuild',
     'nova.scheduler.weights:BaseHostWeigher._weigh_object',

@@ -36,7 +36,7 @@ NEVER: dict[str, frozenset[str]] = {
     'placement': frozenset({'claims'}),
     'reservation': frozenset({'worker'}),
     'drivers': frozenset({'placement'}),
-    'scheduler': frozenset({'drivers', 'placement', 'reservation'}),
+    'scheduler': frozenset({'drivers', 'placement'}),
     'monitoring': frozenset({'placement', 'scheduler'}),
     'tuning': frozenset({'placement', 'scheduler'}),
     'host': frozenset({'scheduler'}),

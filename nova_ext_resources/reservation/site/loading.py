@@ -158,7 +158,7 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
     :raises PluginError: a tracker or a claim test cannot be loaded
     :raises StoreError: the database cannot be used
     """
-    database = _open(reservation_conf.find_connection(conf))
+    database = open_database(reservation_conf.find_connection(conf))
     schema.ensure(database)
     trackers = plugins.load_trackers()
     return api.Reservations(
@@ -180,7 +180,7 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     :raises InvalidConfiguration: an option is wrong
     """
     options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
-    database = _open(reservation_conf.find_connection(conf))
+    database = open_database(reservation_conf.find_connection(conf))
     return turn_mod.Turn(
         database,
         watch_mod.Watch(0 if is_once else options.clock_wait),
@@ -193,7 +193,7 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     )
 
 
-def _open(url: str) -> database_mod.Database:
+def open_database(url: str) -> database_mod.Database:
     """Prepare the use of a database.
 
     :raises InvalidConfiguration: there is no such kind, or no driver of it,

@@ -12,7 +12,7 @@ from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.objects import stats
-from nova_ext_resources.scheduler import filters
+from nova_ext_resources.scheduler import report
 from tests.functional.scheduler import scheduling
 from tests.unit import builders
 
@@ -80,13 +80,13 @@ class FilterTestCase(_TestCase):
     def test_many_refused_hosts_are_summed_up(self) -> None:
         hosts = [
             scheduling.make_host(builders.make_view([0, 0]), host=f'host-{n}')
-            for n in range(filters.MAX_EXPLAINED + 5)
+            for n in range(report.MAX_EXPLAINED + 5)
         ]
 
         self.assertEqual([], self.filter(hosts, scheduling.make_spec()))
 
         self.assertEqual(
-            filters.MAX_EXPLAINED, self.count_lines('refuses host ')
+            report.MAX_EXPLAINED, self.count_lines('refuses host ')
         )
         self.assertEqual(1, self.count_lines(f'refuses {len(hosts)} hosts'))
 

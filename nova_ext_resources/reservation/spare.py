@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is free now and promised to nobody until a server ends.
+
+Pure. Placement says how much of each class of each provider is free; what
+servers hold now they are taken to hold for good. What a server takes beyond
+what is spare would be missing when a reservation begins.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import server as server_mod
+
+#: ``allocations`` of an allocation request of placement.
+Allocations: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+#: Returns how many units are free now; None where nobody knows.
+FindFree: TypeAlias = Callable[[view_obj.Place], int | None]
+
+#: Reservations that a refusal names.
+_MAX_NAMED = 3
+
+
+class Spare:
+    """Answers for one server.
+
+    :param find_free: for places of which something is promised only
+    :param now: seconds since the epoch
+    :param end: when the server ends, ``FOREVER`` if that is not known
+    :param without: a slot that is not to be counted, for the server has it
+    """
+
+    def __init__(
+        self,
+        promises: promises_mod.Promises,
+        find_free: FindFree,
+        *,
+        now: int,
+        end: int = interval.FOREVER,
+        without: server_mod.PlannedServer | None = None,
+    ) -> None:
+        self.now = now
+        self.end = end
+        self._promises = promises
+        self._find_free = find_free
+        self._places = promises.places
+        self._own = without.places if without else {}
+
+    def fits(self, allocations: Allocations) -> bool:
+        """Return whether no promise is broken by a server that takes them."""
+        places = self._places
+        for rp_uuid, allocation in allocations.items():
+            classes = places.get(rp_uuid)
+            if classes is None:
+                continue
+            for name, amount in allocation['resources'].items():
+                if name in classes and self._is_short((rp_uuid, name), amount):
+                    return False
+        return True
+
+    def _is_short(self, place: view_obj.Place, amount: int) -> bool:
+        promised = self._find_promised(place)
+        if not promised:
+            return False
+        free = self._find_free(place)
+        return free is None or free - promised < amount
+
+    def _find_promised(self, place: view_obj.Place) -> int:
+        peak = self._promises.find_peak(place, self.now, self.end)
+        return peak - self._own.get(place, 0) if self._own else peak
+
+    def explain(self, allocations: Allocations) -> list[exception.Shortfall]:
+        """Return every place where a promise would be broken, sorted."""
+        return sorted(
+            self._explain((rp_uuid, name), amount)
+            for rp_uuid, allocation in allocations.items()
+            for name, amount in allocation['resources'].items()
+            if self._is_short((rp_uuid, name), amount)
+        )
+
+    def _explain(
+        self, place: view_obj.Place, amount: int
+    ) -> exception.Shortfall:
+        free, promised = self._find_free(place), self._find_promised(place)
+        start, promises = self._promises.list_peak(place, self.now, self.end)
+        names = sorted({one.request.key for one in promises})
+        listed = ', '.join(names[:_MAX_NAMED])
+        if len(names) > _MAX_NAMED:
+            listed += f' and {len(names) - _MAX_NAMED} others'
+        when = 'now' if start <= self.now else interval.format_time(start)
+        left = 'an unknown number' if free is None else str(free)
+        return exception.Shortfall(
+            rp_uuid=place[0],
+            resource_class=place[1],
+            requested=amount,
+            available=max((free or 0) - promised, 0),
+            reason=f'of {left} that are free, {promised} are promised to '
+            f'reservation {listed} ({when})',
+        )

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which candidates of a host a server may have beside what is promised."""
+
+from collections.abc import Mapping, Sequence
+import functools
+from typing import Any
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.claims.schedule import candidates as candidates_mod
+from nova_ext_resources.claims.schedule import consumption
+from nova_ext_resources import exception
+from nova_ext_resources.objects import requirement as requirement_obj
+from nova_ext_resources.objects import stats
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import runs as runs_mod
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import spare as spare_mod
+from nova_ext_resources.scheduler import free as free_mod
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler import request
+
+#: An allocation request as in ``GET /allocation_candidates``.
+Candidate = Mapping[str, Any]
+
+
+class Plugins:
+    """What is installed, and what is remembered from one server to the next.
+
+    :ivar consumption: units that servers of one request have taken
+    """
+
+    def __init__(
+        self,
+        trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
+        grammar: extra_specs.Grammar,
+    ) -> None:
+        self.trackers = trackers
+        self.tests = tests
+        self.grammar = grammar
+        self.consumption = consumption.Consumption()
+
+
+class Beside:
+    """Answers for one server of a request.
+
+    :param now: seconds since the epoch
+    :param end: when the server ends
+    :param without: a slot that the server has, or is to have
+    """
+
+    def __init__(
+        self,
+        installed: Plugins,
+        promises: promises_mod.Promises,
+        spec_obj: Any,
+        *,
+        now: int,
+        end: int,
+        without: server_mod.PlannedServer | None = None,
+    ) -> None:
+        self._installed = installed
+        self._promises = promises
+        self._spec_obj = spec_obj
+        self._without = without
+        self._free = free_mod.Free(
+            ongoing_mod.find(spec_obj), installed.trackers
+        )
+        self._spare = spare_mod.Spare(
+            promises, self._free.find, now=now, end=end, without=without
+        )
+        self._runs = runs_mod.Runs(installed.trackers, installed.tests)
+        self._requirement = self._find_requirement()
+
+    def _find_requirement(self) -> requirement_obj.Requirement | None:
+        try:
+            return request.find_requirement(
+                self._spec_obj, self._installed.grammar
+            )
+        except exception.InvalidExtraSpec:
+            # ExtendedResourcesFilter refuses it, where it is enabled.
+            return None
+
+    def keep(
+        self, host_state: Any, candidates: Sequence[Candidate]
+    ) -> Sequence[Candidate]:
+        """Return the candidates that break no promise."""
+        self._free.host_state = host_state
+        fits = self._spare.fits
+        kept = [one for one in candidates if fits(one['allocations'])]
+        if kept and self._requirement is not None:
+            if self._promises.is_promised(host_state.nodename):
+                return self._keep_runs(host_state, kept)
+        return kept
+
+    def explain(
+        self, host_state: Any, candidates: Sequence[Candidate]
+    ) -> list[exception.Shortfall]:
+        """Return why no candidate of a host is left."""
+        self._free.host_state = host_state
+        found = {
+            short
+            for one in candidates
+            for short in self._spare.explain(one['allocations'])
+        }
+        if not found:
+            found = self._explain_runs(host_state, candidates)
+        return sorted(found)
+
+    def _keep_runs(
+        self, host_state: Any, candidates: Sequence[Candidate]
+    ) -> Sequence[Candidate]:
+        """Return those after which units side by side are left."""
+        text = request.find_text(host_state)
+        document, _is_used = self._installed.consumption.read(
+            host_state, text, self._judge
+        )
+        if document is None:
+            return candidates
+        kept = [
+            one
+            for one in candidates
+            if self._find_broken(document, one) is None
+        ]
+        if kept and request.is_multiple(self._spec_obj):
+            host_state.allocation_candidates = kept
+            self._installed.consumption.remember(host_state, text, document)
+        return kept
+
+    def _find_broken(
+        self, document: stats.Document, candidate: Candidate
+    ) -> promises_mod.Promise | None:
+        view = stats.make_view(document, self._installed.trackers)
+        spare = self._spare
+        promised = self._promises.list_promises(
+            {place[0] for place in view.tracked},
+            interval.Interval(spare.now, spare.end),
+        )
+        own = self._without.key if self._without else None
+        return self._runs.find_broken(
+            view,
+            [one for one in promised if one.slot.key != own],
+            runs_mod.make_request(
+                {
+                    rp_uuid: one['resources']
+                    for rp_uuid, one in candidate['allocations'].items()
+                },
+                self._requirement,
+                is_floating=request.find_sizes(self._spec_obj) == (),
+            ),
+            spare.now,
+        )
+
+    def _explain_runs(
+        self, host_state: Any, candidates: Sequence[Candidate]
+    ) -> set[exception.Shortfall]:
+        document = stats.decode(request.find_text(host_state))
+        if document is None:
+            return set()
+        broken = [self._find_broken(document, one) for one in candidates]
+        return {_make_shortfall(one) for one in broken if one is not None}
+
+    @functools.cached_property
+    def _judge(self) -> candidates_mod.Judge:
+        assert self._requirement is not None
+        return candidates_mod.Judge(
+            self._installed.trackers,
+            self._installed.tests,
+            request.find_sizes(self._spec_obj),
+            self._requirement,
+        )
+
+
+def _make_shortfall(promise: promises_mod.Promise) -> exception.Shortfall:
+    slot = promise.slot
+    place, amount = min(
+        (place, amount)
+        for place, amount in slot.places.items()
+        if place[1] not in request.NOVA_CLASSES
+    )
+    start = interval.format_time(slot.during.start)
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=0,
+        reason=f'reservation {promise.request.key} needs so many side by '
+        f'side from {start} on, and they would not be left',
+    )

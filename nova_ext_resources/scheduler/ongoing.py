@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What Nova's scheduler knows of a request, and does not hand to filters.
+
+Exact numbers of what is free are in the ``provider_summaries`` that placement
+gives with the candidates. ``SchedulerManager`` has them, and passes them to a
+method of its own; a thin wrapper around that keeps them. Another wrapper keeps
+hosts for the next server of a request: what filters return for one server is
+all that Nova asks them about for the next one, and a reserved server gets one
+host only.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
+import functools
+import inspect
+from typing import Any
+import weakref
+
+from nova.scheduler import manager
+from oslo_log import log as logging
+
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import server as server_mod
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Ongoing:
+    """One request for one or more servers.
+
+    :ivar summaries: of placement, as of the beginning; None where this Nova
+        does not show them
+    :ivar consumed: what servers of the same request have taken since
+    :ivar hosts: those that a reserved server may have, and their candidates
+    :ivar placed: server -> its host, of reserved servers
+    :ivar taken: (reservation, slot) of each of them
+    :ivar is_begun: whether Nova may have claimed for a server of it
+    """
+
+    summaries: Mapping[str, Any] | None = None
+    consumed: dict[view_obj.Place, int] = dataclasses.field(
+        default_factory=dict
+    )
+    hosts: list[tuple[Any, list[Any]]] | None = None
+    placed: dict[str, Any] = dataclasses.field(default_factory=dict)
+    taken: list[tuple[str, server_mod.PlannedServer]] = dataclasses.field(
+        default_factory=list
+    )
+    is_begun: bool = False
+    _seen: list[tuple[Any, int, Any]] = dataclasses.field(
+        default_factory=list
+    )
+
+    def note(self, hosts: Iterable[Any]) -> None:
+        """Note what Nova may choose of: the first candidate of a host."""
+        self.is_begun = True
+        self._seen = [
+            (one, one.num_instances, one.allocation_candidates[0])
+            for one in hosts
+            if one.allocation_candidates
+        ]
+
+    def count_consumed(self) -> None:
+        """Count what Nova has chosen since: it counts servers of a host."""
+        for host_state, before, candidate in self._seen:
+            if host_state.num_instances <= before:
+                continue
+            for rp_uuid, allocation in candidate['allocations'].items():
+                for name, amount in allocation['resources'].items():
+                    place = rp_uuid, name
+                    self.consumed[place] = (
+                        self.consumed.get(place, 0) + amount
+                    )
+            self._put_first(host_state, candidate)
+        self._seen = []
+
+    def _put_first(self, host_state: Any, candidate: Any) -> None:
+        """Let the candidate that was claimed be the first one of its host.
+
+        Others, too, take the first one for that.
+        """
+        for number, (one, candidates) in enumerate(self.hosts or ()):
+            if one is host_state and self.hosts:
+                others = [each for each in candidates if each is not candidate]
+                self.hosts[number] = one, [candidate, *others]
+
+    def restore(self) -> list[Any] | None:
+        """Return the hosts for one more reserved server; None for others."""
+        if self.hosts is None:
+            return None
+        self.count_consumed()
+        for host_state, candidates in self.hosts:
+            host_state.allocation_candidates = [*candidates]
+        return [one for one, _candidates in self.hosts]
+
+
+#: Nova's request -> what is known of it, as long as it lives.
+_REQUESTS: weakref.WeakKeyDictionary[Any, Ongoing] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def find(spec_obj: Any) -> Ongoing:
+    """Return what is known of a request; make it if nothing is."""
+    return _REQUESTS.setdefault(spec_obj, Ongoing())
+
+
+def _keep_summaries(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_all_host_states(
+        self: Any,
+        context: Any,
+        spec_obj: Any,
+        provider_summaries: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        _REQUESTS[spec_obj] = Ongoing(summaries=provider_summaries)
+        return original(
+            self, context, spec_obj, provider_summaries, *args, **kwargs
+        )
+
+    return get_all_host_states
+
+
+def _keep_hosts(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_sorted_hosts(
+        self: Any,
+        spec_obj: Any,
+        host_states: Sequence[Any],
+        index: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if index and (kept := find(spec_obj).restore()) is not None:
+            host_states = kept
+        return original(self, spec_obj, host_states, index, *args, **kwargs)
+
+    return get_sorted_hosts
+
+
+#: Nova's method -> its arguments, what is put in its place, and what does not
+#: work without. Also in ``virt.internals``.
+_WRAPPED = {
+    '_get_all_host_states': (
+        ['context', 'spec_obj', 'provider_summaries'],
+        _keep_summaries,
+        'what is free is read from what hosts report, which is late',
+    ),
+    '_get_sorted_hosts': (
+        ['spec_obj', 'host_states', 'index'],
+        _keep_hosts,
+        'reserved servers of one request get slots of one host only',
+    ),
+}
+
+
+@functools.cache
+def install() -> None:
+    """Put both wrappers in place, where this Nova has the methods."""
+    for name, (arguments, wrap, loss) in _WRAPPED.items():
+        original = getattr(manager.SchedulerManager, name, None)
+        if original is None or not _takes(original, arguments):
+            LOG.error(
+                'SchedulerManager of this Nova has no %(name)s(%(arguments)s)'
+                ': %(loss)s. Install a release of nova-ext-resources that is '
+                'for this release of Nova.',
+                {
+                    'name': name,
+                    'arguments': ', '.join(arguments),
+                    'loss': loss,
+                },
+            )
+            continue
+        setattr(manager.SchedulerManager, name, wrap(original))
+
+
+def _takes(method: Callable[..., Any], arguments: list[str]) -> bool:
+    names = list(inspect.signature(method).parameters)
+    return names[1 : len(arguments) + 1] == arguments

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Logs a line per refused host, with all that speaks against it.
+
+Ten thousand of them help nobody at INFO, and take longer to write than to
+find. The rest is at DEBUG.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.scheduler import request
+
+LOG = logging.getLogger(__name__)
+
+#: Hosts per request whose reasons are worth a line each at INFO.
+MAX_EXPLAINED = 20
+
+
+class Report:
+    """What a filter refuses of one request.
+
+    :param name: of the filter
+    """
+
+    def __init__(self, name: str, spec_obj: Any) -> None:
+        self._name = name
+        self._spec_obj = spec_obj
+        self._count = 0
+        self._is_debug = LOG.isEnabledFor(logging.DEBUG)
+
+    def add(
+        self,
+        host_state: Any,
+        explain: Callable[[], Iterable[exception.Shortfall]],
+    ) -> None:
+        """Log that a host is refused.
+
+        :param explain: called only if somebody may read it
+        """
+        self._count += 1
+        if self._count <= MAX_EXPLAINED:
+            LOG.info(*self._describe(host_state, explain()))
+        elif self._is_debug:
+            LOG.debug(*self._describe(host_state, explain()))
+
+    def finish(self) -> None:
+        """Log how many there were, if not all have a line."""
+        if self._count > MAX_EXPLAINED:
+            LOG.info(
+                '%(filter)s refuses %(count)d hosts in all for server '
+                '%(server)s (request %(request)s); there is a line for each '
+                'at level DEBUG.',
+                {
+                    'filter': self._name,
+                    'count': self._count,
+                    **request.identify(self._spec_obj),
+                },
+            )
+
+    def _describe(
+        self, host_state: Any, shortfalls: Iterable[exception.Shortfall]
+    ) -> tuple[str, dict[str, Any]]:
+        return (
+            '%(filter)s refuses host %(host)s node %(node)s for server '
+            '%(server)s (request %(request)s): %(reasons)s',
+            {
+                'filter': self._name,
+                'host': host_state.host,
+                'node': host_state.nodename,
+                'reasons': '; '.join(map(str, shortfalls)),
+                **request.identify(self._spec_obj),
+            },
+        )

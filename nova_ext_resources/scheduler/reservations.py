@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The filter that keeps what is reserved.
+
+In ``nova.conf`` of nova-scheduler, beside what :mod:`.filters` says::
+
+    [filter_scheduler]
+    enabled_filters = ..., ExtendedResourcesFilter, ReservationFilter
+    [ext_resources_reservation]
+    connection = mysql+pymysql://...
+"""
+
+from collections.abc import Iterable, Sequence
+import functools
+from typing import Any
+
+import nova.conf
+from nova import exception as nova_exc
+from nova.scheduler import filters
+from nova.scheduler import utils
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import reservation as options
+from nova_ext_resources import exception
+from nova_ext_resources import plugins
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.scheduler import beside as beside_mod
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler import promises as promises_mod
+from nova_ext_resources.scheduler import report as report_mod
+from nova_ext_resources.scheduler import request
+from nova_ext_resources.scheduler import reserved as reserved_mod
+
+LOG = logging.getLogger(__name__)
+
+_UNKNOWN = (
+    'It is not known what is reserved, because the database of the '
+    'reservations does not answer; try again later'
+)
+
+
+class ReservationFilter(filters.BaseHostFilter):
+    """Keeps what is reserved for those that have reserved it.
+
+    A server with the scheduler hint ``nova_ext:reservation`` gets a slot of
+    its reservation, and the host of that slot only. Any other server gets no
+    candidate that would leave too little for what is promised until it ends.
+    Name it last in ``enabled_filters``: what it returns is what Nova claims.
+
+    Nova constructs it without arguments, so it reads the options itself.
+
+    :raises InvalidConfiguration: no database is named
+    """
+
+    # A rebuild keeps its host and what it holds.
+    RUN_ON_REBUILD = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        url = options.get_connection(nova.conf.CONF)
+        trackers = plugins.load_trackers()
+        self._installed = beside_mod.Plugins(
+            trackers,
+            plugins.load_claim_tests(trackers),
+            plugins.load_grammar(),
+        )
+        self._followed = promises_mod.Followed(loading.open_database(url))
+        self._reserved = reserved_mod.Reserved(self._followed)
+        ongoing_mod.install()
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        """Ask for one host; Nova itself asks for all of them at once."""
+        return bool(self.filter_all([host_state], spec_obj))
+
+    def filter_all(
+        self, filter_obj_list: Iterable[Any], spec_obj: Any
+    ) -> list[Any]:
+        """Return the hosts that pass, their candidates narrowed.
+
+        :raises nova.exception.NoValidHost: the server may not be created in
+            its reservation, or it is not known what is promised
+        """
+        hosts = list(filter_obj_list)
+        if utils.request_is_rebuild(spec_obj):
+            return hosts
+        ongoing = ongoing_mod.find(spec_obj)
+        ongoing.count_consumed()
+        with self._followed.lock:
+            try:
+                now = self._followed.refresh()
+            except exception.StoreError:
+                # It was logged when it was new.
+                return self._refuse(spec_obj, ongoing, _UNKNOWN)
+            key = request.find_reservation(spec_obj)
+            if key is not None:
+                return self._place(hosts, spec_obj, key, now)
+            if self._followed.promises.is_empty:
+                return hosts
+            end = request.find_end(spec_obj, now)
+            return self._keep(hosts, spec_obj, now, end)
+
+    # Servers without a reservation
+
+    def _keep(
+        self, hosts: Iterable[Any], spec_obj: Any, now: int, end: int
+    ) -> list[Any]:
+        """Return the hosts on which a server would break no promise."""
+        promises = self._followed.promises
+        beside = beside_mod.Beside(
+            self._installed, promises, spec_obj, now=now, end=end
+        )
+        report = report_mod.Report('ReservationFilter', spec_obj)
+        passed = []
+        for host_state in hosts:
+            options = host_state.allocation_candidates
+            kept = beside.keep(host_state, options)
+            if options and not kept:
+                explain = functools.partial(
+                    beside.explain, host_state, options
+                )
+                report.add(host_state, explain)
+                continue
+            host_state.allocation_candidates = kept
+            passed.append(host_state)
+        report.finish()
+        if request.is_multiple(spec_obj):
+            ongoing_mod.find(spec_obj).note(passed)
+        return passed
+
+    # Servers with a reservation
+
+    def _place(
+        self, hosts: Sequence[Any], spec_obj: Any, key: str, now: int
+    ) -> list[Any]:
+        """Return the host of a slot that the server has taken."""
+        server, ongoing = (
+            request.get_server_uuid(spec_obj),
+            ongoing_mod.find(spec_obj),
+        )
+        if server in ongoing.placed:
+            # Nova looks for alternates of the last server of a request.
+            return [one for one in hosts if one is ongoing.placed[server]]
+        if ongoing.hosts is None and request.is_multiple(spec_obj):
+            ongoing.hosts = [
+                (one, [*one.allocation_candidates]) for one in hosts
+            ]
+        try:
+            reason = self._take(hosts, spec_obj, key, now)
+        except exception.StoreError as err:
+            LOG.warning(
+                'Reservation %(key)s has no slot for server %(server)s: '
+                '%(err)s',
+                {'key': key, 'err': err, 'server': server},
+            )
+            reason = (
+                'The database of the reservations does not answer; try again '
+                'later'
+            )
+        if reason is None:
+            return [ongoing.placed[server]]
+        if request.is_move(spec_obj):
+            return self._keep_moving(hosts, spec_obj, key, reason, now)
+        return self._refuse(spec_obj, ongoing, reason)
+
+    def _take(
+        self, hosts: Sequence[Any], spec_obj: Any, key: str, now: int
+    ) -> str | None:
+        """Let a server have a slot on one of the hosts.
+
+        :returns: why there is none; None if it has one now
+        :raises StoreError: the database did not take it
+        """
+        reason = self._reserved.find_refusal(key, spec_obj, now)
+        if reason is not None:
+            return reason
+        server = request.get_server_uuid(spec_obj)
+        by_node = {one.nodename: one for one in hosts}
+
+        def fits(
+            slot: server_mod.PlannedServer, candidate: beside_mod.Candidate
+        ) -> bool:
+            beside = beside_mod.Beside(
+                self._installed,
+                self._followed.promises,
+                spec_obj,
+                now=now,
+                end=slot.during.end,
+                without=None if slot.consumer else slot,
+            )
+            return bool(beside.keep(by_node[slot.host], [candidate]))
+
+        take = functools.partial(
+            self._reserved.take, key, server, hosts, fits, now
+        )
+        free_abandoned = self._reserved.free_abandoned
+        chosen = take()
+        if chosen is None and free_abandoned(key, server, hosts, now):
+            self._followed.refresh()
+            chosen = take()
+        if chosen is None:
+            return self._reserved.explain_none(key, hosts)
+        host_state = by_node[chosen.slot.host]
+        host_state.allocation_candidates = [*chosen.candidates]
+        ongoing = ongoing_mod.find(spec_obj)
+        ongoing.placed[server] = host_state
+        ongoing.taken.append((key, chosen.slot))
+        ongoing.note([host_state])
+        return None
+
+    def _keep_moving(
+        self,
+        hosts: Sequence[Any],
+        spec_obj: Any,
+        key: str,
+        reason: str,
+        now: int,
+    ) -> list[Any]:
+        """Return hosts for a server that moves and finds no other slot.
+
+        It keeps the slot that it has: a move may be taken back.
+        """
+        taken = self._followed.promises.find_taken(
+            request.get_server_uuid(spec_obj)
+        )
+        end = interval.FOREVER
+        if taken is not None and taken[1].during.end > now:
+            end = taken[1].during.end
+        LOG.info(
+            'Server %(server)s (request %(request)s) moves, and gets no other '
+            'slot of its reservation %(key)s: %(reason)s. It may have any '
+            'host where nothing is promised until %(end)s.',
+            {
+                'key': key,
+                'reason': reason,
+                'end': interval.format_time(end),
+                **request.identify(spec_obj),
+            },
+        )
+        return self._keep(hosts, spec_obj, now, end)
+
+    def _refuse(
+        self, spec_obj: Any, ongoing: ongoing_mod.Ongoing, reason: str
+    ) -> list[Any]:
+        """Refuse every host.
+
+        Nova frees what it has claimed for other servers of the request only
+        if no host is left, and not after an error.
+
+        :raises nova.exception.NoValidHost: with the reason, if that is safe
+        """
+        LOG.info(
+            'ReservationFilter refuses every host for server %(server)s '
+            '(request %(request)s): %(reason)s.',
+            {'reason': reason, **request.identify(spec_obj)},
+        )
+        if not ongoing.is_begun:
+            text = f'{reason[0].upper()}{reason[1:]}.'
+            raise nova_exc.NoValidHost(reason=text)
+        self._reserved.free_all(ongoing.taken)
+        ongoing.taken.clear()
+        return []

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Gives servers slots of their reservations.
+
+A slot is written to the database before its host is returned, so that of two
+schedulers that want it one gets it. A server that asks again gets the slot
+that it has, or another one in its place.
+"""
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+from typing import Any
+
+from keystoneauth1 import exceptions as ks_exc
+from nova import context as nova_context
+from nova import exception as nova_exc
+from nova.scheduler.client import report
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import choice as choice_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.scheduler import promises as promises_mod
+from nova_ext_resources.scheduler import request
+
+LOG = logging.getLogger(__name__)
+
+#: A server is in placement some seconds after it has taken a slot. One that
+#: is not so long after it was deleted, or has failed.
+ABANDONED_SECONDS = 300
+
+#: Servers that placement is asked about, for one that has found no slot.
+MAX_ASKED = 20
+
+
+class Reserved:
+    """Takes slots, and frees those of servers that are no more."""
+
+    def __init__(self, followed: promises_mod.Followed) -> None:
+        self._followed = followed
+
+    def find_refusal(self, key: str, spec_obj: Any, now: int) -> str | None:
+        """Return why no server may be created in a reservation now.
+
+        In words for the owner of the server; None if one may.
+        """
+        promises = self._followed.promises
+        asked = promises.reservations.get(key)
+        project = request.get_project(spec_obj)
+        if asked is None or asked.project not in ('', project):
+            return self._explain_unknown(key, project, now)
+        during = promises.slots[key][0].during
+        if now < during.start:
+            start = interval.format_time(during.start)
+            return (
+                f'reservation {key} has not started yet: it starts at '
+                f'{start}; create the server then'
+            )
+        if now >= during.end:
+            return _explain_end(key, during)
+        return None
+
+    def _explain_unknown(self, key: str, project: str, now: int) -> str:
+        """Say what became of a reservation that has no slots any more."""
+        with self._followed.database.transaction() as connection:
+            found = records.list_records(connection, now, key=key)
+        if found and found[0].request.project in ('', project):
+            if now >= found[0].during.end:
+                return _explain_end(key, found[0].during)
+            if found[0].state.is_final:
+                return f'reservation {key} is {found[0].state}'
+        return (
+            f'there is no reservation {key} for this project; correct the '
+            f'scheduler hint {request.HINT}'
+        )
+
+    def take(
+        self,
+        key: str,
+        server: str,
+        hosts: Sequence[Any],
+        fits: choice_mod.Fits,
+        now: int,
+    ) -> choice_mod.Choice | None:
+        """Take a slot on one of several hosts for a server.
+
+        :param fits: see :func:`~nova_ext_resources.reservation.choice.choose`
+        :param now: seconds since the epoch
+        :returns: None if there is none
+        :raises StoreError: the database did not take it
+        """
+        candidates = {
+            one.nodename: one.allocation_candidates for one in hosts
+        }
+        made: list[choice_mod.Choice] = []
+
+        def choose(
+            held: servers.PlannedServers,
+        ) -> server_mod.PlannedServer | None:
+            chosen = choice_mod.choose(held, server, candidates, fits)
+            if chosen is None:
+                return None
+            made.append(chosen)
+            return chosen.slot
+
+        database = self._followed.database
+        taken = slots.take(database, key, server, choose, now=now)
+        if taken is None:
+            return None
+        return dataclasses.replace(made[-1], slot=taken)
+
+    def free_abandoned(
+        self, key: str, server: str, hosts: Sequence[Any], now: int
+    ) -> bool:
+        """Free slots of servers that placement knows nothing of any more.
+
+        :param server: that needs one
+        :returns: whether one was freed
+        """
+        names = {one.nodename for one in hosts}
+        old = [
+            one
+            for one in self._followed.promises.slots.get(key, ())
+            if one.consumer not in (None, server)
+            and one.host in names
+            and (one.taken_at or 0) <= now - ABANDONED_SECONDS
+        ]
+        return any(
+            [
+                self._free(key, one)
+                for one in old[:MAX_ASKED]
+                if one.consumer is not None and _is_gone(one.consumer)
+            ]
+        )
+
+    def _free(self, key: str, slot: server_mod.PlannedServer) -> bool:
+        is_freed = slots.free(self._followed.database, key, slot)
+        if is_freed:
+            LOG.info(
+                'Freed slot %(slot)s of reservation %(reservation)s on host '
+                '%(host)s: placement has no allocations of server '
+                '%(server)s, which had it.',
+                {
+                    'slot': slot.key,
+                    'reservation': key,
+                    'host': slot.host,
+                    'server': slot.consumer,
+                },
+            )
+        return is_freed
+
+    def free_all(
+        self, taken: Iterable[tuple[str, server_mod.PlannedServer]]
+    ) -> None:
+        """Free the slots of a request that fails as a whole.
+
+        What cannot be freed now is abandoned, and freed when it is needed.
+        """
+        for key, slot in taken:
+            try:
+                slots.free(self._followed.database, key, slot)
+            except exception.StoreError as err:
+                LOG.warning(
+                    'Cannot free slot %(slot)s of reservation %(key)s now: '
+                    '%(err)s',
+                    {'slot': slot.key, 'key': key, 'err': err},
+                )
+
+    def explain_none(self, key: str, hosts: Sequence[Any]) -> str:
+        """Return why there was no slot for a server on some hosts."""
+        held = self._followed.promises.slots.get(key, ())
+        free = [one for one in held if one.consumer is None]
+        if not free:
+            return (
+                f'all {len(held)} servers of reservation {key} exist; delete '
+                'one of them, or reserve more'
+            )
+        for host_state in hosts:
+            for one in free:
+                candidates = host_state.allocation_candidates
+                if one.host == host_state.nodename and candidates:
+                    excess = choice_mod.list_excess(one, candidates[0])
+                    if excess:
+                        return _explain_excess(key, excess)
+        names = ', '.join(sorted({one.host for one in free}))
+        return (
+            f'{len(free)} servers of reservation {key} are free, and other '
+            f'filters, or placement, refuse their hosts ({names})'
+        )
+
+
+def _explain_end(key: str, during: interval.Interval) -> str:
+    return f'reservation {key} ended at {interval.format_time(during.end)}'
+
+
+def _explain_excess(
+    key: str, excess: Sequence[tuple[str, int, int]]
+) -> str:
+    words = ', '.join(
+        f'{name}: {needed} needed, {had} reserved'
+        for name, needed, had in excess
+    )
+    return (
+        f'the flavor needs more than a server of reservation {key} has '
+        f'({words}); use the flavor that was reserved'
+    )
+
+
+def _is_gone(consumer: str) -> bool:
+    """Return whether it is certain that placement has nothing of a server."""
+    client = report.report_client_singleton()
+    try:
+        found = client.get_allocations_for_consumer(
+            nova_context.get_admin_context(), consumer
+        )
+    except (
+        ks_exc.ClientException,
+        nova_exc.ConsumerAllocationRetrievalFailed,
+    ) as err:
+        LOG.warning(
+            'Cannot ask placement whether server %(server)s still exists '
+            '(%(err)s); it keeps the slot of its reservation.',
+            {'server': consumer, 'err': err},
+        )
+        return False
+    return not found

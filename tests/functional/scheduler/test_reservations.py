@@ -1,0 +1,591 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""ReservationFilter on Nova's own objects, with a database of its own."""
+
+from concurrent import futures
+import os
+import pathlib
+from typing import Any
+from unittest import mock
+
+from nova import exception as nova_exc
+from nova.scheduler.client import report
+import nova.conf
+from oslo_utils.fixture import uuidsentinel
+
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.scheduler import ongoing
+from nova_ext_resources.scheduler import promises
+from nova_ext_resources.scheduler import request
+from nova_ext_resources.scheduler import reservations
+from nova_ext_resources.scheduler import reserved
+from tests.functional.scheduler import reserving
+from tests.unit.reservation.store import stores
+
+
+class OthersTest(reserving.ReservingTestCase):
+    """Servers without a reservation."""
+
+    def test_a_host_whose_capacity_is_promised_is_refused(self) -> None:
+        self.reserve(vcpus=6)
+        self.used = {'a': 1}
+
+        found = self.run_filter(self.make_hosts(), self.make_spec())
+
+        self.assertEqual(['b'], found)
+        [line] = [
+            one for one in self.log.output.splitlines() if 'refuses' in one
+        ]
+        for part in (
+            'ReservationFilter refuses host a',
+            uuidsentinel.server,
+            'req-1',
+            'VCPU of provider a: 4 requested, 1 available',
+            'of 7 that are free, 6 are promised to reservation lease (now)',
+        ):
+            self.assertIn(part, line)
+
+    def test_what_is_left_beside_a_promise_can_be_had(self) -> None:
+        self.reserve(vcpus=4)
+
+        self.assertEqual(
+            ['a', 'b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(5), self.make_spec())
+        )
+
+    def test_a_promise_for_later_holds_against_a_server_without_end(
+        self,
+    ) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=8)
+
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+        self.assertIn('2030-03-17T22:46:40Z', self.log.output)
+
+    def test_a_server_that_ends_before_may_have_it(self) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=8)
+
+        for hours, passed in ((5, ['a', 'b']), (5.01, ['b'])):
+            end = reserving.NOW + int(hours * reserving.HOUR)
+            with mock.patch.object(request, 'find_end', return_value=end):
+                found = self.run_filter(self.make_hosts(), self.make_spec())
+
+            self.assertEqual(passed, found)
+
+    def test_the_clock_ends_a_promise(self) -> None:
+        self.reserve(vcpus=8)
+        self.set_time(1.99)
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+
+        self.set_time(2)
+
+        self.assertEqual(
+            ['a', 'b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+
+    def test_what_is_cancelled_is_free_at_once(self) -> None:
+        self.reserve(vcpus=8)
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+
+        stores.make_admission(self.url).change(
+            'lease',
+            state_mod.State.CANCELLED,
+            now=reserving.NOW,
+            reason='not needed',
+        )
+
+        self.assertEqual(
+            ['a', 'b'], self.run_filter(self.make_hosts(), self.make_spec())
+        )
+
+    def test_a_slot_that_is_taken_is_not_counted_beside_its_server(
+        self,
+    ) -> None:
+        self.reserve(vcpus=5)
+        self.reserve('later', during=reserving.hours(5, 6), vcpus=1)
+        self.run_filter(
+            self.make_hosts(5), self.make_spec(uuidsentinel.one, 'lease')
+        )
+        self.used = {'a': 5}
+
+        self.assertEqual(
+            ['a', 'b'], self.run_filter(self.make_hosts(2), self.make_spec())
+        )
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(3), self.make_spec())
+        )
+
+    def test_only_candidates_that_hurt_are_removed(self) -> None:
+        self.reserve(vcpus=8)
+        host = self.make_state('a')
+        harmless = reserving.make_candidate({'other': 4})
+        host.allocation_candidates.append(harmless)
+
+        self.assertEqual(['a'], self.run_filter([host], self.make_spec()))
+        self.assertEqual([harmless], host.allocation_candidates)
+
+    def test_servers_of_one_request_are_counted(self) -> None:
+        self.reserve(vcpus=2)
+        spec = self.make_spec(num_instances=3)
+        hosts = self.make_hosts(3, ('a',))
+
+        passed = []
+        for _index in range(3):
+            hosts = self.filter.filter_all(hosts, spec)
+            passed.append(len(hosts))
+            for one in hosts:
+                one.num_instances += 1
+
+        self.assertEqual([1, 1, 0], passed)
+
+    def test_without_what_placement_says_hosts_are_asked(self) -> None:
+        self.reserve(vcpus=8)
+        hosts = self.make_hosts(4)
+        spec = self.make_spec()
+        ongoing.find(spec).summaries = None
+        for one in hosts:
+            one.vcpus_total = 14
+            one.vcpus_used = 2
+
+        self.assertEqual(['a', 'b'], self.run_filter(hosts, spec))
+
+        for one in hosts:
+            one.vcpus_used = 3
+        self.assertEqual(['b'], self.run_filter(hosts, spec))
+
+    def test_what_nobody_knows_is_not_given_away(self) -> None:
+        self.reserve(vcpus=1)
+        spec = self.make_spec()
+        ongoing.find(spec).summaries = {}
+
+        self.assertEqual(['b'], self.run_filter(self.make_hosts(1), spec))
+        self.assertIn('of an unknown number that are free', self.log.output)
+
+    def test_nothing_is_looked_at_where_nothing_is_reserved(self) -> None:
+        # Objects that have no attributes at all.
+        hosts = [object(), object()]
+
+        self.assertEqual(
+            hosts, self.filter.filter_all(hosts, self.make_spec())
+        )
+
+    def test_a_rebuild_passes(self) -> None:
+        self.reserve(vcpus=8)
+        spec = self.make_spec(
+            scheduler_hints={'_nova_check_type': ['rebuild']}
+        )
+
+        self.assertEqual(
+            ['a', 'b'], self.run_filter(self.make_hosts(), spec)
+        )
+
+
+class ReservedTest(reserving.ReservingTestCase):
+    """Servers that ask for their reservation."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.is_move = self.patch_move(False)
+
+    def patch_move(self, answer: bool) -> Any:
+        patch = mock.patch.object(request, 'is_move', return_value=answer)
+        self.addCleanup(patch.stop)
+        return patch.start()
+
+    def boot(
+        self, server: str, key: str = 'lease', vcpus: int = 4, **fields: Any
+    ) -> list[str]:
+        return self.run_filter(
+            self.make_hosts(vcpus), self.make_spec(server, key, **fields)
+        )
+
+    def refuse(self, *args: Any, **fields: Any) -> str:
+        err = self.assertRaises(
+            nova_exc.NoValidHost, self.boot, *args, **fields
+        )
+        return str(err)
+
+    def test_a_server_gets_the_host_of_its_slot_alone(self) -> None:
+        self.reserve(vcpus=8, servers=2)
+
+        one, two = (
+            self.boot(getattr(uuidsentinel, name), vcpus=8)
+            for name in ('one', 'two')
+        )
+
+        self.assertEqual([['a'], ['b']], [one, two])
+        self.assertEqual(
+            {uuidsentinel.one: 'a', uuidsentinel.two: 'b'}, self.find_slots()
+        )
+
+    def test_no_more_servers_than_were_reserved(self) -> None:
+        self.reserve(servers=2)
+        self.boot(uuidsentinel.one)
+        self.boot(uuidsentinel.two)
+
+        reason = self.refuse(uuidsentinel.three)
+
+        self.assertIn('All 2 servers of reservation lease exist', reason)
+
+    def test_a_slot_whose_host_is_not_among_them_is_not_taken(self) -> None:
+        self.reserve()
+
+        err = self.assertRaises(
+            nova_exc.NoValidHost,
+            self.run_filter,
+            self.make_hosts(names=('b',)),
+            self.make_spec(uuidsentinel.one, 'lease'),
+        )
+
+        self.assertIn('refuse their hosts (a)', str(err))
+        self.assertEqual({}, self.find_slots())
+
+    def test_before_the_start_and_after_the_end(self) -> None:
+        self.reserve(during=reserving.hours(1, 2))
+
+        self.assertIn(
+            'Reservation lease has not started yet: it starts at '
+            '2030-03-17T18:46:40Z',
+            self.refuse(uuidsentinel.one),
+        )
+        # The clock alone decides: no manager has written that it has begun.
+        self.set_time(1)
+        self.assertEqual(['a'], self.boot(uuidsentinel.one))
+        self.set_time(2)
+        self.assertIn(
+            'Reservation lease ended at 2030-03-17T19:46:40Z',
+            self.refuse(uuidsentinel.two),
+        )
+
+    def test_what_is_unknown_cancelled_or_of_others(self) -> None:
+        self.reserve('over')
+        stores.make_admission(self.url).change(
+            'over',
+            state_mod.State.CANCELLED,
+            now=reserving.NOW,
+            reason='not needed',
+        )
+        self.reserve('theirs', project='theirs')
+
+        unknown = self.refuse(uuidsentinel.one, 'unknown')
+        self.assertIn('There is no reservation unknown', unknown)
+        self.assertIn(
+            'Reservation over is cancelled', self.refuse(uuidsentinel.one, 'over')
+        )
+        self.assertIn(
+            'There is no reservation theirs',
+            self.refuse(uuidsentinel.one, 'theirs', project_id='mine'),
+        )
+        self.assertEqual(
+            ['a'], self.boot(uuidsentinel.one, 'theirs', project_id='theirs')
+        )
+
+    def test_a_larger_flavor_is_refused_and_a_smaller_one_is_not(
+        self,
+    ) -> None:
+        self.reserve(servers=2)
+
+        reason = self.refuse(uuidsentinel.one, vcpus=5)
+
+        self.assertIn('VCPU: 5 needed, 4 reserved', reason)
+        self.assertEqual(['a'], self.boot(uuidsentinel.one, vcpus=3))
+
+    def test_candidates_are_those_of_the_slot(self) -> None:
+        self.reserve()
+        host = self.make_state('a')
+        mine = host.allocation_candidates[0]
+        other = reserving.make_candidate({'other': 4})
+        host.allocation_candidates = [other, mine]
+
+        self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
+
+        self.assertEqual([mine], host.allocation_candidates)
+
+    def test_others_of_the_host_do_that_break_no_promise(self) -> None:
+        self.reserve()
+        host = self.make_state('a')
+        other = reserving.make_candidate({'b': 4})
+        host.allocation_candidates = [other]
+
+        self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
+
+        self.assertEqual([other], host.allocation_candidates)
+
+    def test_the_same_server_again_has_its_slot_again(self) -> None:
+        self.reserve(servers=4)
+        self.boot(uuidsentinel.one)
+
+        self.assertEqual(['a'], self.boot(uuidsentinel.one))
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
+
+    def test_where_its_host_is_not_there_it_has_another(self) -> None:
+        self.reserve(servers=4)
+        self.boot(uuidsentinel.one)
+
+        found = self.run_filter(
+            self.make_hosts(names=('b',)),
+            self.make_spec(uuidsentinel.one, 'lease'),
+        )
+
+        self.assertEqual(['b'], found)
+        self.assertEqual({uuidsentinel.one: 'b'}, self.find_slots())
+
+    def test_a_server_that_moves_and_finds_no_slot_is_as_others(
+        self,
+    ) -> None:
+        self.reserve(vcpus=8)
+        self.reserve('other', vcpus=4)
+        self.boot(uuidsentinel.one, vcpus=8)
+        self.is_move.return_value = True
+
+        def move(vcpus: int) -> list[str]:
+            return self.run_filter(
+                self.make_hosts(vcpus, ('b',)),
+                self.make_spec(uuidsentinel.one, 'lease'),
+            )
+
+        self.assertEqual(['b'], move(4))
+        self.assertEqual([], move(5))
+        # It keeps its slot: the move may be taken back.
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
+
+    def test_a_server_moves_that_its_reservation_ends_for(self) -> None:
+        self.reserve()
+        self.reserve('later', during=reserving.hours(3, 4), vcpus=8)
+        self.boot(uuidsentinel.one)
+        self.is_move.return_value = True
+
+        for hours, passed in ((1, ['a', 'b']), (2, ['b'])):
+            self.set_time(hours)
+            hosts = self.make_hosts(5)
+
+            found = self.run_filter(
+                hosts, self.make_spec(uuidsentinel.one, 'lease')
+            )
+
+            self.assertEqual(passed, found)
+
+    def test_several_servers_in_one_request(self) -> None:
+        self.reserve(servers=4)
+
+        self.assertEqual(
+            ['a', 'a', 'b', 'b'], self.boot_together(4, vcpus=4)
+        )
+        self.assertEqual(4, len(self.find_slots()))
+
+    def boot_together(self, count: int, vcpus: int) -> list[str]:
+        """Do what Nova does for the servers of one request."""
+        hosts = self.make_hosts(vcpus)
+        spec = self.make_spec(
+            uuidsentinel.one, 'lease', num_instances=count
+        )
+        chosen = []
+        for index in range(count):
+            spec.instance_uuid = getattr(uuidsentinel, f'server_{index}')
+            if index:
+                hosts = ongoing.find(spec).restore() or hosts
+            hosts = self.filter.filter_all(hosts, spec)
+            if not hosts:
+                break
+            hosts[0].num_instances += 1
+            chosen.append(hosts[0].nodename)
+        return chosen
+
+    def test_more_than_there_are_slots_free_all(self) -> None:
+        self.reserve(servers=3)
+
+        self.assertEqual(['a', 'a', 'b'], self.boot_together(4, vcpus=4))
+        # Nova frees what it has claimed, for no host was left.
+        self.assertEqual({}, self.find_slots())
+
+    def test_alternates_of_the_last_one_cost_nothing(self) -> None:
+        self.reserve(servers=2)
+        hosts = self.make_hosts()
+        spec = self.make_spec(uuidsentinel.one, 'lease', num_instances=2)
+        found = self.filter.filter_all(hosts, spec)
+
+        self.assertEqual(found, self.filter.filter_all(hosts, spec))
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
+        self.assertEqual([], self.filter.filter_all(hosts[1:], spec))
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
+
+    def test_two_schedulers_give_each_slot_once(self) -> None:
+        self.reserve(servers=4)
+        filters = [self.filter, self.make_filter()]
+        names = [getattr(uuidsentinel, f'race_{one}') for one in range(8)]
+
+        def boot(number: int) -> list[str]:
+            spec = self.make_spec(names[number], 'lease')
+            host_filter = filters[number % 2]
+            try:
+                return self.run_filter(self.make_hosts(), spec, host_filter)
+            except nova_exc.NoValidHost:
+                return []
+
+        with futures.ThreadPoolExecutor(8) as pool:
+            found = sorted(pool.map(boot, range(8)))
+
+        self.assertEqual([[]] * 4 + [['a'], ['a'], ['b'], ['b']], found)
+        self.assertEqual(4, len(self.find_slots()))
+
+    def ask_placement(self, allocations: Any) -> Any:
+        """Let placement know of servers, or fail."""
+        client = mock.Mock()
+        client.get_allocations_for_consumer.side_effect = (
+            allocations
+            if isinstance(allocations, Exception)
+            else lambda _context, uuid: allocations.get(uuid, {})
+        )
+        patch = mock.patch.object(
+            report, 'report_client_singleton', return_value=client
+        )
+        self.addCleanup(patch.stop)
+        patch.start()
+        return client.get_allocations_for_consumer
+
+    def test_the_slot_of_a_deleted_server_is_taken_again(self) -> None:
+        self.reserve(servers=2)
+        self.boot(uuidsentinel.gone)
+        self.boot(uuidsentinel.there)
+        ask = self.ask_placement({uuidsentinel.there: {'a': {}}})
+
+        self.refuse(uuidsentinel.new)
+        ask.assert_not_called()
+        self.set_time(reserved.ABANDONED_SECONDS / reserving.HOUR)
+
+        self.assertEqual(['a'], self.boot(uuidsentinel.new))
+        self.assertEqual(
+            {uuidsentinel.there, uuidsentinel.new}, {*self.find_slots()}
+        )
+        self.assertIn('Freed slot', self.log.output)
+        self.refuse(uuidsentinel.more)
+
+    def test_while_placement_does_not_answer_no_slot_is_freed(self) -> None:
+        self.reserve()
+        self.boot(uuidsentinel.gone)
+        self.ask_placement(
+            nova_exc.ConsumerAllocationRetrievalFailed(
+                consumer_uuid='x', error='away'
+            )
+        )
+        self.set_time(1)
+
+        self.assertIn('exist', self.refuse(uuidsentinel.new))
+        self.assertIn('Cannot ask placement', self.log.output)
+
+
+class AwayTest(reserving.ReservingTestCase):
+    """While the database does not answer."""
+
+    def break_database(self, host_filter: Any = None) -> None:
+        """Let every statement fail, as where the server is gone."""
+        followed = (host_filter or self.filter)._followed
+        err = exception.StoreUnavailable(reason='it is away')
+        patch = mock.patch.object(
+            followed.database, 'transaction', side_effect=err
+        )
+        self.addCleanup(patch.stop)
+        patch.start()
+        self.patch(slots, 'MAX_SECONDS', 0.1)
+        self.patch(promises, 'PAUSE_SECONDS', 0.0)
+
+    def test_what_was_read_last_holds_for_others(self) -> None:
+        self.reserve(vcpus=8)
+        self.run_filter(self.make_hosts(), self.make_spec())
+
+        self.break_database()
+
+        for _attempt in range(3):
+            found = self.run_filter(self.make_hosts(), self.make_spec())
+            self.assertEqual(['b'], found)
+        self.assertEqual(
+            1, self.log.output.count('Reservations cannot be read')
+        )
+
+    def test_servers_with_a_reservation_are_refused(self) -> None:
+        patch = mock.patch.object(request, 'is_move', return_value=False)
+        self.addCleanup(patch.stop)
+        patch.start()
+        self.reserve()
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.break_database()
+
+        for key in ('lease', 'unknown'):
+            err = self.assertRaises(
+                nova_exc.NoValidHost,
+                self.run_filter,
+                self.make_hosts(),
+                self.make_spec(uuidsentinel.one, key),
+            )
+
+            self.assertIn('does not answer; try again later', str(err))
+
+    def test_where_nothing_was_read_nobody_gets_anything(self) -> None:
+        self.reserve(vcpus=8)
+        self.break_database()
+
+        for fields in ({}, {'reservation': 'lease'}):
+            err = self.assertRaises(
+                nova_exc.NoValidHost,
+                self.run_filter,
+                self.make_hosts(),
+                self.make_spec(**fields),
+            )
+            self.assertIn('It is not known what is reserved', str(err))
+
+    def test_when_it_answers_again_what_is_new_counts(self) -> None:
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.break_database()
+        self.run_filter(self.make_hosts(), self.make_spec())
+        mock.patch.stopall()
+        self.reserve(vcpus=8)
+
+        found = self.run_filter(self.make_hosts(), self.make_spec())
+
+        self.assertEqual(['b'], found)
+        self.assertIn('answers again', self.log.output)
+
+    def test_after_a_failure_it_is_left_alone_for_a_while(self) -> None:
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.break_database()
+        self.patch(promises, 'PAUSE_SECONDS', 60.0)
+        self.run_filter(self.make_hosts(), self.make_spec())
+        transaction = self.filter._followed.database.transaction
+        asked = transaction.call_count
+
+        self.run_filter(self.make_hosts(), self.make_spec())
+
+        self.assertEqual(asked, transaction.call_count)
+
+    def test_an_empty_database_promises_nothing(self) -> None:
+        path = pathlib.Path(self.make_folder()) / 'new.db'
+        host_filter = self.make_filter(f'sqlite:///{path}')
+
+        self.assertEqual(
+            ['a', 'b'],
+            self.run_filter(self.make_hosts(), self.make_spec(), host_filter),
+        )
+        self.assertTrue(os.path.exists(path))
+
+    def test_without_a_database_the_scheduler_does_not_start(self) -> None:
+        self.config.config(
+            group=reservation_conf.GROUP.name, connection=None
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, reservations.ReservationFilter
+        )
+
+        self.assertIn('[ext_resources_reservation] connection', str(err))
+        self.assertIn('set it to the database', str(err))
+        self.assertEqual('nova', nova.conf.CONF.project)
