@@ -33,6 +33,7 @@ from oslo_utils import timeutils
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
@@ -49,14 +50,21 @@ from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
 
 
 class Site(Protocol):
     """The cloud that reservations are for."""
 
-    def list_hosts(self) -> Sequence[host_mod.Host]:
-        """Return all hosts with what is left of them now."""
+    def list_hosts(
+        self, taken: Mapping[str, Mapping[view_obj.Place, int]]
+    ) -> Sequence[host_mod.Host]:
+        """Return all hosts with what is left of them now.
+
+        :param taken: server -> the places of the slot that it has taken, of
+            which it uses nothing
+        """
 
     def check_zones(self) -> None:
         """Check that the zones of these hosts are known.
@@ -379,7 +387,7 @@ class Reservations:
     def _find_fleet(self) -> fleet_mod.Fleet:
         """Return the hosts, read when this is called for the first time."""
         if self._fleet is None:
-            hosts = self._site.list_hosts()
+            hosts = self._site.list_hosts(self._list_taken())
             self._fleet = fleet_mod.Fleet(hosts, self._trackers)
             self._admission = self._make_admission(self._fleet)
             places = self._fleet.calendar.places
@@ -388,6 +396,16 @@ class Reservations:
                 *(one.traits for host in hosts for one in host.providers)
             )
         return self._fleet
+
+    def _list_taken(self) -> dict[str, dict[view_obj.Place, int]]:
+        """Return server -> the places of its slot, of those not over."""
+        with self._database.transaction() as connection:
+            found = servers.list_taken(connection, interval.FOREVER)
+        return {
+            one.consumer: one.places
+            for _key, one in found
+            if one.consumer is not None and one.during.end > self._now()
+        }
 
     def _find_admission(self) -> admission_mod.Admission:
         self._find_fleet()

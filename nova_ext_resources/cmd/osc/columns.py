@@ -70,6 +70,13 @@ def make_fields(
         'servers_at_least': request.least,
         'servers_at_most': request.most,
         'hosts': format_columns.DictColumn(dict(sorted(hosts.items()))),
+        'taken_by': format_columns.DictColumn(
+            {
+                one.key: one.consumer
+                for one in record.servers
+                if one.consumer is not None
+            }
+        ),
         'zone': request.zone or '',
         'affinity': _AFFINITIES[request.affinity],
         'priority': request.priority,

@@ -5,7 +5,8 @@
 A host is a tree of providers with the sharing providers that belong to it by
 an aggregate. Of each class it offers the capacity of the inventory (ratio and
 reserve counted in, as placement does) less what consumers hold now, which they
-are taken to hold for good. Placement knows amounts only: which ways of a cache
+are taken to hold for good. What a server holds of the slot that it has taken
+is left out: that is promised, and counted as such. Placement knows amounts only: which ways of a cache
 are side by side is known on the host, which has the final say.
 """
 
@@ -33,6 +34,9 @@ DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 #: requests keeps alive.
 WORKERS = 8
 
+#: Server -> the places of the slot that it has taken.
+Taken: TypeAlias = Mapping[str, Mapping[view_obj.Place, int]]
+
 #: uuid of an aggregate -> the availability zone that it is.
 Zones: TypeAlias = Mapping[str, str]
 
@@ -46,16 +50,20 @@ class _Found:
 
 
 def list_hosts(
-    client: placement_client.Client, zones: Zones, default_zone: str = ''
+    client: placement_client.Client,
+    zones: Zones,
+    default_zone: str = '',
+    taken: Taken | None = None,
 ) -> list[host_mod.Host]:
     """Return all hosts that are enabled, by name.
 
     :param default_zone: of hosts that are in no zone
+    :param taken: of slots that are not over yet
     :raises PlacementError: placement cannot be read
     """
     listed = retry.call(client.list_providers)
     with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        found = pool.map(lambda one: _read(client, one), listed)
+        found = pool.map(lambda one: _read(client, one, taken or {}), listed)
     providers = [one for one in found if one is not None]
     sharing = [one for one in providers if _is_sharing(one)]
     trees = _group(one for one in providers if not _is_sharing(one))
@@ -110,7 +118,9 @@ def read_uses(
 
 
 def _read(
-    client: placement_client.Client, listed: provider_obj.Provider
+    client: placement_client.Client,
+    listed: provider_obj.Provider,
+    taken: Taken,
 ) -> _Found | None:
     """Return a provider, None if it has gone meanwhile."""
     try:
@@ -118,8 +128,21 @@ def _read(
         held = retry.call(client.list_holders, listed.rp_uuid)
     except exception.NotFound:
         return None
-    used = {name: sum(one.values()) for name, one in held.items()}
+    used = {
+        name: sum(
+            _count_beyond(taken.get(consumer, {}), (listed.rp_uuid, name), own)
+            for consumer, own in one.items()
+        )
+        for name, one in held.items()
+    }
     return _Found(provider=provider, used=used)
+
+
+def _count_beyond(
+    slot: Mapping[view_obj.Place, int], place: view_obj.Place, amount: int
+) -> int:
+    """Return what a server holds beyond its slot."""
+    return max(amount - slot.get(place, 0), 0)
 
 
 def _is_sharing(one: _Found) -> bool:

@@ -63,9 +63,10 @@ class Site:
             )
         )
 
-    def list_hosts(self) -> Sequence[host_mod.Host]:
+    def list_hosts(self, taken: hosts.Taken) -> Sequence[host_mod.Host]:
         """Return all hosts, in their zones as far as these are known.
 
+        :param taken: see :func:`~.hosts.list_hosts`
         :raises InvalidConfiguration: there are no credentials
         :raises PlacementError: placement cannot be read
         """
@@ -81,7 +82,7 @@ class Site:
             LOG.warning(
                 'Availability zones are unknown here: %(err)s', {'err': err}
             )
-        return hosts.list_hosts(client, zones, default)
+        return hosts.list_hosts(client, zones, default, taken)
 
     def check_zones(self) -> None:
         """Check that the zones of these hosts are known.

@@ -75,8 +75,12 @@ class SiteTestCase(base.PlacementTestCase):
 
 
 class HostsTest(SiteTestCase):
-    def read(self) -> dict[str, host_mod.Host]:
-        found = hosts.list_hosts(self.client, {uuids.south: 'south'}, 'nova')
+    def read(
+        self, taken: hosts.Taken | None = None
+    ) -> dict[str, host_mod.Host]:
+        found = hosts.list_hosts(
+            self.client, {uuids.south: 'south'}, 'nova', taken
+        )
         return {one.name: one for one in found}
 
     def list_states(self, host: host_mod.Host) -> dict[str, tuple[int, int]]:
@@ -111,6 +115,20 @@ class HostsTest(SiteTestCase):
         self.assertEqual(
             {'VCPU': (8, 0), 'DISK_GB': (9, 0)},
             self.list_states(found['two']),
+        )
+
+    def test_what_a_server_holds_of_its_slot_is_not_used(self) -> None:
+        self.allocate(
+            uuids.first,
+            resources={uuids.one: {'VCPU': 3}, uuids.device: {SEATS: 1}},
+        )
+        self.allocate(uuids.second, resources={uuids.one: {'VCPU': 1}})
+        slot = {(uuids.one, 'VCPU'): 2, (uuids.device, SEATS): 2}
+
+        found = self.read({uuids.first: slot, uuids.third: slot})
+
+        self.assertEqual(
+            {'VCPU': (4, 2), SEATS: (3, 0)}, self.list_states(found['one'])
         )
 
     def test_what_consumers_hold_is_used(self) -> None:

@@ -23,6 +23,7 @@ class FixedSite:
     """Has the hosts and flavors that it is given.
 
     :ivar asked: how often the hosts were read
+    :ivar taken: what was said then of slots that are taken
     :ivar has_zones: whether Nova says the zones
     """
 
@@ -35,9 +36,11 @@ class FixedSite:
         self.flavors = {one.name: one for one in flavors}
         self.asked = 0
         self.has_zones = True
+        self.taken: Any = None
 
-    def list_hosts(self) -> Sequence[host_mod.Host]:
+    def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
         self.asked += 1
+        self.taken = taken
         return self.hosts
 
     def check_zones(self) -> None:
@@ -51,7 +54,7 @@ class FixedSite:
 class NoSite:
     """A cloud of which nothing is known."""
 
-    def list_hosts(self) -> Sequence[host_mod.Host]:
+    def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
         raise exception.PlacementUnavailable(action='list', detail='away')
 
     def check_zones(self) -> None:

@@ -17,6 +17,7 @@ from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation import sites
 from tests.unit.reservation.store import stores
@@ -483,6 +484,44 @@ class UpdateTest(ApiTestCase):
         )
 
 
+class TakenTest(ApiTestCase):
+    """Servers of Nova have taken some slots."""
+
+    def take(self, name: str, server: str) -> None:
+        slots.take(
+            database_mod.Database(self.url),
+            name,
+            server,
+            lambda held: next(one for one in held if one.consumer is None),
+            now=NOW,
+        )
+
+    def test_the_site_hears_what_is_taken_and_not_over(self) -> None:
+        for name, end in (('lease', '+2h'), ('soon', '+1h')):
+            self.create(name, servers=2, ends_at=end)
+            self.take(name, f'server of {name}')
+        self.clock.now += HOUR
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+
+        self.create('other')
+
+        places = self.api.get('lease').servers[0].places
+        self.assertEqual({'server of lease': places}, self.site.taken)
+
+    def test_fewer_servers_are_those_that_are_taken(self) -> None:
+        self.create('lease', servers=3, ends_at='+2h')
+        for number in range(3):
+            self.take('lease', f'server {number}')
+        first = self.api.get('lease').servers[0]
+        slots.free(database_mod.Database(self.url), 'lease', first)
+
+        found = self.api.update('lease', {'servers': 2})
+
+        self.assertEqual(
+            ['server 1', 'server 2'], [one.consumer for one in found.servers]
+        )
+
+
 class SlowSiteTest(ApiTestCase):
     """To read the hosts takes half an hour."""
 
@@ -491,9 +530,9 @@ class SlowSiteTest(ApiTestCase):
         self.create('lease', servers=2, starts_at='+20m', ends_at='+4h')
         list_hosts = self.site.list_hosts
 
-        def list_slowly() -> Sequence[host_mod.Host]:
+        def list_slowly(taken: Any) -> Sequence[host_mod.Host]:
             self.clock.now += HOUR / 2
-            return list_hosts()
+            return list_hosts(taken)
 
         self.patch(self.site, 'list_hosts', list_slowly)
         self.api = sites.make_reservations(self.url, self.site, self.clock)

@@ -9,7 +9,10 @@ import pathlib
 from typing import Any
 
 from nova_ext_resources.cmd.osc import window
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import slots
 from tests.unit.cmd.osc import shells
+from tests.unit.reservation import sites
 
 CREATE = 'extended reservation create lease --flavor large'
 
@@ -44,6 +47,7 @@ class CommandsTest(shells.ShellTestCase):
                 'servers_at_least': 2,
                 'servers_at_most': 3,
                 'hosts': {'a': 2},
+                'taken_by': {},
                 'zone': 'north',
                 'affinity': 'same-host',
                 'priority': 2,
@@ -60,6 +64,21 @@ class CommandsTest(shells.ShellTestCase):
             },
             shown,
         )
+
+    def test_the_server_of_a_slot_is_shown(self) -> None:
+        self.succeed(f'{CREATE} --servers 2')
+        path = os.path.join(self.folder, 'ext_resources', 'reservations.db')
+        slots.take(
+            database_mod.Database(f'sqlite:///{path}'),
+            'lease',
+            'a server',
+            lambda held: held[1],
+            now=sites.NOW,
+        )
+
+        shown = self.read('extended reservation show lease')
+
+        self.assertEqual({'lease/1': 'a server'}, shown['taken_by'])
 
     def test_the_embedded_database_is_made_below_the_state_path(self) -> None:
         self.succeed('extended reservation list')

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what is promised, beside a count second by second."""
+
+import dataclasses
+import random
+from typing import Any
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import server as server_mod
+from tests import base
+from tests.unit.reservation import hosts
+
+PLACES = (('a', 'VCPU'), ('a', 'MEMORY_MB'), ('b', 'VCPU'))
+
+#: The last second that is counted; what is open ends later.
+LAST = 30
+
+
+def make_slot(
+    key: str,
+    during: interval.Interval,
+    amounts: dict[tuple[str, str], int],
+    **fields: Any,
+) -> server_mod.PlannedServer:
+    return server_mod.PlannedServer(
+        key=key,
+        host=next(iter(amounts))[0],
+        during=during,
+        assignments=tuple(
+            assignment.Assignment(
+                rp_uuid=place[0],
+                rp_key='',
+                resource_class=place[1],
+                amount=amount,
+            )
+            for place, amount in amounts.items()
+        ),
+        **fields,
+    )
+
+
+def draw_slot(key: str, dice: random.Random) -> server_mod.PlannedServer:
+    start = dice.randrange(LAST)
+    end = dice.choice([interval.FOREVER, dice.randint(start + 1, LAST)])
+    places = dice.sample(PLACES, dice.randint(1, 3))
+    return make_slot(
+        key,
+        interval.Interval(start, end),
+        {place: dice.randint(1, 9) for place in places},
+        consumer=dice.choice([None, None, f'server of {key}']),
+    )
+
+
+def count_peak(
+    slots: list[server_mod.PlannedServer],
+    place: tuple[str, str],
+    now: int,
+    end: int,
+) -> int:
+    """Return the most that is promised in any second."""
+    return max(
+        sum(
+            one.places.get(place, 0)
+            for one in slots
+            if one.consumer is None
+            and one.during.start <= second < one.during.end
+        )
+        for second in range(now, min(end, LAST + 1))
+    )
+
+
+class PromisesTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.promises = promises_mod.Promises()
+
+    def take(self, *slots: server_mod.PlannedServer, key: str = 'x') -> None:
+        request = hosts.make_request(key, slots[0].during)
+        self.promises.take(request, slots)
+
+    def test_peaks_are_those_of_the_worst_second(self) -> None:
+        dice, known = random.Random(5), dict[str, Any]()
+        for number in range(400):
+            if known and dice.random() < 0.45:
+                key = dice.choice(sorted(known))
+                self.promises.drop(key, known.pop(key))
+            else:
+                key = str(number)
+                known[key] = tuple(
+                    draw_slot(f'{key}/{one}', dice)
+                    for one in range(dice.randint(1, 3))
+                )
+                self.take(*known[key], key=key)
+            self.check(known, number % LAST, dice)
+
+    def check(self, known: Any, now: int, dice: random.Random) -> None:
+        slots = [one for ones in known.values() for one in ones]
+        for place in PLACES:
+            for end in (interval.FOREVER, dice.randint(now + 1, LAST + 1)):
+                self.assertEqual(
+                    count_peak(slots, place, now, end),
+                    self.promises.find_peak(place, now, end),
+                    f'{place} from {now} to {end}',
+                )
+        promised = {
+            place
+            for one in slots
+            if one.consumer is None
+            for place in one.places
+        }
+        self.assertEqual(
+            promised,
+            {
+                (rp_uuid, name)
+                for rp_uuid, names in self.promises.places.items()
+                for name in names
+            },
+        )
+        self.assertEqual(not promised, self.promises.is_empty)
+        for name in ('a', 'b'):
+            self.assertEqual(
+                any(one.host == name for one in slots if not one.consumer),
+                self.promises.is_promised(name),
+            )
+
+    def test_the_clock_goes_on_and_back(self) -> None:
+        self.take(
+            make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7}),
+            make_slot('x/1', hosts.span(4, 9), {PLACES[0]: 2}),
+        )
+
+        for now, peak in ((0, 9), (4, 9), (5, 2), (9, 0), (3, 9)):
+            self.assertEqual(
+                peak,
+                self.promises.find_peak(PLACES[0], now, interval.FOREVER),
+            )
+
+    def test_when_the_most_is_promised_first_and_to_whom(self) -> None:
+        slots = (
+            make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7}),
+            make_slot('x/1', hosts.span(4, 9), {PLACES[0]: 2}),
+        )
+        self.take(*slots)
+
+        start, found = self.promises.list_peak(PLACES[0], 0, 20)
+
+        self.assertEqual(4, start)
+        self.assertEqual([*slots], [one.slot for one in found])
+        _start, found = self.promises.list_peak(PLACES[0], 5, 20)
+        self.assertEqual([slots[1]], [one.slot for one in found])
+        self.assertEqual((0, []), self.promises.list_peak(PLACES[2], 0, 9))
+
+    def test_who_has_taken_what(self) -> None:
+        taken = make_slot(
+            'x/0', hosts.span(2, 5), {PLACES[0]: 7}, consumer='one'
+        )
+        self.take(taken)
+
+        self.assertEqual(('x', taken), self.promises.find_taken('one'))
+        self.promises.drop('x', (taken,))
+        self.assertIsNone(self.promises.find_taken('one'))
+
+    def test_a_server_that_has_another_slot_keeps_it(self) -> None:
+        """Reservations are read one by one, in any order."""
+        old, new = (
+            make_slot(
+                f'{key}/0', hosts.span(2, 5), {PLACES[0]: 7}, consumer='one'
+            )
+            for key in 'xy'
+        )
+        self.take(old, key='x')
+        self.take(new, key='y')
+
+        self.promises.drop('x', (old,))
+        self.take(dataclasses.replace(old, consumer=None), key='x')
+
+        self.assertEqual(('y', new), self.promises.find_taken('one'))
+
+    def test_what_is_promised_of_providers_in_a_time(self) -> None:
+        self.take(
+            make_slot('x/0', hosts.span(5, 9), {PLACES[0]: 1}),
+            make_slot('x/1', hosts.span(2, 4), {PLACES[2]: 1}),
+            make_slot('x/2', hosts.span(1, 3), {PLACES[0]: 1}),
+        )
+
+        def find(rp_uuids: str, start: int, end: int) -> list[str]:
+            found = self.promises.list_promises(
+                rp_uuids, hosts.span(start, end)
+            )
+            return [one.slot.key for one in found]
+
+        self.assertEqual(['x/2', 'x/0'], find('a', 0, 20))
+        self.assertEqual(['x/2', 'x/1', 'x/0'], find('ab', 0, 20))
+        self.assertEqual(['x/0'], find('a', 3, 20))
+        self.assertEqual([], find('c', 0, 20))

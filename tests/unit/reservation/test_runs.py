@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests that ways side by side are left for those who have reserved them."""
+
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import runs as runs_mod
+from tests import base
+from tests.unit import builders
+from tests.unit.reservation import hosts
+from tests.unit.reservation import test_promises
+
+WAYS, L3_0, L3_1 = builders.WAYS, builders.L3_0, builders.L3_1
+
+
+class RunsTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.runs = runs_mod.Runs(hosts.TRACKERS, hosts.make_tests())
+
+    def promise(
+        self,
+        key: str,
+        ways: int,
+        start: int = 5,
+        end: int = 9,
+        rp_uuid: str = L3_0,
+    ) -> promises_mod.Promise:
+        during = hosts.span(start, end)
+        demand = hosts.make_demand(_={WAYS: ways}, cells=(2,))
+        return promises_mod.Promise(
+            request=hosts.make_request(key, during, demand),
+            slot=test_promises.make_slot(
+                f'{key}/0', during, {(rp_uuid, WAYS): ways}
+            ),
+        )
+
+    def find(
+        self,
+        view: view_obj.HostView,
+        *promises: promises_mod.Promise,
+        ways: int = 4,
+        rp_uuid: str = L3_0,
+    ) -> str | None:
+        """Return the reservation that a server would break now."""
+        found = self.runs.find_broken(
+            view,
+            promises,
+            runs_mod.make_request(
+                {rp_uuid: {WAYS: ways}},
+                builders.make_requirement(_={WAYS: ways}),
+                is_floating=False,
+            ),
+            now=0,
+        )
+        return found.request.key if found else None
+
+    def test_ways_that_would_be_apart(self) -> None:
+        # Three and five side by side: four of the five leave four in all.
+        view = builders.make_view([0b11111000111, 0])
+
+        self.assertEqual('x', self.find(view, self.promise('x', 4)))
+        self.assertIsNone(self.find(view, self.promise('x', 3)))
+        self.assertIsNone(self.find(view, self.promise('x', 5), ways=3))
+
+    def test_another_cache_does_as_well(self) -> None:
+        view = builders.make_view([0b11111000111, 0x0F])
+
+        self.assertIsNone(self.find(view, self.promise('x', 4)))
+
+    def test_slots_at_different_times_share_what_is_left(self) -> None:
+        view = builders.make_view([0xFF, 0])
+
+        one, two = self.promise('x', 4, 5, 7), self.promise('y', 4, 7, 9)
+        self.assertIsNone(self.find(view, one, two))
+        two = self.promise('y', 4, 6, 9)
+        self.assertEqual('y', self.find(view, one, two))
+
+    def test_what_cannot_be_had_anyhow_is_nobodys_fault(self) -> None:
+        view = builders.make_view([0b11111000111, 0])
+
+        self.assertIsNone(self.find(view, self.promise('x', 6)))
+
+    def test_a_server_that_the_host_refuses_breaks_nothing(self) -> None:
+        view = builders.make_view([0b1111, 0])
+
+        self.assertIsNone(self.find(view, self.promise('x', 4), ways=5))
+
+    def test_the_last_class_of_service(self) -> None:
+        view = builders.make_view([0xFF, 0xFF], clos=1)
+
+        self.assertEqual(
+            'x', self.find(view, self.promise('x', 4), rp_uuid=L3_1)
+        )
+
+    def test_what_amounts_decide_is_left_to_them(self) -> None:
+        view = builders.make_view([0xFF, 0], clos=1)
+        place = (builders.RDT, builders.CLOS)
+        slot = test_promises.make_slot('x/0', hosts.span(5, 9), {place: 1})
+        request = hosts.make_request('x', slot.during)
+
+        found = promises_mod.Promise(request=request, slot=slot)
+
+        self.assertFalse(self.runs.needs_units(view, found))
+        self.assertIsNone(self.find(view, found))
