@@ -50,7 +50,7 @@ from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
-from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
 
 
@@ -387,7 +387,8 @@ class Reservations:
     def _find_fleet(self) -> fleet_mod.Fleet:
         """Return the hosts, read when this is called for the first time."""
         if self._fleet is None:
-            hosts = self._site.list_hosts(self._list_taken())
+            taken = slots.list_places(self._database, self._now())
+            hosts = self._site.list_hosts(taken)
             self._fleet = fleet_mod.Fleet(hosts, self._trackers)
             self._admission = self._make_admission(self._fleet)
             places = self._fleet.calendar.places
@@ -396,16 +397,6 @@ class Reservations:
                 *(one.traits for host in hosts for one in host.providers)
             )
         return self._fleet
-
-    def _list_taken(self) -> dict[str, dict[view_obj.Place, int]]:
-        """Return server -> the places of its slot, of those not over."""
-        with self._database.transaction() as connection:
-            found = servers.list_taken(connection, interval.FOREVER)
-        return {
-            one.consumer: one.places
-            for _key, one in found
-            if one.consumer is not None and one.during.end > self._now()
-        }
 
     def _find_admission(self) -> admission_mod.Admission:
         self._find_fleet()

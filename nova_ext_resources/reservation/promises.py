@@ -4,7 +4,8 @@
 
 A slot that a server has taken is not promised any more: what the server holds
 is used, as placement says. So nothing is counted twice, as long as the server
-has what its slot was for.
+has what its slot was for. Only until placement knows of the server, which is
+some seconds after it has taken the slot, it counts as promised.
 
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
@@ -22,18 +23,25 @@ from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 
+#: So long a slot that was taken counts as promised. A scheduler claims at
+#: once; what another one has read of placement may be as old as its request;
+#: and clocks differ.
+CLAIM_SECONDS = 30
+
 PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """One slot that no server has taken.
+    """One slot that no server has taken, or none holds yet.
 
     :ivar request: of its reservation
+    :ivar during: when it is promised
     """
 
     request: request_mod.Request
     slot: server_mod.PlannedServer
+    during: interval.Interval
 
 
 class _Column:
@@ -52,12 +60,12 @@ class _Column:
 
     def add(self, promise: Promise, amount: int) -> None:
         self.promises[promise.slot.key] = promise
-        self.profile.add(promise.slot.during, amount)
+        self.profile.add(promise.during, amount)
         self.until = interval.ALWAYS
 
-    def remove(self, slot: server_mod.PlannedServer, amount: int) -> None:
-        del self.promises[slot.key]
-        self.profile.add(slot.during, -amount)
+    def remove(self, key: str, amount: int) -> None:
+        promise = self.promises.pop(key)
+        self.profile.add(promise.during, -amount)
         self.until = interval.ALWAYS
 
     def find_top(self, now: int) -> int:
@@ -99,8 +107,10 @@ class Promises:
         for one in found:
             if one.consumer is not None:
                 self._taken[one.consumer] = request.key, one
+            during = _find_during(one)
+            if during is None:
                 continue
-            promise = Promise(request=request, slot=one)
+            promise = Promise(request=request, slot=one, during=during)
             self._hosts[one.host] += 1
             for (rp_uuid, resource_class), amount in one.places.items():
                 columns = self._columns.setdefault(rp_uuid, {})
@@ -117,17 +127,21 @@ class Promises:
                 # It may have another slot since, which was read before.
                 if self._taken.get(one.consumer) == (key, one):
                     del self._taken[one.consumer]
+            if _find_during(one) is None:
                 continue
             self._hosts[one.host] -= 1
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
     def _remove(
-        self, place: view_obj.Place, slot: server_mod.PlannedServer, amount: int
+        self,
+        place: view_obj.Place,
+        slot: server_mod.PlannedServer,
+        amount: int,
     ) -> None:
         columns = self._columns[place[0]]
         column = columns[place[1]]
-        column.remove(slot, amount)
+        column.remove(slot.key, amount)
         if not column.promises:
             del columns[place[1]]
             if not columns:
@@ -183,23 +197,24 @@ class Promises:
         found = [
             one
             for one in column.promises.values()
-            if one.slot.during.start <= start < one.slot.during.end
+            if one.during.start <= start < one.during.end
         ]
         return start, sorted(found, key=lambda one: one.slot.key)
 
     def list_promises(
         self, rp_uuids: Iterable[str], during: interval.Interval
     ) -> list[Promise]:
-        """Return what is promised of providers in an interval, by its start."""
+        """Return what is promised of providers in a time, by its start."""
         found = {
             key: one
             for rp_uuid in rp_uuids
             for column in self._columns.get(rp_uuid, {}).values()
             for key, one in column.promises.items()
-            if one.slot.during.overlaps(during)
+            if one.during.overlaps(during)
         }
         return sorted(
-            found.values(), key=lambda one: (one.slot.during.start, one.slot.key)
+            found.values(),
+            key=lambda one: (one.slot.during.start, one.slot.key),
         )
 
     def list_taken(self) -> Iterator[tuple[str, server_mod.PlannedServer]]:
@@ -208,3 +223,12 @@ class Promises:
 
     def _find(self, place: view_obj.Place) -> _Column | None:
         return self._columns.get(place[0], {}).get(place[1])
+
+
+def _find_during(slot: server_mod.PlannedServer) -> interval.Interval | None:
+    """Return when a slot counts as promised, None for never."""
+    if slot.consumer is None:
+        return slot.during
+    end = min(slot.during.end, (slot.taken_at or 0) + CLAIM_SECONDS)
+    start = slot.during.start
+    return interval.Interval(start, end) if start < end else None

@@ -104,13 +104,13 @@ def _list_together(
     promises: Sequence[promises_mod.Promise], now: int
 ) -> list[list[promises_mod.Promise]]:
     """Return what is promised at once, whenever something begins."""
-    starts = sorted({max(one.slot.during.start, now) for one in promises})
+    starts = sorted({max(one.during.start, now) for one in promises})
     return [
         sorted(
             (
                 one
                 for one in promises
-                if one.slot.during.start <= start < one.slot.during.end
+                if one.during.start <= start < one.during.end
             ),
             # The largest first, which is the hardest to place.
             key=lambda one: (-sum(one.slot.places.values()), one.slot.key),

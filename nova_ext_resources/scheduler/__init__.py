@@ -6,6 +6,7 @@ Whether a host fits is decided in ``claims``; what is promised, in
 ``reservation``; which host is preferred, in ``scores``.
 
 * ``beside``: which candidates a server may have beside what is promised
+* ``claimed``: looks again when Nova has claimed
 * ``filters``: the filters that Nova's scheduler loads
 * ``free``: how much of a class of a provider is free now
 * ``ongoing``: what Nova knows of a request, and does not hand to filters

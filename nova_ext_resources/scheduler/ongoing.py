@@ -36,6 +36,9 @@ class Ongoing:
     :ivar hosts: those that a reserved server may have, and their candidates
     :ivar placed: server -> its host, of reserved servers
     :ivar taken: (reservation, slot) of each of them
+    :ivar check: called when Nova has claimed for a server, with the context,
+        the client of placement, the server and the candidate; returns whether
+        the claim stands
     :ivar is_begun: whether Nova may have claimed for a server of it
     """
 
@@ -48,10 +51,9 @@ class Ongoing:
     taken: list[tuple[str, server_mod.PlannedServer]] = dataclasses.field(
         default_factory=list
     )
+    check: Callable[[Any, Any, str, Any], bool] | None = None
     is_begun: bool = False
-    _seen: list[tuple[Any, int, Any]] = dataclasses.field(
-        default_factory=list
-    )
+    _seen: list[tuple[Any, int, Any]] = dataclasses.field(default_factory=list)
 
     def note(self, hosts: Iterable[Any]) -> None:
         """Note what Nova may choose of: the first candidate of a host."""
@@ -70,9 +72,7 @@ class Ongoing:
             for rp_uuid, allocation in candidate['allocations'].items():
                 for name, amount in allocation['resources'].items():
                     place = rp_uuid, name
-                    self.consumed[place] = (
-                        self.consumed.get(place, 0) + amount
-                    )
+                    self.consumed[place] = self.consumed.get(place, 0) + amount
             self._put_first(host_state, candidate)
         self._seen = []
 

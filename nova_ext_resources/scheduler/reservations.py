@@ -27,6 +27,7 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import beside as beside_mod
+from nova_ext_resources.scheduler import claimed as claimed_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 from nova_ext_resources.scheduler import report as report_mod
@@ -69,6 +70,7 @@ class ReservationFilter(filters.BaseHostFilter):
         self._followed = promises_mod.Followed(loading.open_database(url))
         self._reserved = reserved_mod.Reserved(self._followed)
         ongoing_mod.install()
+        claimed_mod.install()
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""
@@ -125,8 +127,12 @@ class ReservationFilter(filters.BaseHostFilter):
             host_state.allocation_candidates = kept
             passed.append(host_state)
         report.finish()
+        ongoing = ongoing_mod.find(spec_obj)
+        ongoing.check = claimed_mod.Claimed(
+            self._followed, spec_obj, end
+        ).check
         if request.is_multiple(spec_obj):
-            ongoing_mod.find(spec_obj).note(passed)
+            ongoing.note(passed)
         return passed
 
     # Servers with a reservation

@@ -93,9 +93,7 @@ class Reserved:
         :returns: None if there is none
         :raises StoreError: the database did not take it
         """
-        candidates = {
-            one.nodename: one.allocation_candidates for one in hosts
-        }
+        candidates = {one.nodename: one.allocation_candidates for one in hosts}
         made: list[choice_mod.Choice] = []
 
         def choose(
@@ -129,13 +127,12 @@ class Reserved:
             and one.host in names
             and (one.taken_at or 0) <= now - ABANDONED_SECONDS
         ]
-        return any(
-            [
-                self._free(key, one)
-                for one in old[:MAX_ASKED]
-                if one.consumer is not None and _is_gone(one.consumer)
-            ]
-        )
+        freed = [
+            self._free(key, one)
+            for one in old[:MAX_ASKED]
+            if one.consumer is not None and _is_gone(one.consumer)
+        ]
+        return any(freed)
 
     def _free(self, key: str, slot: server_mod.PlannedServer) -> bool:
         is_freed = slots.free(self._followed.database, key, slot)
@@ -197,9 +194,7 @@ def _explain_end(key: str, during: interval.Interval) -> str:
     return f'reservation {key} ended at {interval.format_time(during.end)}'
 
 
-def _explain_excess(
-    key: str, excess: Sequence[tuple[str, int, int]]
-) -> str:
+def _explain_excess(key: str, excess: Sequence[tuple[str, int, int]]) -> str:
     words = ', '.join(
         f'{name}: {needed} needed, {had} reserved'
         for name, needed, had in excess

@@ -108,6 +108,9 @@ NAMES = (
     'nova.objects:register_all',
     'nova.scheduler.client.report:SchedulerReportClient.clear_provider_cache',
     'nova.scheduler.client.report:'
+    'SchedulerReportClient.delete_allocation_for_instance',
+    'nova.scheduler.client.report:SchedulerReportClient.get',
+    'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocations_for_consumer',
     'nova.scheduler.client.report:report_client_singleton',
     'nova.scheduler.filters:BaseHostFilter.RUN_ON_REBUILD',
@@ -122,6 +125,7 @@ NAMES = (
     '(context, spec_obj, provider_summaries)',
     'nova.scheduler.manager:SchedulerManager._get_sorted_hosts'
     '(spec_obj, host_states, index)',
+    'nova.scheduler.utils:claim_resources',
     'nova.scheduler.utils:get_weight_multiplier',
     'nova.scheduler.utils:request_is_rebuild',
     'nova.scheduler.weights:BaseHostWeigher._weigh_object',

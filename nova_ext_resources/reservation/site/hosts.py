@@ -6,8 +6,9 @@ A host is a tree of providers with the sharing providers that belong to it by
 an aggregate. Of each class it offers the capacity of the inventory (ratio and
 reserve counted in, as placement does) less what consumers hold now, which they
 are taken to hold for good. What a server holds of the slot that it has taken
-is left out: that is promised, and counted as such. Placement knows amounts only: which ways of a cache
-are side by side is known on the host, which has the final say.
+is left out: that is promised, and counted as such. Placement knows amounts
+only: which ways of a cache are side by side is known on the host, which has
+the final say.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,6 +8,7 @@ import functools
 from keystoneauth1 import adapter as ks_adapter
 from oslo_config import cfg
 from oslo_log import log as logging
+from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from nova_ext_resources.conf import reservation as reservation_conf
@@ -30,6 +31,7 @@ from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import slots
 
 LOG = logging.getLogger(__name__)
 
@@ -143,7 +145,8 @@ class ManagedSite(Site):
     ) -> admission_mod.Admission:
         """Read all hosts; return what can plan on them."""
         trackers = plugins.load_trackers()
-        fleet = fleet_mod.Fleet(self.list_hosts(), trackers)
+        taken = slots.list_places(database, int(timeutils.utcnow_ts()))
+        fleet = fleet_mod.Fleet(self.list_hosts(taken), trackers)
         self.check_zones()
         planner = planner_mod.Planner(
             fleet, plugins.load_claim_tests(trackers)

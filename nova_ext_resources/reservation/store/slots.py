@@ -13,6 +13,8 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
@@ -85,6 +87,23 @@ def _try_take(
             _free(connection, owner, one, revisions)
         servers.change_server(connection, key, taken, revisions)
     return taken
+
+
+def list_places(
+    database: database_mod.Database, now: int
+) -> dict[str, dict[view_obj.Place, int]]:
+    """Return server of Nova -> the places of its slot.
+
+    :param now: seconds since the epoch; what has ended by then is left out
+    :raises StoreError: the database cannot be read
+    """
+    with database.transaction() as connection:
+        found = servers.list_taken(connection, interval.FOREVER)
+    return {
+        one.consumer: one.places
+        for _key, one in found
+        if one.consumer is not None and one.during.end > now
+    }
 
 
 def free(

@@ -5,16 +5,19 @@
 from concurrent import futures
 import os
 import pathlib
+import threading
+import time
 from typing import Any
 from unittest import mock
 
+import nova.conf
 from nova import exception as nova_exc
 from nova.scheduler.client import report
-import nova.conf
 from oslo_utils.fixture import uuidsentinel
 
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import ongoing
@@ -116,7 +119,12 @@ class OthersTest(reserving.ReservingTestCase):
         self.run_filter(
             self.make_hosts(5), self.make_spec(uuidsentinel.one, 'lease')
         )
+        # Placement may not know of it yet.
+        self.assertEqual(
+            ['b'], self.run_filter(self.make_hosts(4), self.make_spec())
+        )
         self.used = {'a': 5}
+        self.set_time(promises_mod.CLAIM_SECONDS / reserving.HOUR)
 
         self.assertEqual(
             ['a', 'b'], self.run_filter(self.make_hosts(2), self.make_spec())
@@ -185,9 +193,7 @@ class OthersTest(reserving.ReservingTestCase):
             scheduler_hints={'_nova_check_type': ['rebuild']}
         )
 
-        self.assertEqual(
-            ['a', 'b'], self.run_filter(self.make_hosts(), spec)
-        )
+        self.assertEqual(['a', 'b'], self.run_filter(self.make_hosts(), spec))
 
 
 class ReservedTest(reserving.ReservingTestCase):
@@ -279,9 +285,8 @@ class ReservedTest(reserving.ReservingTestCase):
 
         unknown = self.refuse(uuidsentinel.one, 'unknown')
         self.assertIn('There is no reservation unknown', unknown)
-        self.assertIn(
-            'Reservation over is cancelled', self.refuse(uuidsentinel.one, 'over')
-        )
+        over = self.refuse(uuidsentinel.one, 'over')
+        self.assertIn('Reservation over is cancelled', over)
         self.assertIn(
             'There is no reservation theirs',
             self.refuse(uuidsentinel.one, 'theirs', project_id='mine'),
@@ -378,17 +383,13 @@ class ReservedTest(reserving.ReservingTestCase):
     def test_several_servers_in_one_request(self) -> None:
         self.reserve(servers=4)
 
-        self.assertEqual(
-            ['a', 'a', 'b', 'b'], self.boot_together(4, vcpus=4)
-        )
+        self.assertEqual(['a', 'a', 'b', 'b'], self.boot_together(4, vcpus=4))
         self.assertEqual(4, len(self.find_slots()))
 
     def boot_together(self, count: int, vcpus: int) -> list[str]:
         """Do what Nova does for the servers of one request."""
         hosts = self.make_hosts(vcpus)
-        spec = self.make_spec(
-            uuidsentinel.one, 'lease', num_instances=count
-        )
+        spec = self.make_spec(uuidsentinel.one, 'lease', num_instances=count)
         chosen = []
         for index in range(count):
             spec.instance_uuid = getattr(uuidsentinel, f'server_{index}')
@@ -482,6 +483,108 @@ class ReservedTest(reserving.ReservingTestCase):
 
         self.assertIn('exist', self.refuse(uuidsentinel.new))
         self.assertIn('Cannot ask placement', self.log.output)
+
+
+class Placement:
+    """What several schedulers claim of two hosts at the same time.
+
+    Only as far as a scheduler sees it, so that many can be tried.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[str, int]] = {}
+        self.lock = threading.Lock()
+
+    def count(self, host: str) -> int:
+        return sum(
+            amount for name, amount in [*self.held.values()] if name == host
+        )
+
+    def claim(self, server: str, host: str, amount: int) -> bool:
+        with self.lock:
+            if self.count(host) + amount > 8:
+                return False
+            self.held[server] = host, amount
+            return True
+
+    def get(self, url: str, **_kwargs: Any) -> Any:
+        host = url.split('/')[2]
+        response = mock.Mock()
+        response.json.return_value = {'usages': {'VCPU': self.count(host)}}
+        return response
+
+    def get_allocations_for_consumer(self, _context: Any, server: str) -> Any:
+        host, amount = self.held[server]
+        return {host: {'resources': {'VCPU': amount}}}
+
+    def delete_allocation_for_instance(
+        self, _context: Any, server: str, *, force: bool
+    ) -> None:
+        del self.held[server]
+
+
+class StormTest(reserving.ReservingTestCase):
+    """Several schedulers at once, until nothing is left."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.placement = Placement()
+        self.filters = [self.filter, self.make_filter()]
+        patch = mock.patch.object(request, 'is_move', return_value=False)
+        self.addCleanup(patch.stop)
+        patch.start()
+
+    def boot(self, number: int) -> str:
+        """Do what a scheduler does for one server; return its host."""
+        server = getattr(uuidsentinel, f'storm_{number}')
+        is_reserved = number % 3 == 0
+        self.used = {one: self.placement.count(one) for one in self.HOSTS}
+        spec = self.make_spec(server, 'lease' if is_reserved else None)
+        # Another one claims meanwhile.
+        time.sleep(0.002 * (number % 5))
+        hosts = self.make_hosts(4 if is_reserved else 1)
+        try:
+            found = self.filters[number % 2].filter_all(hosts, spec)
+        except nova_exc.NoValidHost:
+            return ''
+        time.sleep(0.002 * (number % 4))
+        for one in found:
+            candidate = one.allocation_candidates[0]
+            [amount] = [
+                one['resources']['VCPU']
+                for one in candidate['allocations'].values()
+            ]
+            if not self.placement.claim(server, one.nodename, amount):
+                continue
+            check = ongoing.find(spec).check
+            if check is None or check(
+                mock.Mock(), self.placement, server, candidate
+            ):
+                return str(one.nodename)
+        return f'{server} was lost' if is_reserved else ''
+
+    def test_no_promise_is_broken(self) -> None:
+        self.reserve(servers=3)
+
+        with futures.ThreadPoolExecutor(8) as pool:
+            found = [*pool.map(self.boot, range(48))]
+
+        # All who had reserved are there, though the others never ceased.
+        reserved_hosts = sorted(filter(None, found[::3]))
+        self.assertEqual(['a', 'a', 'b'], reserved_hosts)
+        self.assertLessEqual(self.placement.count('a'), 8)
+        self.assertLessEqual(self.placement.count('b'), 8)
+        self.assertEqual(3, len(self.find_slots()))
+
+    def test_without_those_who_reserved_their_room_is_left(self) -> None:
+        self.reserve(servers=3)
+
+        with futures.ThreadPoolExecutor(8) as pool:
+            [*pool.map(self.boot, [one for one in range(60) if one % 3])]
+
+        self.assertEqual(0, self.placement.count('a'))
+        self.assertLessEqual(self.placement.count('b'), 4)
+        self.assertGreater(self.placement.count('b'), 0)
 
 
 class AwayTest(reserving.ReservingTestCase):
@@ -578,9 +681,7 @@ class AwayTest(reserving.ReservingTestCase):
         self.assertTrue(os.path.exists(path))
 
     def test_without_a_database_the_scheduler_does_not_start(self) -> None:
-        self.config.config(
-            group=reservation_conf.GROUP.name, connection=None
-        )
+        self.config.config(group=reservation_conf.GROUP.name, connection=None)
 
         err = self.assertRaises(
             exception.InvalidConfiguration, reservations.ReservationFilter

@@ -7,6 +7,7 @@ from typing import Any
 import fixtures
 import nova.conf
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.reservation import api
@@ -50,8 +51,7 @@ class ReservationsTest(base.NovaTestCase):
             ],
             available_filters=[
                 'nova.scheduler.filters.all_filters',
-                'nova_ext_resources.scheduler.filters.'
-                'ExtendedResourcesFilter',
+                'nova_ext_resources.scheduler.filters.ExtendedResourcesFilter',
                 'nova_ext_resources.scheduler.reservations.ReservationFilter',
             ],
             group='filter_scheduler',
@@ -115,9 +115,7 @@ class ReservationsTest(base.NovaTestCase):
         body = self._build_server(flavor_id=self.flavor, networks='none')
         body.update(min_count=count, max_count=count)
         hints = {request.HINT: name}
-        self.api.post_server(
-            {'server': body, 'os:scheduler_hints': hints}
-        )
+        self.api.post_server({'server': body, 'os:scheduler_hints': hints})
         return [
             self._wait_for_state_change(server, state)
             for server in self.api.get_servers(detail=False)
@@ -161,6 +159,46 @@ class ReservationsTest(base.NovaTestCase):
             ['host1'], self.list_hosts([self.boot_reserved('lease')])
         )
 
+    def test_a_claim_that_another_scheduler_was_in_the_way_of(self) -> None:
+        self.fill(left=VCPUS)
+        self.stop_host('host2')
+        narrow = reservations.ReservationFilter.filter_all
+
+        def narrow_and_lose(*args: Any) -> list[Any]:
+            found = narrow(*args)
+            self.claim_elsewhere('host1')
+            return found
+
+        with fixtures.MonkeyPatch(
+            f'{reservations.__name__}.ReservationFilter.filter_all',
+            narrow_and_lose,
+        ):
+            server = self.boot(self.flavor, 'ERROR')
+
+        # Both fit beside each other, but not beside what is promised.
+        self.assertEqual(VCPUS, self.count_vcpus('host1'))
+        self.assertEqual({}, self._get_allocations_by_server_uuid(server['id']))
+        self.boot_reserved('lease')
+
+    def claim_elsewhere(self, host: str) -> None:
+        """Claim as another scheduler does."""
+        rp_uuid = self._get_provider_uuid_by_host(host)
+        made = self.placement.put(
+            f'/allocations/{uuidutils.generate_uuid()}',
+            {
+                'allocations': {rp_uuid: {'resources': {'VCPU': VCPUS}}},
+                'project_id': 'project',
+                'user_id': 'user',
+                'consumer_generation': None,
+            },
+            version='1.28',
+        )
+        self.assertEqual(204, made.status, made.body)
+
+    def stop_host(self, host: str) -> None:
+        self.services[host].stop()
+        self.admin_api.put_service_force_down(self._find_service(host), True)
+
     def _find_service(self, host: str) -> str:
         return str(
             self.admin_api.get_services(binary='nova-compute', host=host)[0][
@@ -196,9 +234,7 @@ class ReservationsTest(base.NovaTestCase):
         self.assertEqual({}, self.find_slots())
         for host in self.services:
             rp_uuid = self._get_provider_uuid_by_host(host)
-            self.assertEqual(
-                0, self._get_provider_usages(rp_uuid)['VCPU']
-            )
+            self.assertEqual(0, self._get_provider_usages(rp_uuid)['VCPU'])
 
     def test_the_owner_reads_why(self) -> None:
         self.reserve('lease', servers=1, starts_at='+1h')
@@ -212,9 +248,7 @@ class ReservationsTest(base.NovaTestCase):
 
     def test_the_slot_of_a_deleted_server_is_taken_again(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch(
-                f'{reserved.__name__}.ABANDONED_SECONDS', 0
-            )
+            fixtures.MonkeyPatch(f'{reserved.__name__}.ABANDONED_SECONDS', 0)
         )
         self.reserve('lease', servers=1)
         first = self.boot_reserved('lease')
@@ -251,13 +285,9 @@ class ReservationsTest(base.NovaTestCase):
         self.fill(left=VCPUS)
         server = self.boot_reserved('lease')
         self.reservations.cancel('lease')
-        self.services['host1'].stop()
-        self.admin_api.put_service_force_down(
-            self._find_service('host1'), True
-        )
+        self.stop_host('host1')
 
         self._evacuate_server(server, expected_host='host2')
-
 
     def test_the_database_is_away(self) -> None:
         self.reserve('lease', servers=1)

@@ -33,6 +33,7 @@ class RunsTest(base.TestCase):
             slot=test_promises.make_slot(
                 f'{key}/0', during, {(rp_uuid, WAYS): ways}
             ),
+            during=during,
         )
 
     def find(
@@ -99,7 +100,9 @@ class RunsTest(base.TestCase):
         slot = test_promises.make_slot('x/0', hosts.span(5, 9), {place: 1})
         request = hosts.make_request('x', slot.during)
 
-        found = promises_mod.Promise(request=request, slot=slot)
+        found = promises_mod.Promise(
+            request=request, slot=slot, during=slot.during
+        )
 
         self.assertFalse(self.runs.needs_units(view, found))
         self.assertIsNone(self.find(view, found))

@@ -58,10 +58,10 @@ class KeeperTest(stores.StoreTestCase):
         reading, done = threading.Event(), threading.Event()
         list_hosts = self.site.list_hosts
 
-        def list_slowly() -> Any:
+        def list_slowly(taken: Any) -> Any:
             reading.set()
             self.assertTrue(done.wait(30))
-            return list_hosts()
+            return list_hosts(taken)
 
         self.patch(self.site, 'list_hosts', list_slowly)
         with futures.ThreadPoolExecutor(1) as pool:

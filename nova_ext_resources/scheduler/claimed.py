@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Looks again when Nova has claimed for a server without a reservation.
+
+Two schedulers may each have found room for a server beside a promise, and
+there is room for one. Placement refuses only what is more than a host has. So
+who has claimed asks placement what is used now: one of the two at least sees
+both, gives its claim back, and Nova tries the next host.
+"""
+
+from collections.abc import Callable
+import functools
+import inspect
+from typing import Any
+
+from keystoneauth1 import exceptions as ks_exc
+from nova import exception as nova_exc
+from nova.scheduler import utils
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler import promises as promises_mod
+from nova_ext_resources.scheduler import request
+
+LOG = logging.getLogger(__name__)
+
+#: ``usages`` of a provider came with placement's first version.
+_MICROVERSION = '1.0'
+
+_ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
+
+
+class Claimed:
+    """Answers for one server that was claimed for.
+
+    :param end: when it ends, in seconds since the epoch
+    """
+
+    def __init__(
+        self, followed: promises_mod.Followed, spec_obj: Any, end: int
+    ) -> None:
+        self._followed = followed
+        self._spec_obj = spec_obj
+        self._end = end
+
+    def check(
+        self, context: Any, client: Any, server: str, alloc_req: Any
+    ) -> bool:
+        """Return whether all promises hold, and give the claim back if not."""
+        summaries = ongoing_mod.find(self._spec_obj).summaries
+        promised = self._list_promised(alloc_req['allocations'])
+        if not promised or summaries is None:
+            return True
+        try:
+            broken = [
+                place
+                for place, amount in promised.items()
+                if _find_capacity(summaries, place)
+                - _find_usage(client, context, place)
+                < amount
+            ]
+            return not broken or not self._give_back(
+                context, client, server, alloc_req, broken[0]
+            )
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            ks_exc.ClientException,
+            nova_exc.NovaException,
+        ) as err:
+            LOG.warning(
+                'Cannot look again whether server %(server)s (request '
+                '%(request)s) leaves what is promised: %(err)r',
+                {**request.identify(self._spec_obj), 'err': err},
+            )
+            return True
+
+    def _list_promised(self, allocations: Any) -> dict[view_obj.Place, int]:
+        """Return what is promised of each place that was claimed of."""
+        with self._followed.lock:
+            try:
+                now = self._followed.refresh()
+            except exception.StoreError:
+                return {}
+            found = {
+                (rp_uuid, name): self._followed.promises.find_peak(
+                    (rp_uuid, name), now, self._end
+                )
+                for rp_uuid, one in allocations.items()
+                for name in one['resources']
+            }
+        return {place: peak for place, peak in found.items() if peak}
+
+    def _give_back(
+        self,
+        context: Any,
+        client: Any,
+        server: str,
+        alloc_req: Any,
+        place: view_obj.Place,
+    ) -> bool:
+        """Return whether the claim was given back.
+
+        It is not in an evacuation, which has the allocations of both hosts:
+        that must not fail.
+        """
+        held = client.get_allocations_for_consumer(context, server)
+        if held.keys() - alloc_req['allocations'].keys():
+            return False
+        client.delete_allocation_for_instance(context, server, force=True)
+        LOG.info(
+            'Server %(server)s (request %(request)s) gives its claim of '
+            '%(name)s of provider %(rp_uuid)s back: another scheduler has '
+            'claimed there at the same time, and together they would leave '
+            'less than is promised.',
+            {
+                **request.identify(self._spec_obj),
+                'name': place[1],
+                'rp_uuid': place[0],
+            },
+        )
+        return True
+
+
+def _find_capacity(summaries: Any, place: view_obj.Place) -> int:
+    return int(summaries[place[0]]['resources'][place[1]]['capacity'])
+
+
+def _find_usage(client: Any, context: Any, place: view_obj.Place) -> int:
+    """Return what is used of a place now.
+
+    :raises (KeyError, TypeError, ValueError): placement gave no sensible
+        answer
+    """
+    response = client.get(
+        f'/resource_providers/{place[0]}/usages',
+        version=_MICROVERSION,
+        global_request_id=context.global_id,
+    )
+    return int(response.json()['usages'][place[1]])
+
+
+def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def claim_resources(
+        ctx: Any,
+        client: Any,
+        spec_obj: Any,
+        instance_uuid: str,
+        alloc_req: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        is_claimed = original(
+            ctx, client, spec_obj, instance_uuid, alloc_req, *args, **kwargs
+        )
+        check = ongoing_mod.find(spec_obj).check
+        if not is_claimed or check is None:
+            return is_claimed
+        return check(ctx, client, instance_uuid, alloc_req)
+
+    return claim_resources
+
+
+@functools.cache
+def install() -> None:
+    """Look again after each claim of this scheduler."""
+    original = utils.claim_resources
+    names = list(inspect.signature(original).parameters)
+    if names[: len(_ARGUMENTS)] != _ARGUMENTS:
+        LOG.error(
+            'nova.scheduler.utils.claim_resources of this Nova has other '
+            'arguments (%(names)s): two schedulers may take the same room '
+            'beside a reservation. Install a release of nova-ext-resources '
+            'that is for this release of Nova.',
+            {'names': ', '.join(names)},
+        )
+        return
+    utils.claim_resources = _wrap(original)
