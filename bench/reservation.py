@@ -9,6 +9,8 @@ usual case there are the worst ones: a flavor that was never seen before, and
 hosts that are all full but for one. A refusal includes the counter-offer: the
 largest number, the earliest interval, what is short on each host, and that
 no move helps.
+
+:mod:`bench.harness.reserving` measures the filter of nova-scheduler.
 """
 
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ import statistics
 import time
 import tracemalloc
 
+from bench.harness import reserving
 from bench.harness import rows as rows_mod
 from bench.harness import timing
 from nova_ext_resources.claims.checks import capacity
@@ -203,6 +206,7 @@ def run() -> list[rows_mod.Row]:
             for number, shape in enumerate(SHAPES)
         ),
         _measure_memory(*SHAPES[0]),
+        *reserving.run(),
     ]
 
 

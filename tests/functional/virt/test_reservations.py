@@ -177,7 +177,9 @@ class ReservationsTest(base.NovaTestCase):
 
         # Both fit beside each other, but not beside what is promised.
         self.assertEqual(VCPUS, self.count_vcpus('host1'))
-        self.assertEqual({}, self._get_allocations_by_server_uuid(server['id']))
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
         self.boot_reserved('lease')
 
     def claim_elsewhere(self, host: str) -> None:

@@ -70,11 +70,7 @@ def count_peak(
 ) -> int:
     """Return the most that is promised in any second."""
     return max(
-        sum(
-            one.places.get(place, 0)
-            for one in slots
-            if counts(one, second)
-        )
+        sum(one.places.get(place, 0) for one in slots if counts(one, second))
         for second in range(now, min(end, LAST + 1))
     )
 

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""ReservationFilter over ten thousand hosts, with and without leases.
+
+The leases take 1 to 48 hours, and start within 30 days, in a SQLite database.
+A request is for a server without an end, and is asked about every host: each
+has one candidate of three classes. Each call reads the revisions, as it does
+for each server that Nova places.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import os
+import random
+import tempfile
+import time
+from typing import Any
+
+import nova.conf
+from nova import objects
+from nova.scheduler import filters as nova_filters
+from nova.scheduler import host_manager
+
+from bench.harness import fleet as fleet_mod
+from bench.harness import rows as rows_mod
+from bench.harness import timing
+from bench import scheduler
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import requirement
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import reservations
+from nova_ext_resources.reservation.store import schema
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import states
+from nova_ext_resources.scheduler import ongoing
+from nova_ext_resources.scheduler import reservations as filters
+
+HOSTS = 10_000
+LEASES = 10_000
+REPETITIONS = 15
+
+HOUR = 3600
+DAYS = 30
+
+CAPACITY = {'VCPU': 64, 'MEMORY_MB': 262144, 'DISK_GB': 2000}
+ASKED = {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 20}
+LEASED = {'VCPU': 16, 'MEMORY_MB': 65536, 'DISK_GB': 400}
+
+MAX_RATIO = 1.5
+MAX_MS = 100.0
+MAX_START_MS = 2000.0
+
+
+class Cloud:
+    """Hosts, what placement says of them, and a database."""
+
+    def __init__(self, folder: str, seed: int = 1) -> None:
+        self.rng = random.Random(seed)
+        self.url = f'sqlite:///{os.path.join(folder, "reservations.db")}'
+        self.database = database_mod.Database(self.url)
+        schema.upgrade(self.database)
+        self.hosts = [self._make_host(number) for number in range(HOSTS)]
+        self.summaries = {
+            one.uuid: {
+                'resources': {
+                    name: {
+                        'capacity': total,
+                        'used': self.rng.randrange(total // 2),
+                    }
+                    for name, total in CAPACITY.items()
+                }
+            }
+            for one in self.hosts
+        }
+
+    def _make_host(self, number: int) -> Any:
+        name = f'compute-{number}'
+        host_state = host_manager.HostState(name, name, 'cell')
+        host_state.uuid = f'{number:032x}'
+        return host_state
+
+    def offer(self) -> None:
+        """Give every host a candidate, as each request does."""
+        for one in self.hosts:
+            one.allocation_candidates = [
+                {
+                    'allocations': {one.uuid: {'resources': dict(ASKED)}},
+                    'mappings': {'': [one.uuid]},
+                }
+            ]
+
+    def make_request(self) -> Any:
+        spec = fleet_mod.make_request({})
+        ongoing.find(spec).summaries = self.summaries
+        return spec
+
+    def make_filter(self) -> Any:
+        reservation_conf.register_opts(nova.conf.CONF)
+        nova.conf.CONF.set_override(
+            'connection', self.url, reservation_conf.GROUP.name
+        )
+        return filters.ReservationFilter()
+
+    def lease(self) -> None:
+        """Write leases of one server each, on any host."""
+        now = int(time.time())
+        group = requirement.RequestGroup(suffix='', resources=LEASED)
+        demand = demand_mod.Demand(
+            requirement=requirement.Requirement(groups=(group,))
+        )
+        with self.database.transaction() as connection:
+            revisions, _purged = shards.read_revisions(connection)
+            for number in range(LEASES):
+                start = now + self.rng.randrange(DAYS * 24 * HOUR)
+                end = start + self.rng.randint(1, 48) * HOUR
+                asked = request_mod.Request(
+                    key=f'lease {number}',
+                    demand=demand,
+                    during=interval.Interval(start, end),
+                )
+                reservations.add_reservation(connection, asked, asked.during)
+                change = states.Change(
+                    state=state_mod.State.PENDING, changed_at=now, reason='-'
+                )
+                states.add_change(connection, asked.key, 0, change)
+                servers.add_servers(
+                    connection, asked.key, [self._plan(asked)], revisions
+                )
+            shards.raise_revisions(connection, revisions)
+
+    def _plan(self, asked: request_mod.Request) -> server_mod.PlannedServer:
+        host_state = self.rng.choice(self.hosts)
+        slot = server_mod.PlannedServer(
+            key=f'{asked.key}/0',
+            host=host_state.nodename,
+            during=asked.during,
+            assignments=(),
+        )
+        return dataclasses.replace(
+            slot,
+            assignments=tuple(
+                assignment.Assignment(
+                    rp_uuid=host_state.uuid,
+                    rp_key=host_state.nodename,
+                    resource_class=name,
+                    amount=amount,
+                )
+                for name, amount in LEASED.items()
+            ),
+        )
+
+
+def run() -> list[rows_mod.Row]:
+    """Measure; in a process that has nothing of Nova's configuration yet."""
+    nova.conf.CONF([], project='nova', default_config_files=[])
+    objects.register_all()
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = Cloud(folder)
+        return [_compare_empty(cloud), *_measure_leased(cloud)]
+
+
+def _compare_empty(cloud: Cloud) -> rows_mod.Row:
+    ours, theirs = cloud.make_filter(), scheduler.PassThroughFilter()
+
+    def prepare() -> tuple[timing.Call, timing.Call]:
+        cloud.offer()
+        spec = cloud.make_request()
+        return (
+            lambda: _filter(cloud, ours, spec),
+            lambda: _filter(cloud, theirs, spec),
+        )
+
+    mine, peer, ratio = timing.compare(prepare, REPETITIONS)
+    return rows_mod.Row(
+        what=f'filter, {HOSTS} hosts, nothing reserved : pass-through filter',
+        ours=round(mine, 2),
+        peer=round(peer, 2),
+        ratio=round(ratio, 3),
+        goal=MAX_RATIO,
+    )
+
+
+def _measure_leased(cloud: Cloud) -> Iterator[rows_mod.Row]:
+    cloud.lease()
+    host_filter = cloud.make_filter()
+    name = f'filter, {HOSTS} hosts, {LEASES} leases'
+    yield rows_mod.make_limit_row(
+        f'{name}: first request, which reads all : its limit',
+        round(_time(cloud, host_filter), 1),
+        MAX_START_MS,
+        'ms',
+    )
+    times = sorted(_time(cloud, host_filter) for _ in range(REPETITIONS))
+    yield rows_mod.make_limit_row(
+        f'{name} : its limit', round(times[len(times) // 2], 1), MAX_MS, 'ms'
+    )
+
+
+def _time(cloud: Cloud, host_filter: Any) -> float:
+    cloud.offer()
+    spec = cloud.make_request()
+    return timing.time_once(lambda: _filter(cloud, host_filter, spec))
+
+
+def _filter(cloud: Cloud, host_filter: Any, spec: Any) -> int:
+    handler = nova_filters.HostFilterHandler()
+    return len(handler.get_filtered_objects([host_filter], cloud.hosts, spec))
