@@ -139,6 +139,7 @@ def get_connection(conf: cfg.ConfigOpts) -> str:
     """
     url: str | None = values.load(conf, GROUP, OPTS).connection
     if url:
+        _check_file(url)
         return url
     raise exception.InvalidConfiguration(
         option=f'[{GROUP.name}] connection',

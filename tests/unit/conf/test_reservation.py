@@ -32,6 +32,20 @@ class ConnectionTest(base.TestCase):
             self.set('connection', url, reservation.GROUP.name)
 
             self.assertEqual(url, reservation.find_connection(self.conf))
+            self.assertEqual(url, reservation.get_connection(self.conf))
+
+    def test_a_service_needs_one_that_is_named(self) -> None:
+        reservation.register_opts(self.conf)
+        for url in ('', 'sqlite:///x.db'):
+            self.set('connection', url, reservation.GROUP.name)
+
+            err = self.assertRaises(
+                exception.InvalidConfiguration,
+                reservation.get_connection,
+                self.conf,
+            )
+
+            self.assertIn('[ext_resources_reservation] connection', str(err))
 
     def test_a_file_that_is_not_the_same_for_all_programs(self) -> None:
         reservation.register_opts(self.conf)

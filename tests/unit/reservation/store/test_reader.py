@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what follows the store when it cannot be read."""
+
+from unittest import mock
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import reader as reader_mod
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import hosts
+from tests.unit.reservation.store import stores
+
+
+class ReaderTest(stores.StoreTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.admission = stores.make_admission(self.url)
+        self.promises = promises_mod.Promises()
+        self.reader = reader_mod.Reader(self.promises)
+
+    def read(self, oldest: int = 0) -> None:
+        with self.database.transaction() as connection:
+            self.reader.refresh(connection, oldest)
+
+    def find_peak(self) -> int:
+        return self.promises.find_peak(('a', 'VCPU'), 0, 100)
+
+    def test_a_failure_half_way_leaves_all_as_it_was(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        self.read()
+        revisions = self.reader.revisions
+        self.admit(self.admission, 'other', hosts.span(5, 9))
+        err = exception.StoreUnavailable(reason='away')
+
+        for oldest in (0, -1):
+            with mock.patch.object(servers, 'read_servers', side_effect=err):
+                self.assertRaises(
+                    exception.StoreUnavailable, self.read, oldest
+                )
+
+            self.assertEqual(4, self.find_peak())
+            self.assertEqual(revisions, self.reader.revisions)
+        self.read()
+        self.assertEqual(8, self.find_peak())
+
+    def test_a_clock_that_is_set_back_brings_back_what_had_ended(
+        self,
+    ) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        self.read()
+        self.read(9)
+        self.assertEqual(0, self.find_peak())
+
+        self.read(8)
+
+        self.assertEqual(4, self.find_peak())
+
+    def test_what_is_taken_and_freed_is_followed(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        self.read()
+
+        taken = slots.take(
+            self.database, 'lease', 'one', lambda held: held[0], now=-100
+        )
+        self.read()
+        self.assertEqual(0, self.find_peak())
+        assert taken is not None
+        self.assertEqual(('lease', taken), self.promises.find_taken('one'))
+
+        slots.free(self.database, 'lease', taken)
+        self.read()
+        self.assertEqual(4, self.find_peak())
+        self.assertIsNone(self.promises.find_taken('one'))
+
+
+class OldestTest(stores.StoreTestCase):
+    def test_a_clock_that_goes_back_a_little_changes_nothing(self) -> None:
+        choose = reader_mod.choose_oldest
+
+        self.assertEqual(900, choose(0, 1000, 100))
+        self.assertEqual(900, choose(900, 950, 100))
+        self.assertEqual(799, choose(900, 899, 100))
