@@ -13,7 +13,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
-from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import lending
 
 #: Scheduler hint that names the reservation of a server.
 HINT = 'nova_ext:reservation'
@@ -128,12 +128,10 @@ def get_project(spec_obj: Any) -> str:
 def find_end(spec_obj: Any, now: int) -> int:
     """Return when a server ends that asks for no reservation.
 
-    Here is the one place that knows. Nova's servers have no end.
-
     :param now: seconds since the epoch
-    :returns: the same; ``FOREVER`` where it is not known
+    :returns: the same; ``FOREVER`` where its flavor does not say
     """
-    return interval.FOREVER
+    return lending.find_end(get_extra_specs(spec_obj), now)
 
 
 def is_move(spec_obj: Any) -> bool:

@@ -118,9 +118,9 @@ NAMES = (
     'nova.scheduler.filters:BaseHostFilter.host_passes',
     'nova.scheduler.host_manager:HostState.aggregates',
     'nova.scheduler.host_manager:HostState.allocation_candidates',
+    'nova.scheduler.host_manager:HostState.num_instances',
     'nova.scheduler.host_manager:HostState.numa_topology',
     'nova.scheduler.host_manager:HostState.stats',
-    'nova.scheduler.host_manager:HostState.num_instances',
     'nova.scheduler.manager:SchedulerManager._get_all_host_states'
     '(context, spec_obj, provider_summaries)',
     'nova.scheduler.manager:SchedulerManager._get_sorted_hosts'

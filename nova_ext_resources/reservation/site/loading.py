@@ -65,7 +65,9 @@ class Site:
             )
         )
 
-    def list_hosts(self, taken: hosts.Taken) -> Sequence[host_mod.Host]:
+    def list_hosts(
+        self, taken: hosts.Taken | None = None
+    ) -> Sequence[host_mod.Host]:
         """Return all hosts, in their zones as far as these are known.
 
         :param taken: see :func:`~.hosts.list_hosts`

@@ -81,7 +81,7 @@ class KeeperTest(stores.StoreTestCase):
         with self.keeper.use() as before:
             before.prepare()
 
-        def fail() -> Any:
+        def fail(taken: Any) -> Any:
             raise exception.PlacementUnavailable(action='list', detail='away')
 
         self.patch(self.site, 'list_hosts', fail)
