@@ -6,11 +6,15 @@ Two schedulers may each have found room for a server beside a promise, and
 there is room for one. Placement refuses only what is more than a host has. So
 who has claimed asks placement what is used now: one of the two at least sees
 both, gives its claim back, and Nova tries the next host.
+
+Until then, a server that has reserved may find its units taken. So its claim
+is tried again.
 """
 
 from collections.abc import Callable
 import functools
 import inspect
+import time
 from typing import Any
 
 from keystoneauth1 import exceptions as ks_exc
@@ -28,6 +32,10 @@ LOG = logging.getLogger(__name__)
 
 #: ``usages`` of a provider came with placement's first version.
 _MICROVERSION = '1.0'
+
+#: Seconds before each further try of a reserved server: claims that go too far
+#: are given back at once.
+PAUSES = (0.1, 0.3, 1.0, 2.0)
 
 _ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
 
@@ -143,6 +151,14 @@ def _find_usage(client: Any, context: Any, place: view_obj.Place) -> int:
     return int(response.json()['usages'][place[1]])
 
 
+def _try_again(claim: Callable[[], Any]) -> Any:
+    for pause in PAUSES:
+        time.sleep(pause)
+        if claim():
+            return True
+    return False
+
+
 def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def claim_resources(
@@ -154,13 +170,22 @@ def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        is_claimed = original(
-            ctx, client, spec_obj, instance_uuid, alloc_req, *args, **kwargs
+        claim = functools.partial(
+            original,
+            ctx,
+            client,
+            spec_obj,
+            instance_uuid,
+            alloc_req,
+            *args,
+            **kwargs,
         )
-        check = ongoing_mod.find(spec_obj).check
-        if not is_claimed or check is None:
-            return is_claimed
-        return check(ctx, client, instance_uuid, alloc_req)
+        ongoing = ongoing_mod.find(spec_obj)
+        if instance_uuid in ongoing.placed:
+            return claim() or _try_again(claim)
+        if ongoing.check is None:
+            return claim()
+        return claim() and ongoing.check(ctx, client, instance_uuid, alloc_req)
 
     return claim_resources
 

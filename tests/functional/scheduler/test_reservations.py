@@ -3,6 +3,7 @@
 """ReservationFilter on Nova's own objects, with a database of its own."""
 
 from concurrent import futures
+import functools
 import os
 import pathlib
 import threading
@@ -20,6 +21,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.scheduler import claimed
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import promises
 from nova_ext_resources.scheduler import request
@@ -554,13 +556,15 @@ class StormTest(reserving.ReservingTestCase):
                 one['resources']['VCPU']
                 for one in candidate['allocations'].values()
             ]
-            if not self.placement.claim(server, one.nodename, amount):
-                continue
-            check = ongoing.find(spec).check
-            if check is None or check(
-                mock.Mock(), self.placement, server, candidate
+            name = one.nodename
+            claim = functools.partial(
+                self.placement.claim, server, name, amount
+            )
+            claim_resources = claimed._wrap(lambda *_args, do=claim: do())
+            if claim_resources(
+                mock.Mock(), self.placement, spec, server, candidate
             ):
-                return str(one.nodename)
+                return str(name)
         return f'{server} was lost' if is_reserved else ''
 
     def test_no_promise_is_broken(self) -> None:
