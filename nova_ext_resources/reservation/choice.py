@@ -83,6 +83,9 @@ def list_excess(
 ) -> list[tuple[str, int, int]]:
     """Return each class of which a server needs more than its slot has.
 
+    Classes that the slot has nothing of are not the flavor's, such as those of
+    ports: a server may have these besides.
+
     :returns: (resource class, what the server needs, what the slot has)
     """
     had: dict[str, int] = {}
@@ -93,7 +96,7 @@ def list_excess(
         for name, amount in allocation['resources'].items():
             needed[name] = needed.get(name, 0) + amount
     return [
-        (name, amount, had.get(name, 0))
+        (name, amount, had[name])
         for name, amount in sorted(needed.items())
-        if amount > had.get(name, 0)
+        if name in had and amount > had[name]
     ]

@@ -97,6 +97,8 @@ class Promises:
         self._hosts: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
         self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
+        #: Provider -> key -> slot that is taken, and takes of it.
+        self._taken_of: dict[str, dict[str, server_mod.PlannedServer]] = {}
 
     def take(
         self, request: request_mod.Request, found: PlannedServers
@@ -107,6 +109,8 @@ class Promises:
         for one in found:
             if one.consumer is not None:
                 self._taken[one.consumer] = request.key, one
+                for rp_uuid, _resource_class in one.places:
+                    self._taken_of.setdefault(rp_uuid, {})[one.key] = one
             during = _find_during(one)
             if during is None:
                 continue
@@ -127,11 +131,18 @@ class Promises:
                 # It may have another slot since, which was read before.
                 if self._taken.get(one.consumer) == (key, one):
                     del self._taken[one.consumer]
+                self._forget_taken(one)
             if _find_during(one) is None:
                 continue
             self._hosts[one.host] -= 1
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
+
+    def _forget_taken(self, slot: server_mod.PlannedServer) -> None:
+        for rp_uuid in {place[0] for place in slot.places}:
+            del self._taken_of[rp_uuid][slot.key]
+            if not self._taken_of[rp_uuid]:
+                del self._taken_of[rp_uuid]
 
     def _remove(
         self,
@@ -155,8 +166,8 @@ class Promises:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is promised to anybody."""
-        return not self._columns
+        """Whether nobody has reserved anything."""
+        return not self.slots
 
     def is_promised(self, host: str) -> bool:
         """Return whether something of a host is promised, at any time."""
@@ -216,6 +227,29 @@ class Promises:
             found.values(),
             key=lambda one: (one.slot.during.start, one.slot.key),
         )
+
+    def list_taken_of(
+        self, place: view_obj.Place, now: int, end: int
+    ) -> list[tuple[str, int]]:
+        """Return who has taken how much of a place, for some of a time.
+
+        Of slots that do not count as promised any more: what their servers do
+        not hold there is promised all the same.
+
+        :returns: (server of Nova, amount)
+        """
+        if end <= now:
+            return []
+        window = interval.Interval(now, end)
+        found = []
+        for slot in self._taken_of.get(place[0], {}).values():
+            during = _find_during(slot)
+            is_counted = during is not None and now < during.end
+            amount = slot.places.get(place, 0)
+            if amount and not is_counted and slot.during.overlaps(window):
+                assert slot.consumer is not None, 'it is taken'
+                found.append((slot.consumer, amount))
+        return found
 
     def list_taken(self) -> Iterator[tuple[str, server_mod.PlannedServer]]:
         """Return all slots that are taken, each after its reservation."""

@@ -11,7 +11,8 @@ Until then, a server that has reserved may find its units taken. So its claim
 is tried again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+import dataclasses
 import functools
 import inspect
 import time
@@ -26,11 +27,10 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
-from nova_ext_resources.scheduler import request
 
 LOG = logging.getLogger(__name__)
 
-#: ``usages`` of a provider came with placement's first version.
+#: ``allocations`` of a provider came with placement's first version.
 _MICROVERSION = '1.0'
 
 #: Seconds before each further try of a reserved server: claims that go too far
@@ -40,37 +40,52 @@ PAUSES = (0.1, 0.3, 1.0, 2.0)
 _ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Promised:
+    """What is promised of a place.
+
+    :ivar peak: the most at once, of slots that nobody has taken
+    :ivar taken: (server of Nova, amount) of the others. What the server does
+        not hold there is promised: it may be gone, or not be there yet
+    """
+
+    peak: int
+    taken: list[tuple[str, int]]
+
+
 class Claimed:
     """Answers for one server that was claimed for.
 
+    It must not hold Nova's request: it is kept as long as that lives.
+
+    :param summaries: of placement; None where this Nova does not show them
+    :param names: of server and request, for the log
     :param end: when it ends, in seconds since the epoch
     """
 
     def __init__(
-        self, followed: promises_mod.Followed, spec_obj: Any, end: int
+        self,
+        followed: promises_mod.Followed,
+        summaries: Mapping[str, Any] | None,
+        names: Mapping[str, str],
+        end: int,
     ) -> None:
         self._followed = followed
-        self._spec_obj = spec_obj
+        self._summaries = summaries
+        self._names = names
         self._end = end
 
     def check(
         self, context: Any, client: Any, server: str, alloc_req: Any
     ) -> bool:
         """Return whether all promises hold, and give the claim back if not."""
-        summaries = ongoing_mod.find(self._spec_obj).summaries
         promised = self._list_promised(alloc_req['allocations'])
-        if not promised or summaries is None:
+        if not promised or self._summaries is None:
             return True
         try:
-            broken = [
-                place
-                for place, amount in promised.items()
-                if _find_capacity(summaries, place)
-                - _find_usage(client, context, place)
-                < amount
-            ]
-            return not broken or not self._give_back(
-                context, client, server, alloc_req, broken[0]
+            broken = _find_broken(client, context, self._summaries, promised)
+            return broken is None or not self._give_back(
+                context, client, server, alloc_req, broken
             )
         except (
             KeyError,
@@ -82,25 +97,33 @@ class Claimed:
             LOG.warning(
                 'Cannot look again whether server %(server)s (request '
                 '%(request)s) leaves what is promised: %(err)r',
-                {**request.identify(self._spec_obj), 'err': err},
+                {**self._names, 'err': err},
             )
             return True
 
-    def _list_promised(self, allocations: Any) -> dict[view_obj.Place, int]:
+    def _list_promised(
+        self, allocations: Any
+    ) -> dict[view_obj.Place, _Promised]:
         """Return what is promised of each place that was claimed of."""
         with self._followed.lock:
             try:
                 now = self._followed.refresh()
             except exception.StoreError:
                 return {}
+            promises = self._followed.promises
             found = {
-                (rp_uuid, name): self._followed.promises.find_peak(
-                    (rp_uuid, name), now, self._end
+                (rp_uuid, name): _Promised(
+                    peak=promises.find_peak((rp_uuid, name), now, self._end),
+                    taken=promises.list_taken_of(
+                        (rp_uuid, name), now, self._end
+                    ),
                 )
                 for rp_uuid, one in allocations.items()
                 for name in one['resources']
             }
-        return {place: peak for place, peak in found.items() if peak}
+        return {
+            place: one for place, one in found.items() if one.peak or one.taken
+        }
 
     def _give_back(
         self,
@@ -125,7 +148,7 @@ class Claimed:
             'claimed there at the same time, and together they would leave '
             'less than is promised.',
             {
-                **request.identify(self._spec_obj),
+                **self._names,
                 'name': place[1],
                 'rp_uuid': place[0],
             },
@@ -133,22 +156,44 @@ class Claimed:
         return True
 
 
-def _find_capacity(summaries: Any, place: view_obj.Place) -> int:
-    return int(summaries[place[0]]['resources'][place[1]]['capacity'])
-
-
-def _find_usage(client: Any, context: Any, place: view_obj.Place) -> int:
-    """Return what is used of a place now.
+def _find_broken(
+    client: Any,
+    context: Any,
+    summaries: Mapping[str, Any],
+    promised: Mapping[view_obj.Place, _Promised],
+) -> view_obj.Place | None:
+    """Return a place that has less left than is promised.
 
     :raises (KeyError, TypeError, ValueError): placement gave no sensible
         answer
     """
+    held = {
+        rp_uuid: _list_held(client, context, rp_uuid)
+        for rp_uuid in {place[0] for place in promised}
+    }
+    for (rp_uuid, name), one in promised.items():
+        amounts = {
+            consumer: int(each['resources'].get(name, 0))
+            for consumer, each in held[rp_uuid].items()
+        }
+        capacity = int(summaries[rp_uuid]['resources'][name]['capacity'])
+        missing = sum(
+            max(amount - amounts.get(consumer, 0), 0)
+            for consumer, amount in one.taken
+        )
+        if capacity - sum(amounts.values()) < one.peak + missing:
+            return rp_uuid, name
+    return None
+
+
+def _list_held(client: Any, context: Any, rp_uuid: str) -> Any:
+    """Return consumer -> what it holds of a provider now."""
     response = client.get(
-        f'/resource_providers/{place[0]}/usages',
+        f'/resource_providers/{rp_uuid}/allocations',
         version=_MICROVERSION,
         global_request_id=context.global_id,
     )
-    return int(response.json()['usages'][place[1]])
+    return response.json()['allocations']
 
 
 def _try_again(claim: Callable[[], Any]) -> Any:

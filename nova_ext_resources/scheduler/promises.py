@@ -61,13 +61,18 @@ class Followed:
                     self._read(now)
                 except exception.StoreError as err:
                     self._note_failure(err)
+                # Of a row that cannot be read, as a newer release writes it.
+                except (LookupError, TypeError, ValueError) as err:
+                    reason = f'a row cannot be read: {err!r}'
+                    self._note_failure(exception.StoreError(reason=reason))
             if self._failure is not None and not self._reader.revisions:
                 raise self._failure
         return now
 
     def _read(self, now: int) -> None:
         if not self._is_checked:
-            schema.ensure(self.database)
+            # An empty one may be the wrong one: nothing would be promised.
+            schema.check(self.database)
             self._is_checked = True
         oldest = reader_mod.choose_oldest(self._oldest, now, KEPT_SECONDS)
         with self.database.transaction() as connection:

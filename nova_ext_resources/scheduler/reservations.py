@@ -129,7 +129,10 @@ class ReservationFilter(filters.BaseHostFilter):
         report.finish()
         ongoing = ongoing_mod.find(spec_obj)
         ongoing.check = claimed_mod.Claimed(
-            self._followed, spec_obj, end
+            self._followed,
+            ongoing.summaries,
+            request.identify(spec_obj),
+            end,
         ).check
         if request.is_multiple(spec_obj):
             ongoing.note(passed)
@@ -197,14 +200,12 @@ class ReservationFilter(filters.BaseHostFilter):
             )
             return bool(beside.keep(by_node[slot.host], [candidate]))
 
-        take = functools.partial(
-            self._reserved.take, key, server, hosts, fits, now
-        )
+        take = functools.partial(self._reserved.take, key, server, hosts, fits)
         free_abandoned = self._reserved.free_abandoned
-        chosen = take()
+        chosen = take(now)
         if chosen is None and free_abandoned(key, server, hosts, now):
-            self._followed.refresh()
-            chosen = take()
+            # Placement may have been slow: a slot is taken now, not then.
+            chosen = take(self._followed.refresh())
         if chosen is None:
             return self._reserved.explain_none(key, hosts)
         host_state = by_node[chosen.slot.host]

@@ -9,6 +9,7 @@ that it has, or another one in its place.
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import random
 from typing import Any
 
 from keystoneauth1 import exceptions as ks_exc
@@ -129,7 +130,8 @@ class Reserved:
         ]
         freed = [
             self._free(key, one)
-            for one in old[:MAX_ASKED]
+            # Any: so all are asked about in the end.
+            for one in random.sample(old, min(len(old), MAX_ASKED))
             if one.consumer is not None and _is_gone(one.consumer)
         ]
         return any(freed)

@@ -47,6 +47,9 @@ class ReservingTestCase(scheduling.TestCase):
 
     HOSTS = ('a', 'b')
 
+    #: CPUs of each host, as placement says.
+    capacity = 8
+
     def setUp(self) -> None:
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(level=20))
@@ -131,7 +134,10 @@ class ReservingTestCase(scheduling.TestCase):
         return {
             one: {
                 'resources': {
-                    'VCPU': {'capacity': 8, 'used': self.used.get(one, 0)}
+                    'VCPU': {
+                        'capacity': self.capacity,
+                        'used': self.used.get(one, 0),
+                    }
                 }
             }
             for one in self.HOSTS

@@ -4,7 +4,7 @@
 
 from concurrent import futures
 import functools
-import os
+import gc
 import pathlib
 import threading
 import time
@@ -493,6 +493,8 @@ class Placement:
     Only as far as a scheduler sees it, so that many can be tried.
     """
 
+    CAPACITY = 8
+
     def __init__(self) -> None:
         self.held: dict[str, tuple[str, int]] = {}
         self.lock = threading.Lock()
@@ -504,7 +506,7 @@ class Placement:
 
     def claim(self, server: str, host: str, amount: int) -> bool:
         with self.lock:
-            if self.count(host) + amount > 8:
+            if self.count(host) + amount > self.CAPACITY:
                 return False
             self.held[server] = host, amount
             return True
@@ -512,7 +514,13 @@ class Placement:
     def get(self, url: str, **_kwargs: Any) -> Any:
         host = url.split('/')[2]
         response = mock.Mock()
-        response.json.return_value = {'usages': {'VCPU': self.count(host)}}
+        response.json.return_value = {
+            'allocations': {
+                server: {'resources': {'VCPU': amount}}
+                for server, (name, amount) in [*self.held.items()]
+                if name == host
+            }
+        }
         return response
 
     def get_allocations_for_consumer(self, _context: Any, server: str) -> Any:
@@ -589,6 +597,72 @@ class StormTest(reserving.ReservingTestCase):
         self.assertEqual(0, self.placement.count('a'))
         self.assertLessEqual(self.placement.count('b'), 4)
         self.assertGreater(self.placement.count('b'), 0)
+
+
+class GoneTest(reserving.ReservingTestCase):
+    """A server of a reservation is gone, and its slot is not yet free."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        patch = mock.patch.object(request, 'is_move', return_value=False)
+        self.addCleanup(patch.stop)
+        patch.start()
+        self.placement = Placement()
+        self.reserve(vcpus=8)
+        [host_state] = self.filter.filter_all(
+            self.make_hosts(8, ('a',)), self.make_spec('leased', 'lease')
+        )
+        self.assertEqual('a', host_state.nodename)
+        self.set_time(1)
+
+    def check(self, vcpus: int = 4) -> bool:
+        """Let another one be claimed for; return whether it stays."""
+        spec = self.make_spec('other')
+        [host_state] = self.filter.filter_all(
+            self.make_hosts(vcpus, ('a',)), spec
+        )
+        self.assertTrue(self.placement.claim('other', 'a', vcpus))
+        check = ongoing.find(spec).check
+        assert check is not None
+        is_kept = check(
+            mock.Mock(),
+            self.placement,
+            'other',
+            host_state.allocation_candidates[0],
+        )
+        self.assertEqual(is_kept, 'other' in self.placement.held)
+        return is_kept
+
+    def test_its_room_is_promised_all_the_same(self) -> None:
+        self.assertFalse(self.check())
+
+    def test_so_is_what_it_does_not_hold_any_more(self) -> None:
+        self.placement.claim('leased', 'a', 3)
+
+        self.assertFalse(self.check())
+
+    def test_what_it_holds_is_counted_once(self) -> None:
+        self.patch(Placement, 'CAPACITY', 12)
+        self.patch(self, 'capacity', 12)
+        self.placement.claim('leased', 'a', 8)
+
+        self.assertTrue(self.check())
+
+
+class MemoryTest(reserving.ReservingTestCase):
+    def test_nothing_is_kept_of_a_request_that_is_over(self) -> None:
+        self.reserve()
+        gc.collect()
+        before = len(ongoing._REQUESTS)
+        for number in range(5):
+            spec = self.make_spec(f'server-{number}')
+            self.run_filter(self.make_hosts(), spec)
+            self.assertIsNotNone(ongoing.find(spec).check)
+        del spec
+
+        gc.collect()
+
+        self.assertEqual(before, len(ongoing._REQUESTS))
 
 
 class AwayTest(reserving.ReservingTestCase):
@@ -674,15 +748,20 @@ class AwayTest(reserving.ReservingTestCase):
 
         self.assertEqual(asked, transaction.call_count)
 
-    def test_an_empty_database_promises_nothing(self) -> None:
+    def test_an_empty_database_may_be_the_wrong_one(self) -> None:
         path = pathlib.Path(self.make_folder()) / 'new.db'
         host_filter = self.make_filter(f'sqlite:///{path}')
 
-        self.assertEqual(
-            ['a', 'b'],
-            self.run_filter(self.make_hosts(), self.make_spec(), host_filter),
+        err = self.assertRaises(
+            nova_exc.NoValidHost,
+            self.run_filter,
+            self.make_hosts(),
+            self.make_spec(),
+            host_filter,
         )
-        self.assertTrue(os.path.exists(path))
+
+        self.assertIn('It is not known what is reserved', str(err))
+        self.assertIn('its tables are of version none', self.log.output)
 
     def test_without_a_database_the_scheduler_does_not_start(self) -> None:
         self.config.config(group=reservation_conf.GROUP.name, connection=None)

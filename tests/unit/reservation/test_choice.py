@@ -128,8 +128,10 @@ class ChooseTest(base.TestCase):
         one = make_candidate(a=1)
         one['allocations']['a']['resources']['SEATS'] = 1
 
-        self.assertIsNone(
-            self.choose(make_slot('x', a=2), harmless=True, a=[one])
+        self.assertEqual(
+            ('x', [one]),
+            self.choose(make_slot('x', a=2), harmless=True, a=[one]),
         )
+        self.assertIsNone(self.choose(make_slot('x', a=2), a=[one]))
         slot = dataclasses.replace(make_slot('x', a=2))
         self.assertEqual([], choice.list_exact(slot, [one]))

@@ -117,7 +117,7 @@ class PromisesTest(base.TestCase):
                 for name in names
             },
         )
-        self.assertEqual(not promised, self.promises.is_empty)
+        self.assertEqual(not slots, self.promises.is_empty)
         for name in ('a', 'b'):
             self.assertEqual(
                 any(one.host == name for one in slots),
@@ -172,8 +172,22 @@ class PromisesTest(base.TestCase):
             )
         )
 
-        self.assertTrue(self.promises.is_empty)
         self.assertFalse(self.promises.is_promised('a'))
+        self.assertEqual(
+            0, self.promises.find_peak(PLACES[0], 100, interval.FOREVER)
+        )
+        for now, end, found in (
+            (100, 110, [('one', 7)]),
+            (50, 100, []),
+            (200, 300, []),
+            # It still counts as promised.
+            (100 - promises_mod.CLAIM_SECONDS, 110, [('one', 7)]),
+        ):
+            self.assertEqual(
+                found, self.promises.list_taken_of(PLACES[0], now, end)
+            )
+        self.promises.drop('x', self.promises.slots['x'])
+        self.assertEqual([], self.promises.list_taken_of(PLACES[0], 100, 110))
 
     def test_a_server_that_has_another_slot_keeps_it(self) -> None:
         """Reservations are read one by one, in any order."""
