@@ -106,6 +106,12 @@ class Cloud(base.Cloud):
         config.write_service(self.folder, name, own)
         self.resume(name)
 
+    def create_database(self, name: str) -> str:
+        """Make a database without tables; return its URL."""
+        assert self._parts is not None, 'the cloud is up'
+        self._parts.database.create([name])
+        return self._parts.database.url(name)
+
     def _start(self) -> None:
         self._bound = endpoints.Endpoints.bind()
         parts = config.Parts(

@@ -23,6 +23,7 @@ from nova_ext_resources.reservation.manager import signals
 from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.reservation.store import schema
 
 LOG = logging.getLogger(__name__)
 
@@ -58,6 +59,13 @@ def make_parser() -> argparse.ArgumentParser:
         help='make one pass, and end. The clock of this machine is trusted '
         'at once',
     )
+    parser.add_argument(
+        '--upgrade-tables',
+        action='store_true',
+        help='make the tables, or change those of an older release to those '
+        'of this one, and end. Before, stop all programs that use them, and '
+        'copy the database',
+    )
     return parser
 
 
@@ -67,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signals.block()
     try:
         conf = read_conf(options)
+        if options.upgrade_tables:
+            return _upgrade(conf)
         turn = loading.make_turn(conf, is_once=options.once)
     except exception.ExtResourcesError as err:
         print(err, file=sys.stderr)
@@ -114,6 +124,18 @@ def _refuse(value: str | None, reason: str) -> exception.InvalidConfiguration:
     return exception.InvalidConfiguration(
         option='--config-file', value=value, reason=reason
     )
+
+
+def _upgrade(conf: cfg.ConfigOpts) -> int:
+    """Bring the tables up to date; return the exit status.
+
+    :raises ExtResourcesError: they are not, and nothing was changed where the
+        database can undo it
+    """
+    url = reservation_conf.find_connection(conf)
+    schema.upgrade(loading.open_database(url))
+    print('The tables of the reservations are those of this release.')
+    return 0
 
 
 def _run_once(turn: turn_mod.Turn) -> int:

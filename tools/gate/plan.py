@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tools.gate.scenarios import crowd
 from tools.gate.scenarios import deletes
 from tools.gate.scenarios import evacuation
+from tools.gate.scenarios import lease
 from tools.gate.scenarios import life
 from tools.gate.scenarios import moves
 from tools.gate.scenarios import releases
@@ -26,6 +27,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     'deletes': deletes.play,
     'moves': moves.play,
     'crowd': crowd.play,
+    'lease': lease.play,
     'restarts': restarts.play,
     'releases': releases.play,
     'removal': removal.play,

@@ -63,8 +63,10 @@ def check(database: database_mod.Database) -> None:
     if found != wanted.get_current_head():
         raise exception.StoreError(
             reason=f'its tables are of version {found or "none"}, and this '
-            f'release needs version {wanted.get_current_head()}. Upgrade '
-            'them, or install the release that they are of.'
+            f'release needs version {wanted.get_current_head()}. Stop what '
+            'uses them, copy the database, and run '
+            '"nova-ext-resources-reservations --upgrade-tables"; or install '
+            'the release that they are of.'
         )
 
 

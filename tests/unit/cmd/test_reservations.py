@@ -80,6 +80,35 @@ class OnceTest(ProgramTests):
         ]
         self.assertEqual([['pending', 'active'], ['pending', 'ended']], states)
 
+    def test_tables_are_made_and_brought_up_to_date(self) -> None:
+        url = f'sqlite:///{self.make_folder()}/reservations.db'
+        self.write(url=url)
+        before = self.run_once()
+        self.assertIn('--upgrade-tables', before.stderr)
+        command = self.make_command('--upgrade-tables')
+
+        for _again in range(2):
+            done = subprocess.run(
+                command, capture_output=True, check=False, timeout=PATIENCE
+            )
+
+            self.assertEqual(0, done.returncode, done.stderr)
+        schema.check(database_mod.Database(url))
+
+    def test_tables_of_a_database_that_is_away(self) -> None:
+        self.write(url='sqlite:////nowhere/x.db')
+
+        done = subprocess.run(
+            self.make_command('--upgrade-tables'),
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+        self.assertEqual(1, done.returncode)
+        self.assertNotIn('Traceback', done.stderr)
+
     def test_a_database_that_is_away(self) -> None:
         self.write(url='sqlite:////nowhere/x.db')
 

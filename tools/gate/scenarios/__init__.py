@@ -5,6 +5,7 @@
 * ``crowd``: many servers at once, from several clients
 * ``deletes``: servers that are deleted early, and some that are restored
 * ``evacuation``: a host dies, and its server moves
+* ``lease``: a reservation, from the command line to running servers
 * ``life``: each operation on a server that stays where it is, and shelving
 * ``moves``: resize, cold and live migration
 * ``releases``: another release of the package while servers run
