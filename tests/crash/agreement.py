@@ -95,6 +95,7 @@ def _list_left(
     server_uuid = seen.find_server_uuid(subject)
     if name in _OF_MOVES:
         yield _find_named_move(seen, server_uuid, text)
+        yield allocations.find_given_up(seen, server_uuid)
     if name in _OF_COMING:
         yield allocations.find_stuck(seen, server_uuid)
     if name == alarm.SERVER_ELSEWHERE:

@@ -231,6 +231,30 @@ def find_failed_finish(seen: seen_mod.Seen, consumer_uuid: str) -> str | None:
     return consumer_uuid if is_last and not has_any else None
 
 
+def _find_given_up(one: _Difference) -> str | None:
+    return find_given_up(one.seen, one.server_uuid)
+
+
+def find_given_up(seen: seen_mod.Seen, server_uuid: str) -> str | None:
+    """Return the move that Nova's conductor has given up, and its host not.
+
+    The conductor did not hear that the host had its request: it gave the
+    server its former allocations back, and calls it active. The host has
+    finished the move, and the server has what it was to get.
+    """
+    server = seen.found.get(server_uuid)
+    if server is None or (server.host, server.vm_state) != (
+        seen.host,
+        'active',
+    ):
+        return None
+    move = records.find_last_move(server_uuid, seen.host)
+    if move is None or move.status != 'finished':
+        return None
+    has_any = placement.read_allocations(seen.site, move.uuid)
+    return None if has_any else str(move.uuid)
+
+
 def _find_taken_again(one: _Difference) -> str | None:
     return find_taken_again(one.server_uuid)
 
@@ -285,14 +309,14 @@ def _find_abandoned(one: _Difference) -> str | None:
     amount = one.allocated.get(one.place)
     if not is_told or amount is None or amount != _count_of_resize(one):
         return None
-    for move in records.list_moves(server.uuid):
-        is_cold = move.migration_type in records.COLD
+    moves = records.list_moves(server.uuid)
+    # The task is of the last one.
+    over = moves[:-1] if novas.is_resizing(server) else moves
+    for move in over:
         hosts = {server.host, move.source_compute, move.dest_compute} - {None}
-        if (
-            is_cold
-            and hosts == {one.seen.host}
-            and move.status in novas.ON_ITS_WAY
-        ):
+        is_cold = move.migration_type in records.COLD
+        is_left = is_cold and move.status in novas.ON_ITS_WAY
+        if is_left and hosts == {one.seen.host}:
             return str(move.uuid)
     return None
 
@@ -326,6 +350,7 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_stuck, 'and {} has a task'),
     (_find_failed_build, 'its build has failed'),
     (_find_failed_finish, 'its last step has failed'),
+    (_find_given_up, 'and the conductor has given {} up'),
     (_find_taken_again, 'its move was taken again'),
     (_find_abandoned, 'for resize {}, which nobody goes on with'),
     (_find_blocked, 'and {} has what it needs'),
