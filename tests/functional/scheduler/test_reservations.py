@@ -328,6 +328,36 @@ class ReservedTest(reserving.ReservingTestCase):
 
         self.assertEqual([other], host.allocation_candidates)
 
+    def test_its_own_slot_is_not_in_its_way(self) -> None:
+        self.reserve(vcpus=8)
+        host = self.make_state('a')
+        # Some of it is elsewhere: not the places of the slot.
+        other = reserving.make_candidate({'a': 4, 'other': 4})
+        host.allocation_candidates = [other]
+
+        self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
+
+        self.assertEqual([other], host.allocation_candidates)
+
+    def test_a_claim_that_is_in_the_way_for_a_moment(self) -> None:
+        self.patch(claimed, 'PAUSES', (0, 0))
+        self.reserve()
+        spec = self.make_spec(uuidsentinel.one, 'lease')
+        self.run_filter(self.make_hosts(), spec)
+        for answers, is_claimed in (
+            ([False, True], True),
+            ([False, False, True], True),
+            ([False, False, False], False),
+        ):
+            claim = mock.Mock(side_effect=answers)
+
+            found = claimed._wrap(claim)(
+                None, None, spec, spec.instance_uuid, {}
+            )
+
+            self.assertEqual(is_claimed, found)
+            self.assertEqual(len(answers), claim.call_count)
+
     def test_the_same_server_again_has_its_slot_again(self) -> None:
         self.reserve(servers=4)
         self.boot(uuidsentinel.one)
