@@ -470,9 +470,7 @@ class Reservations:
 
     def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:
         self._find_fleet()
-        wanted = {
-            trait for one in demand.traits.values() for trait in one.required
-        }
+        wanted = {t for one in demand.traits.values() for t in one.required}
         classes = set(demand.requirement.resources)
         for field, missing in (
             ('resource class', classes - self._classes),

@@ -89,7 +89,11 @@ class OnceTest(ProgramTests):
 
         for _again in range(2):
             done = subprocess.run(
-                command, capture_output=True, check=False, timeout=PATIENCE
+                command,
+                capture_output=True,
+                check=False,
+                text=True,
+                timeout=PATIENCE,
             )
 
             self.assertEqual(0, done.returncode, done.stderr)
