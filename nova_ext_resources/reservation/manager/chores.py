@@ -2,6 +2,7 @@
 
 """What the parts of a pass have in common."""
 
+import enum
 from typing import Protocol
 
 from oslo_log import log as logging
@@ -14,6 +15,25 @@ from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
+
+
+class Outcome(enum.Enum):
+    """What became of a row.
+
+    ``WRITTEN``: it is there.
+    ``OVERTAKEN``: another program has written another one. What was read does
+    not hold any more.
+    ``FAILED``: it is not there, and the log says why.
+    """
+
+    WRITTEN = enum.auto()
+    OVERTAKEN = enum.auto()
+    FAILED = enum.auto()
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing failed."""
+        return self is not Outcome.FAILED
 
 
 class Chore(Protocol):
@@ -33,11 +53,11 @@ def write(
     state: state_mod.State,
     now: int,
     reason: str,
-) -> bool:
+) -> Outcome:
     """Write the next row of a reservation, and log it.
 
     :param now: seconds since the epoch
-    :returns: whether nothing failed; if so, it is tried again next time
+    :returns: if it failed, it is tried again next time
     :raises StoreUnavailable: the database is out of reach
     """
     change = states.Change(state=state, changed_at=now, reason=reason)
@@ -51,10 +71,11 @@ def write(
             'again: %(err)s',
             {'key': one.key, 'state': state, 'err': err},
         )
-        return False
-    if is_written:
-        report(one.key, change)
-    return True
+        return Outcome.FAILED
+    if not is_written:
+        return Outcome.OVERTAKEN
+    report(one.key, change)
+    return Outcome.WRITTEN
 
 
 def report(key: str, change: states.Change) -> None:

@@ -49,7 +49,8 @@ class Draining:
         self._requests = requests_mod.Requests()
         #: Host with enough room -> when it was looked at.
         self._checked: dict[str, int] = {}
-        #: Reservation as it is now, while a pass goes on.
+        #: Reservation as it is now, while a pass goes on. Those that another
+        #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
 
     def run(self, reading: watch_mod.Reading) -> bool:
@@ -224,18 +225,26 @@ class Draining:
         new: Sequence[lending.Borrower],
         now: int,
     ) -> bool:
+        one = self._found.get(key)
+        if one is None:
+            return True
         reason = _make_notice(host, start, new)
-        LOG.warning(
-            'Reservation %(key)s: %(reason)s', {'key': key, 'reason': reason}
-        )
-        one = self._found[key]
-        is_well = chores.write(self._database, one, one.state, now, reason)
-        self._found[key] = dataclasses.replace(one, number=one.number + 1)
-        return is_well
+        outcome = chores.write(self._database, one, one.state, now, reason)
+        if outcome is chores.Outcome.WRITTEN:
+            LOG.warning(
+                'Reservation %(key)s: %(reason)s',
+                {'key': key, 'reason': reason},
+            )
+            self._found[key] = dataclasses.replace(one, number=one.number + 1)
+        else:
+            del self._found[key]
+        return outcome.is_well
 
     def _note(self, key: str, missing: dict[str, str], now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room."""
-        one = self._found[key]
+        one = self._found.get(key)
+        if one is None:
+            return True
         if key in missing and one.state is not State.DEGRADED:
             LOG.error(
                 'Reservation %(key)s is degraded: %(reason)s',
@@ -243,7 +252,7 @@ class Draining:
             )
             return chores.write(
                 self._database, one, State.DEGRADED, now, missing[key]
-            )
+            ).is_well
         if key in missing or one.state is not State.DEGRADED:
             return True
         with self._database.transaction() as connection:
@@ -256,7 +265,7 @@ class Draining:
         state = State.PENDING if now < one.during.start else State.ACTIVE
         return chores.write(
             self._database, one, state, now, 'its room is there again'
-        )
+        ).is_well
 
 
 _NOTICE = 'servers are told to leave host '

@@ -101,7 +101,10 @@ class Ending:
                 return self._report(one, missing)
             reason = _explain(reason, request.at_end, missing)
         self._missing.pop(one.key, None)
-        return chores.write(self._database, one, due.State.ENDED, now, reason)
+        outcome = chores.write(
+            self._database, one, due.State.ENDED, now, reason
+        )
+        return outcome.is_well
 
     def _remove(
         self, one: progress.Unfinished, at_end: request_mod.AtEnd

@@ -92,7 +92,9 @@ class Outages:
             'Reservation %(key)s is degraded: %(reason)s',
             {'key': one.key, 'reason': reason},
         )
-        return chores.write(self._database, one, State.DEGRADED, now, reason)
+        return chores.write(
+            self._database, one, State.DEGRADED, now, reason
+        ).is_well
 
     def _find_tried(
         self, key: str, now: int
@@ -136,4 +138,4 @@ class Outages:
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
         reason = 'its hosts are there again'
-        return chores.write(self._database, one, state, now, reason)
+        return chores.write(self._database, one, state, now, reason).is_well

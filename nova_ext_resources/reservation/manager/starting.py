@@ -28,6 +28,6 @@ class Starting:
                 done.append(
                     chores.write(
                         self._database, one, wanted[0], reading.now, wanted[1]
-                    )
+                    ).is_well
                 )
         return all(done)

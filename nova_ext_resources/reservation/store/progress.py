@@ -75,12 +75,11 @@ def advance(
 
     If nothing follows the new state, all servers are released.
 
-    :returns: whether it was written
+    :returns: whether it was written; if not, another program was faster
     :raises StateRefused: the state does not allow the new one
     :raises StoreError: nothing was written; or if the database did not answer,
         perhaps all
     """
-    state_mod.check_next(one.key, one.state, change.state)
     return retry.call(_try_advance, database, one, change)
 
 
@@ -100,6 +99,7 @@ def _try_advance(
     if later or len(changes) <= one.number:
         # The answer to an attempt before this one may have been lost.
         return later[:1] == [change]
+    state_mod.check_next(one.key, changes[-1].state, change.state)
     with database.transaction() as connection:
         shards.raise_revisions(
             connection, shards.choose_revisions(held, revisions)

@@ -2,6 +2,7 @@
 
 """Tests of borrowers that go before what is promised begins."""
 
+from collections.abc import Callable
 import contextlib
 import dataclasses
 import itertools
@@ -226,6 +227,39 @@ class DrainingTest(stores.StoreTestCase):
         self.run_from(END - 600, END + 60)
 
         self.assertEqual([], self.cloud.asked)
+
+    def change_meanwhile(self, change: Callable[[], None], look: int) -> None:
+        """Let something change just before Nova is asked for a server.
+
+        :param look: how many questions come before that
+        """
+        find_server = self.cloud.find_server
+        looks = itertools.count()
+
+        def find(uuid: str) -> Any:
+            if next(looks) == look:
+                change()
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+
+    def cancel(self) -> None:
+        self.admission.change(
+            'lease', State.CANCELLED, now=1, reason='not needed'
+        )
+
+    def test_what_is_cancelled_in_a_pass_stays_so(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(START - 5000)
+        self.change_meanwhile(self.cancel, 0)
+
+        for clock in (START, START + 60, START + 400):
+            self.run_at(clock)
+
+        self.assertEqual(
+            ['pending', 'active', 'cancelled'],
+            managers.list_states(self.url, 'lease'),
+        )
 
     def test_those_that_end_with_their_reservation_make_room(self) -> None:
         self.admit(

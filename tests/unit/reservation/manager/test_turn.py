@@ -2,6 +2,7 @@
 
 """Tests of one pass of the manager of reservations."""
 
+import dataclasses
 import itertools
 import threading
 from typing import Any
@@ -329,6 +330,22 @@ class FaultsTest(TurnTests):
 
         self.assertEqual((True, False), (first, second))
         self.assertEqual(['pending', 'active'], self.list_states()[0])
+
+    def test_a_number_that_is_not_of_what_was_read(self) -> None:
+        database = database_mod.Database(self.url)
+        with database.transaction() as connection:
+            found = progress.list_unfinished(connection)[0]
+        self.admission.change(
+            'lease 0', State.CANCELLED, now=0, reason='not needed'
+        )
+        later = dataclasses.replace(found, number=found.number + 1)
+        change = states.Change(state=State.ACTIVE, changed_at=5, reason='no')
+
+        self.assertRaises(
+            exception.StateRefused, progress.advance, database, later, change
+        )
+
+        self.assertEqual(['pending', 'cancelled'], self.list_states()[0])
 
     def test_what_is_deleted_meanwhile_is_no_error(self) -> None:
         database = database_mod.Database(self.url)
