@@ -178,7 +178,9 @@ def choose(
 
 
 def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:
-    return any(uses[place].holders.get(one.uuid) for place in left)
+    return any(
+        place in uses and uses[place].holders.get(one.uuid) for place in left
+    )
 
 
 def _subtract(

@@ -2,8 +2,9 @@
 
 """What the parts of a pass have in common."""
 
+from collections.abc import Callable
 import enum
-from typing import Protocol
+from typing import ParamSpec, Protocol
 
 from oslo_log import log as logging
 
@@ -15,6 +16,8 @@ from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
+
+_P = ParamSpec('_P')
 
 
 class Outcome(enum.Enum):
@@ -76,6 +79,37 @@ def write(
         return Outcome.OVERTAKEN
     report(one.key, change)
     return Outcome.WRITTEN
+
+
+def attempt(
+    what: str,
+    function: Callable[_P, bool],
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> bool:
+    """Do one thing of many, so that the others are done even if it fails.
+
+    :param what: names it in the log
+    :returns: what the function does; False if it failed
+    :raises StoreUnavailable: the database is out of reach
+    """
+    try:
+        return function(*args, **kwargs)
+    except exception.StoreUnavailable:
+        raise
+    except exception.ExtResourcesError as err:
+        LOG.error(
+            'Reservations, %(what)s: this failed, and is tried again in the '
+            'next pass: %(err)s',
+            {'what': what, 'err': err},
+        )
+    except Exception:
+        LOG.exception(
+            'Reservations, %(what)s: this failed, and is tried again in the '
+            'next pass. Please report this bug',
+            {'what': what},
+        )
+    return False
 
 
 def report(key: str, change: states.Change) -> None:

@@ -8,9 +8,6 @@ manager, can go on with.
 
 from collections.abc import Sequence
 
-from oslo_log import log as logging
-
-from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import chores as chores_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import draining
@@ -23,8 +20,6 @@ from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
-
-LOG = logging.getLogger(__name__)
 
 
 class Turn:
@@ -47,8 +42,8 @@ class Turn:
     def run(self) -> bool:
         """Do all that is due.
 
-        What fails for one reservation, or because a service does not answer,
-        is logged and tried again next time.
+        What fails for one reservation, because a service does not answer or
+        by a bug, is logged and tried again next time. All else goes on.
 
         :returns: whether nothing failed
         :raises StoreError: the database cannot be used, or its tables are not
@@ -67,17 +62,8 @@ class Turn:
     def _run(
         self, chore: chores_mod.Chore, reading: watch_mod.Reading
     ) -> bool:
-        try:
-            return chore.run(reading)
-        except exception.StoreUnavailable:
-            raise
-        except exception.ExtResourcesError as err:
-            LOG.error(
-                'A part of the pass over the reservations failed and is tried '
-                'again; nothing is lost meanwhile: %(err)s',
-                {'err': err},
-            )
-            return False
+        name = type(chore).__name__.lower()
+        return chores_mod.attempt(name, chore.run, reading)
 
     def close(self) -> None:
         """Close the database."""

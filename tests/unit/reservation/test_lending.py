@@ -240,6 +240,16 @@ class ChooseTest(base.TestCase):
 
         self.assertEqual((['b'], {}), ([one.uuid for one in chosen], left))
 
+    def test_a_provider_that_is_gone_is_freed_by_nobody(self) -> None:
+        gone = ('gone', 'VCPU')
+        uses = {CPU: lending.Use(capacity=8, holders={'a': 1})}
+
+        chosen, left = lending.choose(
+            [make_borrower('a')], {gone: 1, CPU: 1}, uses
+        )
+
+        self.assertEqual((['a'], {gone: 1}), ([one.uuid for one in chosen], left))
+
     def test_random_hosts(self) -> None:
         """Enough go if that is possible, and each of them is needed."""
         dice = random.Random(7)

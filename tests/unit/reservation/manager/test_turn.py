@@ -11,6 +11,7 @@ import fixtures
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -151,6 +152,21 @@ class TurnTest(TurnTests):
             ['pending', 'active', 'pending'],
             [one[-1] for one in self.list_states()],
         )
+
+
+    def test_a_bug_in_one_part_stops_no_other(self) -> None:
+        def fail(*_args: object) -> bool:
+            raise KeyError('odd')
+
+        self.patch(freeing.Freeing, 'run', fail)
+        log = self.useFixture(fixtures.FakeLogger())
+        self.time.clock = 2 * DAY
+
+        self.assertFalse(managers.make_turn(self.url, self.time).run())
+
+        self.assertEqual('ended', self.list_states()[0][-1])
+        self.assertIn('freeing: this failed', log.output)
+        self.assertIn("KeyError: 'odd'", log.output)
 
 
 class ClockTest(TurnTests):
