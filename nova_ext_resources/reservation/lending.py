@@ -18,6 +18,7 @@ from nova_ext_resources.claims import lease as lease_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
 
 #: Seconds that Nova may take to shelve a server, or to delete it. So long
@@ -50,12 +51,14 @@ class Borrower:
     """A server that is there without a reservation, and can be told to go.
 
     :ivar created_at: seconds since the epoch
+    :ivar host: that it is on, '' for none
     :ivar told_at: since when it knows that it is to go; None if it does not
     """
 
     uuid: str
     lease: lease_mod.Lease
     created_at: int
+    host: str = ''
     told_at: int | None = None
 
     @property
@@ -175,6 +178,32 @@ def choose(
         if one in chosen and _subtract(shortage, fewer, uses) == left:
             chosen = fewer
     return chosen, left
+
+
+def find_objection(
+    one: Borrower,
+    server: nova_server.NovaServer,
+    shortage: Shortage,
+    uses: Uses,
+) -> str:
+    """Return why a borrower is not removed now; '' if it is.
+
+    :param one: as it was chosen
+    :param server: the same, as Nova shows it now
+    :param shortage: what is short now
+    :param uses: what placement shows now
+    """
+    if server.status == 'SHELVED_OFFLOADED':
+        return 'it is on no host any more'
+    if server.host != one.host:
+        return f'it has moved from host {one.host} to {server.host}'
+    if find_lease(server.extra_specs) != one.lease:
+        return 'its flavor has changed'
+    if not shortage:
+        return 'nothing is short any more'
+    if not _helps(one, shortage, uses):
+        return 'it holds nothing of what is short'
+    return ''
 
 
 def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:

@@ -9,10 +9,12 @@ deleted, as their flavors say, again and again until placement shows the room.
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import functools
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import chores
@@ -21,10 +23,12 @@ from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
@@ -46,6 +50,7 @@ class Draining:
     ) -> None:
         self._database = database
         self._cloud = cloud
+        self._removal = removal.Removal(cloud)
         self._requests = requests_mod.Requests()
         #: Host with enough room -> when it was looked at.
         self._checked: dict[str, int] = {}
@@ -58,6 +63,7 @@ class Draining:
         now = reading.now
         if not reading.is_steady:
             return True
+        self._removal.begin()
         with self._database.transaction() as connection:
             near = promised.read(
                 connection,
@@ -100,7 +106,7 @@ class Draining:
             shortage = lending.find_shortage(
                 uses,
                 [slot for _key, slot in slots],
-                near.list_leaving(start),
+                near.list_leaving(start, now),
             )
             if not shortage:
                 continue
@@ -158,9 +164,12 @@ class Draining:
             )
         new = [one for one in chosen if one.told_at is None]
         is_well = not new or self._tell(keys[0], host, start, new, now)
+        slots = near.list_slots(host, start)
         waiting = [
-            removal.remove(
-                self._cloud, one.uuid, is_deleted=one.lease.is_deleted
+            self._removal.remove(
+                one.uuid,
+                functools.partial(self._check, one, slots, list(uses)),
+                is_deleted=one.lease.is_deleted,
             )
             for one in chosen
             if lending.has_drained(one, now)
@@ -171,6 +180,29 @@ class Draining:
                 {'host': host, 'waiting': '; '.join(filter(None, waiting))},
             )
         return is_well
+
+    def _check(
+        self,
+        one: lending.Borrower,
+        slots: Sequence[promised.Slot],
+        places: Sequence[view_obj.Place],
+        server: nova_server.NovaServer,
+    ) -> str:
+        """Return why a borrower stays: what it is in the way of has changed.
+
+        :param slots: for which it is to go
+        :param places: what these slots take from, at least
+        """
+        with self._database.transaction() as connection:
+            taken = servers.find_taken(connection, one.uuid)
+            is_promised = promised.is_there(connection, slots)
+        if taken is not None:
+            return 'it has a place in a reservation now'
+        if not is_promised:
+            return 'what is promised has changed meanwhile'
+        uses = self._cloud.read_uses(sorted({each[0] for each in places}))
+        shortage = lending.find_shortage(uses, [each for _key, each in slots])
+        return lending.find_objection(one, server, shortage, uses)
 
     def _read_told(self, keys: Iterable[str], host: str) -> dict[str, int]:
         """Return server -> when it was told to leave a host."""
@@ -211,6 +243,7 @@ class Draining:
                     lending.Borrower(
                         uuid=uuid,
                         lease=lease,
+                        host=server.host,
                         created_at=server.created_at,
                         told_at=told.get(uuid),
                     )

@@ -2,6 +2,8 @@
 
 """The end of reservations, and of their servers where that is asked for."""
 
+import functools
+
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation import due
@@ -11,7 +13,9 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -45,8 +49,8 @@ class Ending:
         notice: int = 0,
     ) -> None:
         self._database = database
-        self._cloud = cloud
         self._notice = notice
+        self._removal = removal.Removal(cloud)
         self._requests = requests_mod.Requests()
         #: Reservation -> what was missing, so that it is logged once.
         self._missing: dict[str, list[str]] = {}
@@ -55,6 +59,7 @@ class Ending:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True
+        self._removal.begin()
         with self._database.transaction() as connection:
             found = [
                 one
@@ -96,6 +101,9 @@ class Ending:
     ) -> bool:
         """Remove its servers; then it has ended."""
         if request.at_end is not request_mod.AtEnd.KEEP:
+            if now < one.during.end + due.MAX_SKEW:
+                # By a clock that is behind it may be prolonged until then.
+                return True
             missing = self._remove(one, request.at_end)
             if missing and now - one.during.end < MAX_SECONDS:
                 return self._report(one, missing)
@@ -116,11 +124,31 @@ class Ending:
             )
         is_deleted = at_end is request_mod.AtEnd.DELETE
         missing = [
-            removal.remove(self._cloud, each.consumer, is_deleted=is_deleted)
+            self._removal.remove(
+                each.consumer,
+                functools.partial(self._check, one, each),
+                is_deleted=is_deleted,
+            )
             for each in found.get(one.key, ())
             if each.consumer
         ]
         return [each for each in missing if each]
+
+    def _check(
+        self,
+        one: progress.Unfinished,
+        slot: server_mod.PlannedServer,
+        server: nova_server.NovaServer,
+    ) -> str:
+        """Return why a server stays: its reservation is not as it was."""
+        with self._database.transaction() as connection:
+            found = progress.list_unfinished(connection, one.key)
+            taken = servers.find_taken(connection, server.uuid)
+        if found != [one]:
+            return f'reservation {one.key} has changed meanwhile'
+        if taken != (one.key, slot):
+            return f'it has no place in reservation {one.key} any more'
+        return ''
 
     def _report(self, one: progress.Unfinished, missing: list[str]) -> bool:
         if self._missing.get(one.key) != missing:

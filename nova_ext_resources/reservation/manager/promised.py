@@ -9,12 +9,18 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
+
+#: So long after its end the servers of a reservation may be there still that
+#: go with it. Whoever has the room next is not degraded by them until then.
+LEAVE_SECONDS = due.MAX_SKEW + lending.LEAVE_SECONDS
 
 #: A planned server, after its reservation.
 Slot: TypeAlias = tuple[str, server_mod.PlannedServer]
@@ -85,15 +91,35 @@ class Promised:
             if one.during.start <= time < one.during.end
         ]
 
-    def list_leaving(self, time: int) -> frozenset[str]:
-        """Return servers that go with their reservation by a time."""
+    def list_leaving(self, time: int, now: int) -> frozenset[str]:
+        """Return servers that go with their reservation by a time.
+
+        Those are not among them that have not gone for :data:`LEAVE_SECONDS`
+        after its end.
+        """
         return frozenset(
             one.consumer
             for key, one in self.taken
             if one.consumer
             and one.during.end <= time
-            and self.requests[key].at_end is not request_mod.AtEnd.KEEP
+            and now < one.during.end + LEAVE_SECONDS
+            and self._goes_at_end(key)
         )
+
+    def _goes_at_end(self, key: str) -> bool:
+        request = self.requests.get(key)
+        return (
+            request is not None
+            and request.at_end is not request_mod.AtEnd.KEEP
+        )
+
+
+def is_there(connection: sa.Connection, slots: Sequence[Slot]) -> bool:
+    """Return whether slots are as they were read: held, and not taken."""
+    held = servers.read_servers(
+        connection, {key for key, _one in slots}, interval.ALWAYS
+    )
+    return all(one in held.get(key, ()) for key, one in slots)
 
 
 def read(

@@ -1,6 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lets servers leave their hosts, step by step, pass by pass."""
+"""Lets servers leave their hosts, step by step, pass by pass.
+
+What a pass has read may be old by the time it acts. So whoever has a server
+removed says what must still hold, and that is looked at directly before Nova
+is asked.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
 
 from oslo_log import log as logging
 
@@ -10,22 +18,56 @@ from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
 
+#: How many servers Nova is asked to remove in one pass for one purpose.
+MOST = 50
 
-def remove(cloud: cloud_mod.Cloud, uuid: str, *, is_deleted: bool) -> str:
-    """Ask Nova for the next step of a server.
+#: Called with a server as Nova shows it now; returns why it is left alone, ''
+#: if it is removed.
+Check: TypeAlias = Callable[[nova_server.NovaServer], str]
 
-    :param is_deleted: whether it is deleted, or else shelved and offloaded
-    :returns: what is missing, in words; '' if it has left its host
-    """
-    try:
-        server = cloud.find_server(uuid)
+
+class Removal:
+    """Asks Nova, for a bounded number of servers in each pass."""
+
+    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+        self._cloud = cloud
+        self._left = MOST
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._left = MOST
+
+    def remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
+        """Ask Nova for the next step of a server.
+
+        :param check: what must still hold
+        :param is_deleted: whether it is deleted, or else shelved and offloaded
+        :returns: what is missing, in words; '' if it has left its host
+        :raises StoreError: of the check
+        :raises PlacementError: of the check
+        """
+        try:
+            return self._remove(uuid, check, is_deleted=is_deleted)
+        except exception.ComputeUnavailable as err:
+            return f'server {uuid}: {err}'
+
+    def _remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
+        server = self._cloud.find_server(uuid)
         step = nova_server.find_step(server, is_deleted=is_deleted)
-        if step.action is not None:
-            cloud.act(uuid, step.action)
+        if server is None or step.action is None:
+            return step.missing
+        if not self._left:
+            return f'server {uuid} has its turn in the next pass'
+        if reason := check(server):
             LOG.info(
-                'Asked Nova for %(action)s of server %(uuid)s',
-                {'action': step.action.value, 'uuid': uuid},
+                'Server %(uuid)s is left alone: %(reason)s',
+                {'uuid': uuid, 'reason': reason},
             )
-    except exception.ComputeUnavailable as err:
-        return f'server {uuid}: {err}'
-    return step.missing
+            return f'server {uuid} is left alone: {reason}'
+        self._cloud.act(uuid, step.action)
+        self._left -= 1
+        LOG.info(
+            'Asked Nova for %(action)s of server %(uuid)s',
+            {'action': step.action.value, 'uuid': uuid},
+        )
+        return step.missing

@@ -35,8 +35,13 @@ class Unfinished:
     number: int
 
 
-def list_unfinished(connection: sa.Connection) -> list[Unfinished]:
-    """Return what is not over by its rows, by start."""
+def list_unfinished(
+    connection: sa.Connection, key: str | None = None
+) -> list[Unfinished]:
+    """Return what is not over by its rows, by start.
+
+    :param key: this reservation at most
+    """
     columns, changes = tables.RESERVATIONS.c, tables.STATES.c
     other = tables.STATES.alias()
     newest = (
@@ -45,7 +50,7 @@ def list_unfinished(connection: sa.Connection) -> list[Unfinished]:
         .scalar_subquery()
     )
     over = [one.value for one in state_mod.State if one.is_final]
-    rows = connection.execute(
+    query = (
         sa.select(
             columns.reservation,
             columns.starts_at,
@@ -57,6 +62,9 @@ def list_unfinished(connection: sa.Connection) -> list[Unfinished]:
         .where(changes.number == newest, changes.state.not_in(over))
         .order_by(columns.starts_at, columns.reservation)
     )
+    if key is not None:
+        query = query.where(columns.reservation == key)
+    rows = connection.execute(query)
     return [
         Unfinished(
             key=row.reservation,

@@ -10,6 +10,7 @@ from keystoneauth1 import session
 from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
@@ -24,6 +25,9 @@ from tests.unit.reservation.manager import managers
 from tests.unit.reservation.store import stores
 
 START, END = 1000, 9000
+
+#: When servers are removed at the end.
+GOING = END + due.MAX_SKEW
 
 
 class ManagerTestCase(base.NovaTestCase):
@@ -106,8 +110,8 @@ class ServersTest(ManagerTestCase):
         server = self.reserve(request_mod.AtEnd.SHELVE)
         self.run_at(START)
 
-        self.assertFalse(self.run_at(END))
-        self.wait_until(lambda: self.run_at(END + 1))
+        self.assertFalse(self.run_at(GOING))
+        self.wait_until(lambda: self.run_at(GOING + 1))
 
         self.assertEqual(['pending', 'active', 'ended'], self.list_states())
         shown = self.admin_api.get_server(server['id'])
@@ -117,8 +121,8 @@ class ServersTest(ManagerTestCase):
     def test_a_server_is_deleted_at_the_end(self) -> None:
         server = self.reserve(request_mod.AtEnd.DELETE)
 
-        self.assertFalse(self.run_at(END))
-        self.wait_until(lambda: self.run_at(END + 1))
+        self.assertFalse(self.run_at(GOING))
+        self.wait_until(lambda: self.run_at(GOING + 1))
 
         self.assertEqual(['pending', 'ended'], self.list_states())
         # Nova shows it as DELETED for a moment.

@@ -248,7 +248,8 @@ class ChooseTest(base.TestCase):
             [make_borrower('a')], {gone: 1, CPU: 1}, uses
         )
 
-        self.assertEqual((['a'], {gone: 1}), ([one.uuid for one in chosen], left))
+        self.assertEqual(["a"], [one.uuid for one in chosen])
+        self.assertEqual({gone: 1}, left)
 
     def test_random_hosts(self) -> None:
         """Enough go if that is possible, and each of them is needed."""

@@ -14,6 +14,7 @@ import fixtures
 
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
+from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -280,13 +281,89 @@ class DrainingTest(stores.StoreTestCase):
             )
         log = self.useFixture(fixtures.FakeLogger())
 
-        self.run_at(START - 100)
-        self.run_at(START)
-        self.run_at(START + 1)
+        for clock in (-100, 0, 60, 75):
+            self.run_at(START + clock)
 
         self.assertNotIn('Too few', log.output)
         self.assertNotIn('degraded', log.output)
         self.assertEqual(set(), self.cloud.holders)
+
+    def test_those_that_do_not_end_make_no_room(self) -> None:
+        self.admit(
+            self.admission,
+            'before',
+            hosts.span(0, START),
+            least=2,
+            at_end=request_mod.AtEnd.SHELVE,
+        )
+        self.cloud.hold('x', 'a', 4, status='ERROR')
+        slots.take(self.database, 'before', 'x', lambda held: held[0], now=1)
+
+        self.run_from(START - 60, START + promised.LEAVE_SECONDS, 20)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+        self.run_at(START + promised.LEAVE_SECONDS)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+    def test_what_is_cancelled_in_a_pass_needs_no_room(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        self.run_at(NOTICE)
+        for look in (0, 1):
+            with self.subTest(look=look):
+                self.change_meanwhile(self.cancel, look)
+                self.run_at(NOTICE + 300)
+
+                self.assertEqual([], self.cloud.asked)
+
+    def test_a_borrower_that_is_another_one_meanwhile_stays(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        self.run_at(NOTICE)
+        for clock, fields in enumerate(
+            (
+                {'host': 'b'},
+                {'extra_specs': {}},
+                {'extra_specs': make_specs()},
+                {'status': 'SHELVED_OFFLOADED'},
+            )
+        ):
+            before = self.cloud.servers['x']
+            find_server = self.cloud.find_server
+
+            def change(fields: Any = fields) -> None:
+                self.cloud.servers['x'] = dataclasses.replace(
+                    self.cloud.servers['x'], **fields
+                )
+
+            with self.subTest(fields=fields):
+                self.change_meanwhile(change, 1)
+                self.run_at(NOTICE + 300 + clock)
+
+                self.assertEqual([], self.cloud.asked)
+            self.cloud.servers['x'] = before
+            self.cloud.find_server = find_server  # type: ignore[method-assign]
+
+    def test_a_borrower_that_holds_nothing_meanwhile_stays(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        self.run_at(NOTICE)
+        self.change_meanwhile(lambda: self.cloud.holders.discard('x'), 1)
+
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_a_borrower_that_gets_a_place_meanwhile_stays(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        self.run_at(NOTICE)
+
+        def take() -> None:
+            slots.take(
+                self.database, 'lease', 'x', lambda held: held[0], now=1
+            )
+
+        self.change_meanwhile(take, 1)
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([], self.cloud.asked)
 
     def test_a_clock_that_jumps_drains_nobody(self) -> None:
         self.borrow('x', 8, drain_seconds='0')

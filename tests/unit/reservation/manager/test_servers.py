@@ -2,13 +2,16 @@
 
 """Tests of what a manager does with the servers of reservations."""
 
+from collections.abc import Callable
 import dataclasses
 import itertools
 import threading
 from typing import Any
 
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
@@ -29,6 +32,9 @@ AtEnd = request_mod.AtEnd
 State = state_mod.State
 
 START, END = 1000, 9000
+
+#: When servers are removed at the end.
+GOING = END + due.MAX_SKEW
 
 DURING = hosts.span(START, END)
 
@@ -310,13 +316,13 @@ class EndingTest(ServersTests):
 
     def test_servers_are_shelved_and_offloaded(self) -> None:
         self.end(AtEnd.SHELVE)
-        self.run_at(END - 1)
+        self.run_at(GOING - 1)
         self.assertEqual([], self.cloud.asked)
 
-        self.assertFalse(self.run_at(END))
-        self.assertFalse(self.run_at(END + 1))
+        self.assertFalse(self.run_at(GOING))
+        self.assertFalse(self.run_at(GOING + 1))
         self.assertFalse(self.is_over())
-        self.assertTrue(self.run_at(END + 2))
+        self.assertTrue(self.run_at(GOING + 2))
 
         self.assertTrue(self.is_over())
         self.assertEqual(
@@ -333,8 +339,8 @@ class EndingTest(ServersTests):
     def test_servers_are_deleted(self) -> None:
         self.end(AtEnd.DELETE)
 
-        self.run_at(END)
-        self.run_at(END + 1)
+        self.run_at(GOING)
+        self.run_at(GOING + 1)
 
         self.assertTrue(self.is_over())
         self.assertEqual(
@@ -344,7 +350,7 @@ class EndingTest(ServersTests):
     def test_nova_that_is_away_is_asked_again(self) -> None:
         self.end(AtEnd.DELETE)
         self.cloud.is_nova_away = True
-        for clock in (END, END + 100, END + 3600):
+        for clock in (GOING, END + 100, END + 3600):
             self.assertFalse(self.run_at(clock))
         self.assertFalse(self.is_over())
 
@@ -360,7 +366,7 @@ class EndingTest(ServersTests):
         self.cloud.servers['one'] = dataclasses.replace(
             self.cloud.servers['one'], status='ERROR'
         )
-        for clock in range(END, END + 5):
+        for clock in range(GOING, GOING + 5):
             self.run_at(clock)
         self.assertFalse(self.is_over())
 
@@ -375,14 +381,67 @@ class EndingTest(ServersTests):
         self.end(AtEnd.DELETE)
         self.turn = self.make_turn(wait=300)
 
-        self.run_at(END)
+        self.run_at(GOING)
 
         self.assertEqual([], self.cloud.asked)
+
+    def find_and(self, change: Callable[[], object]) -> None:
+        """Let something change while Nova is asked for a server first."""
+        find_server = self.cloud.find_server
+
+        def find(uuid: str) -> Any:
+            self.cloud.find_server = find_server  # type: ignore[method-assign]
+            change()
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+
+    def test_what_is_prolonged_meanwhile_keeps_its_servers(self) -> None:
+        """By a host whose clock is behind."""
+        self.end(AtEnd.DELETE)
+        request = dataclasses.replace(
+            self.get().request, during=hosts.span(START, END + 900)
+        )
+        self.find_and(
+            lambda: self.admission.replace(
+                request, now=END - 1, reason='longer'
+            )
+        )
+
+        self.assertFalse(self.run_at(GOING))
+
+        self.assertEqual([], self.cloud.asked)
+        self.assertEqual(['one', 'two', None], self.list_consumers())
+        self.assertTrue(self.run_at(GOING + 15))
+        self.assertEqual([], self.cloud.asked)
+
+    def test_a_server_that_gave_its_place_back_stays(self) -> None:
+        self.end(AtEnd.DELETE)
+        slot = self.get().servers[0]
+        self.find_and(lambda: slots.free(self.database, 'lease', slot))
+
+        self.run_at(GOING)
+        self.run_at(GOING + 1)
+
+        self.assertEqual([('two', 'delete')], self.cloud.asked)
+        self.assertTrue(self.is_over())
+
+    def test_a_pass_removes_no_more_than_so_many(self) -> None:
+        self.patch(removal, 'MOST', 1)
+        self.turn = self.make_turn()
+        self.end(AtEnd.DELETE)
+        seen = []
+        for clock in range(GOING, GOING + 3):
+            self.run_at(clock)
+            seen.append(len(self.cloud.asked))
+
+        self.assertEqual([1, 2, 2], seen)
+        self.assertTrue(self.is_over())
 
     def test_two_managers_end_it_once(self) -> None:
         self.end(AtEnd.DELETE)
         other = self.make_turn()
-        for clock in (END, END + 1):
+        for clock in (GOING, GOING + 1):
             self.run_at(clock)
             other.run()
 

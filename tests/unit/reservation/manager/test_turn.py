@@ -153,7 +153,6 @@ class TurnTest(TurnTests):
             [one[-1] for one in self.list_states()],
         )
 
-
     def test_a_bug_in_one_part_stops_no_other(self) -> None:
         def fail(*_args: object) -> bool:
             raise KeyError('odd')
