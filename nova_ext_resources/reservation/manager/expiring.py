@@ -6,13 +6,20 @@ from nova_ext_resources.reservation import expiry
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import shrinking
 
 
+State = state_mod.State
+
+
 class Expiring:
-    """Looks after the expiry of reservations."""
+    """Looks after the expiry of reservations.
+
+    One that is degraded does not expire: its owner cannot use what is missing.
+    """
 
     def __init__(self, database: database_mod.Database) -> None:
         self._database = database
@@ -27,6 +34,7 @@ class Expiring:
                 one
                 for one in progress.list_unfinished(connection)
                 if one.during.start <= reading.now
+                and one.state is not State.DEGRADED
             ]
             requests = self._requests.read(connection, found)
         for one in found:

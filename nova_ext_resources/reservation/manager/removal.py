@@ -55,7 +55,7 @@ class Removal:
         server = self._cloud.find_server(uuid)
         step = nova_server.find_step(server, is_deleted=is_deleted)
         if server is None or step.action is None:
-            return step.missing
+            return step.missing or self._find_rest(uuid, server)
         if not self._left:
             return f'server {uuid} has its turn in the next pass'
         if reason := check(server):
@@ -71,3 +71,18 @@ class Removal:
             {'action': step.action.value, 'uuid': uuid},
         )
         return step.missing
+
+    def _find_rest(
+        self, uuid: str, server: nova_server.NovaServer | None
+    ) -> str:
+        """Return what is missing of a server that Nova does not have.
+
+        To whoever may not see it, Nova says that it is not there.
+        """
+        if server is not None or not self._cloud.has_allocations(uuid):
+            return ''
+        return (
+            f'server {uuid} is not there for Nova, and holds resources in '
+            'placement: check that the credentials are those of an '
+            'administrator, of the same cloud'
+        )

@@ -86,7 +86,7 @@ class Compute:
         """
         action = f'show server {uuid}'
         response = self._send(action, 'GET', f'/servers/{uuid}')
-        if response.status_code == 404:
+        if _is_not_found(response):
             return None
         body = self._understand(
             action, lambda one: one.json()['server'], response
@@ -113,7 +113,7 @@ class Compute:
 
     def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
         response = self._send(action, 'GET', url)
-        if response.status_code == 404:
+        if _is_not_found(response):
             raise _refuse(action, response)
         return self._understand(
             action,
@@ -124,7 +124,7 @@ class Compute:
     def _send(
         self, action: str, method: str, url: str, **fields: Any
     ) -> requests.Response:
-        """Return an answer that is no error, or one that says 404.
+        """Return an answer that is no error, or with which Nova says 404.
 
         :raises ComputeUnavailable: there is none
         """
@@ -146,7 +146,7 @@ class Compute:
             raise exception.ComputeUnavailable(
                 action=action, reason=reason
             ) from err
-        if response.status_code >= 400 and response.status_code != 404:
+        if response.status_code >= 400 and not _is_not_found(response):
             raise _refuse(action, response)
         return response
 
@@ -166,6 +166,19 @@ class Compute:
                 action=action,
                 reason=f'its response cannot be read ({err!r}); {_ADVICE}',
             ) from err
+
+
+def _is_not_found(response: requests.Response) -> bool:
+    """Return whether Nova says that there is no such thing.
+
+    A wrong path, or a proxy, answers 404 in other words.
+    """
+    if response.status_code != 404:
+        return False
+    try:
+        return 'itemNotFound' in response.json()
+    except (ValueError, TypeError):
+        return False
 
 
 def _refuse(

@@ -42,9 +42,11 @@ def _try_expire(
         revisions, _purged = shards.read_revisions(connection)
         found = servers.read_servers(connection, [one.key], interval.ALWAYS)
         requests = reservations.read_requests(connection, [one.key])
-        number = len(states.list_changes(connection, one.key))
+        changes = states.list_changes(connection, one.key)
     held, request = found.get(one.key, ()), requests.get(one.key)
-    if number != one.number + 1 or request is None or not held:
+    if len(changes) != one.number + 1 or request is None or not held:
+        return None
+    if changes[-1].state is state_mod.State.DEGRADED:
         return None
     if not expiry.is_due(request, held[0].during, now):
         return None

@@ -99,6 +99,20 @@ class ExpiringTest(ServersTests):
         self.admit(self.admission, 'other', DURING, least=3)
         self.assertEqual(3, len(self.get('other').servers))
 
+    def test_what_is_degraded_does_not_expire(self) -> None:
+        self.reserve(expires_after=600)
+        self.cloud.enabled['a'] = False
+        self.run_at(START + 500)
+        for clock in (600, 700):
+            self.run_at(START + clock)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.assertEqual(3, managers.count_held(self.url))
+        self.cloud.enabled['a'] = True
+        self.run_at(START + 800)
+
+        self.assertEqual(State.EXPIRED, self.get().last.state)
+
     def test_what_is_not_used_at_all_expires(self) -> None:
         self.reserve(expires_after=600)
 
@@ -436,6 +450,18 @@ class EndingTest(ServersTests):
             seen.append(len(self.cloud.asked))
 
         self.assertEqual([1, 2, 2], seen)
+        self.assertTrue(self.is_over())
+
+    def test_servers_that_only_placement_has_are_not_gone(self) -> None:
+        """Nova hides those of others from whoever is no administrator."""
+        self.end(AtEnd.DELETE)
+        self.cloud.servers.clear()
+
+        self.assertFalse(self.run_at(GOING))
+        self.assertFalse(self.is_over())
+        self.cloud.holders.clear()
+        self.assertTrue(self.run_at(GOING + 15))
+
         self.assertTrue(self.is_over())
 
     def test_two_managers_end_it_once(self) -> None:

@@ -171,11 +171,30 @@ class ServersTest(ComputeTestCase):
         )
 
     def test_a_server_that_is_gone(self) -> None:
-        self.mock.get(self.server, status_code=404)
-        self.mock.post(f'{self.server}/action', status_code=404)
+        gone = {'itemNotFound': {'code': 404, 'message': 'not found'}}
+        self.mock.get(self.server, status_code=404, json=gone)
+        self.mock.post(f'{self.server}/action', status_code=404, json=gone)
 
         self.assertIsNone(self.compute.find_server(uuids.server))
         self.compute.act(uuids.server, nova_server.Action.SHELVE)
+
+    def test_a_404_that_is_not_of_nova(self) -> None:
+        for answer in ({'text': 'no such path'}, {'json': {}}, {'json': 5}):
+            with self.subTest(answer=answer):
+                self.mock.get(self.server, status_code=404, **answer)
+                self.mock.delete(self.server, status_code=404, **answer)
+
+                self.assertRaises(
+                    exception.ComputeUnavailable,
+                    self.compute.find_server,
+                    uuids.server,
+                )
+                self.assertRaises(
+                    exception.ComputeUnavailable,
+                    self.compute.act,
+                    uuids.server,
+                    nova_server.Action.DELETE,
+                )
 
     def test_what_nova_is_asked_for(self) -> None:
         self.mock.post(f'{self.server}/action', status_code=202)
