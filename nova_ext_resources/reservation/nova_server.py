@@ -78,6 +78,19 @@ def find_step(server: NovaServer | None, *, is_deleted: bool) -> Step:
     )
 
 
+def holds_nothing(server: NovaServer | None) -> bool:
+    """Return whether Nova agrees that a server holds no resources.
+
+    One that is being moved or built holds nothing for a moment, and does
+    again.
+
+    :param server: None if there is none
+    """
+    if server is None or server.status in ('DELETED', 'SHELVED_OFFLOADED'):
+        return True
+    return server.status == 'ERROR' and not server.host
+
+
 def _choose(status: str, *, is_deleted: bool) -> Action | None:
     if is_deleted:
         # Nova may keep what is deleted, with all its resources, for a while.

@@ -18,6 +18,7 @@ any moment, or may not run at all.
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, read once for each row
+* ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd

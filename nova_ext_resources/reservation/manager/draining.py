@@ -22,6 +22,7 @@ from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import outage
@@ -71,6 +72,8 @@ class Draining:
                 now,
                 now + lending.HORIZON_SECONDS,
             )
+        if near.slots and not sight.can_trust(self._cloud.list_enabled()):
+            return False
         self._found = {one.key: one for one in near.reservations}
         missing: dict[str, str] = {}
         done = [

@@ -3,15 +3,22 @@
 """Frees what a server has taken that is not there any more.
 
 A server may fail to start after it took its slot, and whoever deletes one does
-not tell. What tells is placement: it knows every consumer that holds anything.
+not tell. What tells is placement: it knows every consumer that holds anything. A
+slot is freed if it says so in two passes, and Nova says nothing else.
 """
 
+from oslo_log import log as logging
+
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
+
+LOG = logging.getLogger(__name__)
 
 #: Seconds after which a server that took its slot must hold something. Nova
 #: may retry for some time.
@@ -21,15 +28,29 @@ GRACE_SECONDS = 300
 CHECK_SECONDS = 300
 MOST = 200
 
+#: So many slots are freed in one pass at most.
+MOST_FREED = 10
+
 
 class Freeing:
-    """Asks placement for the servers that have taken slots, in turn."""
+    """Asks placement for the servers that have taken slots, in turn.
+
+    :param is_once: there is no other pass, so that one answer is enough
+    """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        *,
+        is_once: bool = False,
     ) -> None:
         self._database = database
         self._cloud = cloud
+        self._is_once = is_once
+        self._left = MOST_FREED
+        #: Servers that held nothing when they were looked for last.
+        self._empty: set[str] = set()
         #: Server -> when it was looked for.
         self._checked: dict[str, int] = {}
 
@@ -55,8 +76,13 @@ class Freeing:
         due = [
             (key, one)
             for key, one in found
-            if not now - CHECK_SECONDS < checked[one.consumer or ''] <= now
+            if one.consumer in self._empty
+            or not now - CHECK_SECONDS < checked[one.consumer or ''] <= now
         ]
+        if due and not sight.can_trust(self._cloud.list_enabled()):
+            return False
+        self._left = MOST_FREED
+        self._empty &= checked.keys()
         due.sort(key=lambda pair: checked[pair[1].consumer or ''])
         for key, one in due[:MOST]:
             self._check(key, one, now)
@@ -69,7 +95,23 @@ class Freeing:
     ) -> None:
         assert slot.consumer is not None
         if self._cloud.has_allocations(slot.consumer):
+            self._empty.discard(slot.consumer)
             return
+        is_known = self._is_once or slot.consumer in self._empty
+        self._empty.add(slot.consumer)
+        if not is_known or not self._left:
+            return
+        server = self._cloud.find_server(slot.consumer)
+        if not nova_server.holds_nothing(server):
+            LOG.warning(
+                'Server %(uuid)s of reservation %(key)s holds nothing in '
+                'placement, and is there for Nova: its place stays taken. If '
+                'it is not being moved or built, heal its allocations.',
+                {'uuid': slot.consumer, 'key': key},
+            )
+            self._empty.discard(slot.consumer)
+            return
+        self._left -= 1
         reason = (
             f'server {slot.consumer} holds nothing in placement; its place on '
             f'host {slot.host} is free for another one'

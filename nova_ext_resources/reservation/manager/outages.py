@@ -12,6 +12,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import planner as planner_mod
@@ -52,11 +53,7 @@ class Outages:
             found = progress.list_unfinished(connection)
             rows = servers.count_by_host(connection, now)
         lost = outage.list_lost(rows, enabled)
-        if lost and not any(enabled.values()):
-            LOG.error(
-                'Placement has no host that is enabled. Reservations stay '
-                'where they are; check that it is the right placement.'
-            )
+        if lost and not sight.can_trust(enabled):
             return False
         self._admission = None
         self._tried = {

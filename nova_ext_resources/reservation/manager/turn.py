@@ -76,16 +76,18 @@ def make_chores(
     *,
     notice: int = 0,
     keep_ended: int | None = None,
+    is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
 
     :param notice: seconds before the end at which a row says so; 0 for none
     :param keep_ended: seconds for which the rows of what is over are kept;
         None keeps them for good
+    :param is_once: there is one pass only
     """
     found: list[chores_mod.Chore] = [
         starting.Starting(database),
-        freeing.Freeing(database, cloud),
+        freeing.Freeing(database, cloud, is_once=is_once),
         outages.Outages(database, cloud),
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),

@@ -195,6 +195,7 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
             ManagedSite(conf),
             notice=options.end_notice,
             keep_ended=options.keep_ended,
+            is_once=is_once,
         ),
     )
 

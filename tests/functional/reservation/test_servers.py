@@ -90,7 +90,9 @@ class ManagerTestCase(base.NovaTestCase):
 
     def run_at(self, clock: int) -> bool:
         self.time.clock = clock
-        turn = managers.make_turn(self.url, self.time, cloud=self.site)
+        turn = managers.make_turn(
+            self.url, self.time, cloud=self.site, is_once=True
+        )
         return bool(turn.run())
 
     def list_states(self) -> list[str]:
@@ -134,6 +136,7 @@ class ServersTest(ManagerTestCase):
         self.assertEqual([server['id'], None], self.list_consumers())
 
         self._delete_server(server)
+        self.wait_until(lambda: self.site.find_server(server['id']) is None)
         self.run_at(START + 600)
 
         self.assertEqual([None, None], self.list_consumers())

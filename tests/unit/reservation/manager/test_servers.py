@@ -128,8 +128,9 @@ class ExpiringTest(ServersTests):
         self.reserve(expires_after=600, least=1)
         self.take('one')
         self.run_at(START + 600)
-        self.cloud.holders.clear()
+        self.cloud.act('one', nova_server.Action.DELETE)
         self.run_at(START + 2000)
+        self.run_at(START + 2015)
         self.assertEqual([None], self.list_consumers())
 
         self.run_at(START + 3000)
@@ -253,7 +254,10 @@ class FreeingTest(ServersTests):
         self.run_at(START + 299)
         self.assertEqual(['one', 'two', None], self.list_consumers())
 
+        self.cloud.servers.pop('one')
         self.run_at(START + 300)
+        self.assertEqual(['one', 'two', None], self.list_consumers())
+        self.run_at(START + 315)
 
         self.assertEqual([None, 'two', None], self.list_consumers())
         reason = self.list_reasons()[-1]
@@ -284,11 +288,64 @@ class FreeingTest(ServersTests):
             return has_allocations(consumer)
 
         self.cloud.holders.clear()
+        self.cloud.servers.clear()
+        self.turn = self.make_turn(is_once=True)
         self.cloud.has_allocations = take_again  # type: ignore[method-assign]
         self.run_at(START + 310)
 
         self.assertEqual(['two'], self.list_consumers())
         self.assertEqual(2, len(self.list_reasons()))
+
+    def test_a_server_that_nova_has_keeps_its_slot(self) -> None:
+        """One that is being moved holds nothing for a moment."""
+        self.reserve()
+        self.take('one')
+        self.cloud.holders.clear()
+        for clock in range(300, 900, 15):
+            self.run_at(START + clock)
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+        self.cloud.add('one', status='ERROR')
+        self.cloud.holders.clear()
+        for clock in (900, 1200, 1215):
+            self.run_at(START + clock)
+
+        self.assertEqual([None, None, None], self.list_consumers())
+
+    def test_a_placement_that_is_empty_frees_nothing(self) -> None:
+        self.reserve()
+        self.take('one')
+        self.cloud.holders.clear()
+        self.cloud.servers.clear()
+        self.cloud.enabled.clear()
+        for clock in (300, 315, 330):
+            self.assertFalse(self.run_at(START + clock))
+
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+    def test_a_pass_frees_no_more_than_so_many(self) -> None:
+        self.patch(freeing, 'MOST_FREED', 1)
+        self.reserve()
+        for one in ('one', 'two', 'three'):
+            self.take(one)
+        self.cloud.holders.clear()
+        self.cloud.servers.clear()
+        seen = []
+        for clock in (300, 315, 330, 345):
+            self.run_at(START + clock)
+            seen.append(self.list_consumers().count(None))
+
+        self.assertEqual([0, 1, 2, 3], seen)
+
+    def test_one_pass_alone_frees(self) -> None:
+        self.reserve()
+        self.take('one')
+        self.cloud.act('one', nova_server.Action.DELETE)
+        self.turn = self.make_turn(is_once=True)
+
+        self.run_at(START + 300)
+
+        self.assertEqual([None, None, None], self.list_consumers())
 
     def test_placement_that_is_away_frees_nothing(self) -> None:
         self.reserve(expires_after=600)
