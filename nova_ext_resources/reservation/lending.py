@@ -25,6 +25,9 @@ from nova_ext_resources.reservation import server as server_mod
 #: before its end a borrower goes.
 LEAVE_SECONDS = 300
 
+#: So long a notice holds after its server should have gone.
+NOTICE_SECONDS = 600
+
 #: So long before a promise begins its host is looked at.
 HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
 
@@ -53,6 +56,7 @@ class Borrower:
     :ivar created_at: seconds since the epoch
     :ivar host: that it is on, '' for none
     :ivar told_at: since when it knows that it is to go; None if it does not
+    :ivar is_stuck: whether it was told long ago and is there nevertheless
     """
 
     uuid: str
@@ -60,11 +64,38 @@ class Borrower:
     created_at: int
     host: str = ''
     told_at: int | None = None
+    is_stuck: bool = False
 
     @property
     def lead(self) -> int:
         """Seconds from the notice until it is gone."""
         return self.lease.drain_seconds + LEAVE_SECONDS
+
+
+def make_borrower(
+    server: nova_server.NovaServer, told_at: int | None, now: int
+) -> Borrower | None:
+    """Make a borrower of a server, None if it cannot be told to go.
+
+    A notice holds for as long as it takes to go, and a while. Later it has to
+    be told anew.
+
+    :param told_at: when it was told last; None if it never was
+    :param now: seconds since the epoch
+    """
+    lease = find_lease(server.extra_specs)
+    if not lease.is_lent:
+        return None
+    made = Borrower(
+        uuid=server.uuid,
+        lease=lease,
+        created_at=server.created_at,
+        host=server.host,
+        told_at=told_at,
+    )
+    if told_at is None or now < told_at + made.lead + NOTICE_SECONDS:
+        return made
+    return dataclasses.replace(made, told_at=None, is_stuck=True)
 
 
 def find_lease(extra_specs: Mapping[str, str]) -> lease_mod.Lease:
@@ -155,12 +186,15 @@ def choose(
 ) -> tuple[list[Borrower], dict[view_obj.Place, int]]:
     """Choose who goes: those who know it, then by priority, and no more.
 
+    Those come last that were told long ago and have not gone.
+
     :returns: these, and what is short even so
     """
     ordered = sorted(
         borrowers,
         key=lambda one: (
             one.told_at is None,
+            one.is_stuck,
             one.lease.priority,
             -one.created_at,
             one.uuid,

@@ -78,6 +78,15 @@ def find_step(server: NovaServer | None, *, is_deleted: bool) -> Step:
     )
 
 
+def can_leave(server: NovaServer, *, is_deleted: bool) -> bool:
+    """Return whether a server leaves its host, or there is a way to have it.
+
+    :param is_deleted: as of :func:`find_step`
+    """
+    step = find_step(server, is_deleted=is_deleted)
+    return bool(step.action or server.task_state or not step.missing)
+
+
 def holds_nothing(server: NovaServer | None) -> bool:
     """Return whether Nova agrees that a server holds no resources.
 

@@ -13,6 +13,7 @@ import functools
 
 from oslo_log import log as logging
 
+from nova_ext_resources.claims import lease as lease_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
@@ -142,7 +143,7 @@ class Draining:
         """Tell borrowers to go, and have those go that were told."""
         told = self._read_told(keys, host)
         try:
-            borrowers = self._list_borrowers(near, shortage, uses, told)
+            borrowers = self._list_borrowers(near, shortage, uses, told, now)
         except exception.ComputeUnavailable as err:
             LOG.error(
                 'Host %(host)s cannot be drained now for %(keys)s, which is '
@@ -208,13 +209,14 @@ class Draining:
         return lending.find_objection(one, server, shortage, uses)
 
     def _read_told(self, keys: Iterable[str], host: str) -> dict[str, int]:
-        """Return server -> when it was told to leave a host."""
+        """Return server -> when it was told last to leave a host."""
         found: dict[str, int] = {}
         with self._database.transaction() as connection:
             for key in keys:
                 for change in states.list_changes(connection, key):
                     for uuid in _parse_notice(change.reason, host):
-                        found.setdefault(uuid, change.changed_at)
+                        latest = found.get(uuid, change.changed_at)
+                        found[uuid] = max(latest, change.changed_at)
         return found
 
     def _list_borrowers(
@@ -223,6 +225,7 @@ class Draining:
         shortage: lending.Shortage,
         uses: lending.Uses,
         told: dict[str, int],
+        now: int,
     ) -> list[lending.Borrower]:
         """Return who holds what is short and can be told to go.
 
@@ -240,18 +243,26 @@ class Draining:
         found = []
         for uuid in ordered[:MOST]:
             server = self._cloud.find_server(uuid)
-            lease = lending.find_lease(server.extra_specs if server else {})
-            if server is not None and lease.is_lent:
-                found.append(
-                    lending.Borrower(
-                        uuid=uuid,
-                        lease=lease,
-                        host=server.host,
-                        created_at=server.created_at,
-                        told_at=told.get(uuid),
-                    )
-                )
+            if server is None:
+                continue
+            one = lending.make_borrower(server, told.get(uuid), now)
+            if one is not None and self._can_go(server, one.lease):
+                found.append(one)
         return found
+
+    def _can_go(
+        self, server: nova_server.NovaServer, lease: lease_mod.Lease
+    ) -> bool:
+        """Return whether there is a way to remove a server, or log it."""
+        if nova_server.can_leave(server, is_deleted=lease.is_deleted):
+            return True
+        LOG.warning(
+            'Server %(uuid)s cannot be shelved while its status is '
+            '%(status)s. Others are told to go in its place; delete it, or '
+            'mend it.',
+            {'uuid': server.uuid, 'status': server.status},
+        )
+        return False
 
     def _tell(
         self,

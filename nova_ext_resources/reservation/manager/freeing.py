@@ -3,8 +3,8 @@
 """Frees what a server has taken that is not there any more.
 
 A server may fail to start after it took its slot, and whoever deletes one does
-not tell. What tells is placement: it knows every consumer that holds anything. A
-slot is freed if it says so in two passes, and Nova says nothing else.
+not tell. What tells is placement: it knows every consumer that holds anything.
+A slot is freed if it says so in two passes, and Nova says nothing else.
 """
 
 from oslo_log import log as logging

@@ -12,6 +12,7 @@ from typing import Any
 
 import fixtures
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import promised
@@ -364,6 +365,51 @@ class DrainingTest(stores.StoreTestCase):
         self.run_at(NOTICE + 300)
 
         self.assertEqual([], self.cloud.asked)
+
+    def test_a_borrower_that_cannot_go_keeps_no_other_one(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 16
+        self.borrow('bad', 8)
+        self.cloud.servers['bad'] = dataclasses.replace(
+            self.cloud.servers['bad'], status='ERROR'
+        )
+        self.borrow('good', 8, priority='5')
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'bad'}, self.cloud.holders)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_borrower_that_does_not_go_keeps_no_other_one(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 16
+        self.borrow('bad', 8)
+        self.borrow('good', 8, priority='5')
+        act = self.cloud.act
+
+        def refuse(uuid: str, action: Any) -> None:
+            if uuid == 'bad':
+                raise exception.ComputeUnavailable(action='act', reason='409')
+            act(uuid, action)
+
+        self.cloud.act = refuse  # type: ignore[method-assign]
+        self.run_from(NOTICE, START + 2000)
+
+        self.assertEqual({'bad'}, self.cloud.holders)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_notice_lapses(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+        self.cloud.capacities['a', 'VCPU'] = 16
+        self.run_from(NOTICE + 60, START + 5000)
+        self.cloud.capacities['a', 'VCPU'] = 8
+
+        self.run_at(START + 5060)
+        self.assertEqual(([], 2), (self.cloud.asked, len(self.list_notices())))
+        self.run_at(START + 5359)
+        self.assertEqual([], self.cloud.asked)
+        self.run_at(START + 5360)
+
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
 
     def test_a_clock_that_jumps_drains_nobody(self) -> None:
         self.borrow('x', 8, drain_seconds='0')

@@ -179,7 +179,12 @@ class ServersTest(ComputeTestCase):
         self.compute.act(uuids.server, nova_server.Action.SHELVE)
 
     def test_a_404_that_is_not_of_nova(self) -> None:
-        for answer in ({'text': 'no such path'}, {'json': {}}, {'json': 5}):
+        answers: list[dict[str, Any]] = [
+            {'text': 'no such path'},
+            {'json': {}},
+            {'json': 5},
+        ]
+        for answer in answers:
             with self.subTest(answer=answer):
                 self.mock.get(self.server, status_code=404, **answer)
                 self.mock.delete(self.server, status_code=404, **answer)
