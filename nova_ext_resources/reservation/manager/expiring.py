@@ -37,10 +37,18 @@ class Expiring:
                 and one.state is not State.DEGRADED
             ]
             requests = self._requests.read(connection, found)
+        done = []
         for one in found:
             request = requests.get(one.key)
             if request and expiry.is_due(request, one.during, reading.now):
-                change = shrinking.expire(self._database, one, reading.now)
-                if change is not None:
-                    chores.report(one.key, change)
+                what = f'expiry of {one.key}'
+                done.append(
+                    chores.attempt(what, self._expire, one, reading.now)
+                )
+        return all(done)
+
+    def _expire(self, one: progress.Unfinished, now: int) -> bool:
+        change = shrinking.expire(self._database, one, now)
+        if change is not None:
+            chores.report(one.key, change)
         return True

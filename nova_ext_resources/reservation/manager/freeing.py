@@ -9,6 +9,7 @@ A slot is freed if it says so in two passes, and Nova says nothing else.
 
 from oslo_log import log as logging
 
+from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
@@ -30,6 +31,9 @@ MOST = 200
 
 #: So many slots are freed in one pass at most.
 MOST_FREED = 10
+
+#: After so many failures the rest of a pass is left to the next one.
+MOST_FAILURES = 3
 
 
 class Freeing:
@@ -84,23 +88,28 @@ class Freeing:
         self._left = MOST_FREED
         self._empty &= checked.keys()
         due.sort(key=lambda pair: checked[pair[1].consumer or ''])
+        self._checked = checked
+        failed = 0
         for key, one in due[:MOST]:
-            self._check(key, one, now)
             checked[one.consumer or ''] = now
-            self._checked = checked
-        return True
+            what = f'server {one.consumer} of reservation {key}'
+            failed += not chores.attempt(what, self._check, key, one, now)
+            if failed == MOST_FAILURES:
+                break  # Nova or placement is away: the others come first next.
+        return not failed
 
     def _check(
         self, key: str, slot: server_mod.PlannedServer, now: int
-    ) -> None:
+    ) -> bool:
+        """Free a slot if its server is gone; return True."""
         assert slot.consumer is not None
         if self._cloud.has_allocations(slot.consumer):
             self._empty.discard(slot.consumer)
-            return
+            return True
         is_known = self._is_once or slot.consumer in self._empty
         self._empty.add(slot.consumer)
         if not is_known or not self._left:
-            return
+            return True
         server = self._cloud.find_server(slot.consumer)
         if not nova_server.holds_nothing(server):
             LOG.warning(
@@ -110,10 +119,11 @@ class Freeing:
                 {'uuid': slot.consumer, 'key': key},
             )
             self._empty.discard(slot.consumer)
-            return
+            return True
         self._left -= 1
         reason = (
             f'server {slot.consumer} holds nothing in placement; its place on '
             f'host {slot.host} is free for another one'
         )
         slots.free(self._database, key, slot, now=now, reason=reason)
+        return True

@@ -8,6 +8,7 @@ import itertools
 import threading
 from typing import Any
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import freeing
@@ -336,6 +337,40 @@ class FreeingTest(ServersTests):
             seen.append(self.list_consumers().count(None))
 
         self.assertEqual([0, 1, 2, 3], seen)
+
+    def test_a_server_that_cannot_be_looked_at_stops_no_other(self) -> None:
+        self.reserve()
+        self.take('one')
+        self.take('two')
+        self.cloud.act('two', nova_server.Action.DELETE)
+        has_allocations = self.cloud.has_allocations
+
+        def fail(consumer: str) -> bool:
+            if consumer == 'one':
+                raise exception.PlacementUnavailable(action='a', detail='odd')
+            return has_allocations(consumer)
+
+        self.cloud.has_allocations = fail  # type: ignore[method-assign]
+        for clock in (300, 315):
+            self.assertEqual(clock == 315, self.run_at(START + clock))
+
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+    def test_one_that_cannot_expire_stops_no_other(self) -> None:
+        self.reserve('bad', expires_after=600, least=1)
+        self.reserve('good', expires_after=600, least=1)
+        expire = shrinking.expire
+
+        def fail(database: Any, one: Any, now: int) -> Any:
+            if one.key == 'bad':
+                raise exception.StoreError(reason='odd')
+            return expire(database, one, now)
+
+        self.patch(shrinking, 'expire', fail)
+
+        self.assertFalse(self.run_at(START + 600))
+
+        self.assertEqual(State.EXPIRED, self.get('good').last.state)
 
     def test_one_pass_alone_frees(self) -> None:
         self.reserve()
