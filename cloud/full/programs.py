@@ -74,6 +74,12 @@ def run(*command: str, environ: Mapping[str, str] | None = None) -> str:
     if done.returncode:
         raise errors.CloudError(
             f'{" ".join(command)} ended with {done.returncode}:\n'
-            f'{done.stdout[-2000:]}'
+            f'{done.stdout[-2000:]}\n{_find_reasons(done.stdout)}'
         )
     return done.stdout
+
+
+def _find_reasons(printed: str) -> str:
+    """Return in one line, for a reader of last lines, what went wrong."""
+    found = [line for line in printed.splitlines() if 'error' in line.lower()]
+    return '; '.join(found[:3])
