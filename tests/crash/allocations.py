@@ -96,14 +96,18 @@ def _find_returned(one: _Difference) -> str | None:
     """Return the server that has got back what is kept for it.
 
     Its host was killed in a revert: Nova has given the allocations back, not
-    started the guest, and still has the server in a task. As long as it has,
-    the host does not give the units back. They are counted once.
+    started the guest, and still has the server in a task. Or the resize
+    failed on its way to the next host: Nova gives them back, has the server
+    there in ERROR, and leaves it its task. As long as it has one, the host
+    does not give the units back. They are counted once.
     """
     entry = one.seen.entries.get(one.place[0])
     if entry is None or entry.purpose is not Purpose.KEPT:
         return None
     server = one.seen.found.get(entry.server_uuid)
-    if server is None or server.task_state != 'resize_reverting':
+    if server is None or not novas.is_resizing(server):
+        return None
+    if server.task_state != 'resize_reverting' and server.vm_state != 'error':
         return None
     own = one.make_place(entry.server_uuid)
     if own in one.held or one.allocated.get(own) != one.held.get(one.place):
