@@ -382,9 +382,13 @@ class ComputeUnavailable(ExtResourcesError, Retriable):
 
     :ivar action: what was asked of it
     :ivar reason: what happened, and what to do
+    :ivar is_away: whether it does not answer at all, or not to these
+        credentials
     """
 
     message = 'The Compute API did not %(action)s: %(reason)s.'
+
+    is_away = False
 
 
 class ReservationError(ExtResourcesError):

@@ -2,7 +2,7 @@
 
 """What the parts of a pass have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 import enum
 from typing import ParamSpec, Protocol
 
@@ -56,16 +56,21 @@ def write(
     state: state_mod.State,
     now: int,
     reason: str,
+    *,
+    consumers: Set[str] | None = None,
 ) -> Outcome:
     """Write the next row of a reservation, and log it.
 
     :param now: seconds since the epoch
+    :param consumers: as of :func:`.progress.advance`
     :returns: if it failed, it is tried again next time
     :raises StoreUnavailable: the database is out of reach
     """
     change = states.Change(state=state, changed_at=now, reason=reason)
     try:
-        is_written = progress.advance(database, one, change)
+        is_written = progress.advance(
+            database, one, change, consumers=consumers
+        )
     except exception.StoreUnavailable:
         raise
     except (exception.StoreError, exception.StateRefused) as err:

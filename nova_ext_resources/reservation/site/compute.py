@@ -21,6 +21,9 @@ _T = TypeVar('_T')
 #: the flavor within a server.
 MICROVERSION = '2.61'
 
+#: With these Nova, or a proxy before it, refuses all that is asked.
+_AWAY = frozenset({401, 502, 503, 504})
+
 _ADVICE = (
     'check that the Compute API runs, and the credentials in '
     '[ext_resources_placement] or [placement]; without it, name amounts in '
@@ -144,7 +147,7 @@ class Compute:
         ) as err:
             reason = f'{type(err).__name__}: {err}; {_ADVICE}'
             raise exception.ComputeUnavailable(
-                action=action, reason=reason
+                action=action, reason=reason, is_away=True
             ) from err
         if response.status_code >= 400 and not _is_not_found(response):
             raise _refuse(action, response)
@@ -186,7 +189,9 @@ def _refuse(
 ) -> exception.ComputeUnavailable:
     text = ' '.join(response.text[:200].split())
     return exception.ComputeUnavailable(
-        action=action, reason=f'{response.status_code} {text}; {_ADVICE}'
+        action=action,
+        reason=f'{response.status_code} {text}; {_ADVICE}',
+        is_away=response.status_code in _AWAY,
     )
 
 

@@ -89,8 +89,8 @@ class FakeCloud:
         }
 
     def hold(self, uuid: str, host: str, amount: int, **fields: Any) -> None:
-        """Let a server hold VCPU of a host."""
-        self.add(uuid, **fields)
+        """Let a server on a host hold VCPU of it."""
+        self.add(uuid, host=host, **fields)
         self.held[uuid] = {(host, 'VCPU'): amount}
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:

@@ -19,6 +19,7 @@ from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shrinking
@@ -347,7 +348,9 @@ class FreeingTest(ServersTests):
 
         def fail(consumer: str) -> bool:
             if consumer == 'one':
-                raise exception.PlacementUnavailable(action='a', detail='odd')
+                raise exception.PlacementUnavailable(
+                    action='a', status=500, detail='odd'
+                )
             return has_allocations(consumer)
 
         self.cloud.has_allocations = fail  # type: ignore[method-assign]
@@ -466,6 +469,80 @@ class EndingTest(ServersTests):
 
         self.assertTrue(self.is_over())
         self.assertEqual({}, self.cloud.servers)
+
+    def test_nova_that_is_away_is_asked_once_in_a_pass(self) -> None:
+        self.end(AtEnd.DELETE)
+        self.reserve('other', least=1, at_end=AtEnd.DELETE)
+        self.take('three', 'other')
+        asked = []
+
+        def fail(uuid: str) -> Any:
+            asked.append(uuid)
+            raise exception.ComputeUnavailable(
+                action='show', reason='away', is_away=True
+            )
+
+        self.cloud.find_server = fail  # type: ignore[method-assign]
+        for clock, wanted in ((0, ['one']), (15, ['three']), (30, ['one'])):
+            asked.clear()
+
+            self.assertFalse(self.run_at(GOING + clock))
+
+            self.assertEqual(wanted, asked)
+        self.assertFalse(self.is_over())
+
+    def test_a_server_that_cannot_be_read_stops_no_other(self) -> None:
+        self.end(AtEnd.DELETE)
+        find_server = self.cloud.find_server
+
+        def find(uuid: str) -> Any:
+            if uuid == 'one':
+                raise exception.ComputeUnavailable(action='a', reason='odd')
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+        self.assertFalse(self.run_at(GOING))
+
+        self.assertEqual([('two', 'delete')], self.cloud.asked)
+        self.assertFalse(self.is_over())
+
+    def test_a_server_that_comes_in_the_last_moment(self) -> None:
+        """By a scheduler whose clock is behind."""
+        self.end(AtEnd.DELETE)
+        self.run_at(GOING)
+        self.assertEqual({}, self.cloud.servers)
+        advance = progress.advance
+
+        def take_first(*args: Any, **fields: Any) -> bool:
+            self.patch(progress, 'advance', advance)
+            self.take('late', now=END - 1)
+            return advance(*args, **fields)
+
+        self.patch(progress, 'advance', take_first)
+        self.run_at(GOING + 1)
+        self.assertFalse(self.is_over())
+        self.assertIn('late', self.cloud.servers)
+        self.run_at(GOING + 2)
+        self.assertEqual(('late', 'delete'), self.cloud.asked[-1])
+        self.assertTrue(self.run_at(GOING + 3))
+
+        self.assertTrue(self.is_over())
+
+    def test_another_reservation_of_the_same_name(self) -> None:
+        """Its servers stay, whatever the first one said of its own."""
+        self.end(AtEnd.DELETE)
+        for _server in ('one', 'two'):
+            self.run_at(GOING)
+        self.assertTrue(self.is_over())
+        self.assertEqual(1, purge.purge(self.database, GOING))
+        self.cloud.asked.clear()
+        self.time.clock = START
+        self.end(AtEnd.KEEP)
+
+        self.assertTrue(self.run_at(GOING))
+
+        self.assertTrue(self.is_over())
+        self.assertEqual([], self.cloud.asked)
 
     def test_a_server_that_never_goes_is_named(self) -> None:
         self.end(AtEnd.SHELVE)
