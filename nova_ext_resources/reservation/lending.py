@@ -292,8 +292,4 @@ def describe(host: str, shortage: Shortage) -> str:
         f'{amount} {resource_class} of provider {rp_uuid}'
         for (rp_uuid, resource_class), amount in sorted(shortage.items())
     ]
-    return f'{BEGIN} {host}: {", ".join(parts)}'
-
-
-#: How the reason of a reservation begins that is degraded by this.
-BEGIN = 'room is missing on host'
+    return f'room is missing on host {host}: {", ".join(parts)}'

@@ -20,10 +20,12 @@ any moment, or may not run at all.
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, each text read once
+* ``rights``: whether Nova shows the servers of all projects
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
+* ``telling``: tells the owners of servers that these are to leave
 * ``turn``: one pass over all reservations
 * ``watch``: reads the clock, and judges it
 """

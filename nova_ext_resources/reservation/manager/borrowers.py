@@ -51,7 +51,7 @@ class Borrowers:
         self,
         host: str,
         holders: Collection[str],
-        told: Mapping[str, int],
+        told: Mapping[tuple[str, str], int],
         now: int,
     ) -> list[lending.Borrower]:
         """Return which holders can be told to go.
@@ -60,20 +60,24 @@ class Borrowers:
         their time may be over.
 
         :param host: for which they are to go
-        :param told: server -> when it was told last
+        :param told: (server, host) -> when it was told last to leave that
+            host
         :param now: seconds since the epoch
         """
-        others = sorted(holders - told.keys())
+        first = {uuid for uuid, _host in told}
+        others = sorted(set(holders) - first)
         begin = bisect.bisect_left(others, self._next.pop(host, ''))
         found = []
         for uuid in self._limit(
             host,
-            [*sorted(holders & told.keys()), *others[begin:], *others[:begin]],
+            [*sorted(first), *others[begin:], *others[:begin]],
         ):
             server = self._find(uuid)
             if server is None:
                 continue
-            one = lending.make_borrower(server, told.get(uuid), now)
+            one = lending.make_borrower(
+                server, told.get((uuid, server.host)), now
+            )
             if one is not None and _can_go(server, one):
                 found.append(one)
         return found
@@ -88,6 +92,12 @@ class Borrowers:
                 return
             left -= not is_known
             yield uuid
+
+    def get_server(self, one: lending.Borrower) -> nova_server.NovaServer:
+        """Return the server of a borrower that was listed in this pass."""
+        server = self._servers[one.uuid]
+        assert server is not None
+        return server
 
     def _find(self, uuid: str) -> nova_server.NovaServer | None:
         if uuid not in self._servers:

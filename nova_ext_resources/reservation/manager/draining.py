@@ -13,6 +13,7 @@ import functools
 
 from oslo_log import log as logging
 
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
@@ -23,11 +24,12 @@ from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import sight
+from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
@@ -41,6 +43,7 @@ CHECK_SECONDS = 60
 #: How many failures the log names.
 _NAMED = 5
 
+Cause = cause_mod.Cause
 State = state_mod.State
 
 
@@ -119,7 +122,9 @@ class Draining:
         self._cloud = cloud
         self._removal = removal.Removal(cloud)
         self._borrowers = borrowers.Borrowers(cloud)
+        self._telling = telling.Telling(cloud)
         self._requests = requests_mod.Requests()
+        self._effort = effort_mod.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
@@ -131,7 +136,7 @@ class Draining:
         now = reading.now
         if not reading.is_steady:
             return True
-        effort = effort_mod.Effort()
+        self._effort = effort = effort_mod.Effort()
         self._removal.begin(effort)
         self._borrowers.begin(effort)
         with self._database.transaction() as connection:
@@ -248,13 +253,12 @@ class Draining:
 
         :returns: whether nothing failed, and when to look again
         """
-        told = self._read_told(need.keys, need.host)
-        found = self._borrowers.list(
-            need.host,
-            lending.list_holders(need.shortage, need.uses) - near.consumers,
-            told,
-            now,
+        holders = (
+            lending.list_holders(need.shortage, need.uses) - near.consumers
         )
+        with self._database.transaction() as connection:
+            told = notices.read_notices(connection, holders)
+        found = self._borrowers.list(need.host, holders, told, now)
         is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]
         chosen, left = lending.choose(due, need.shortage, need.uses)
@@ -268,7 +272,7 @@ class Draining:
             )
         new = [one for one in chosen if one.told_at is None]
         is_told = not new or self._tell(need, new, now)
-        self._remove(need, chosen, now)
+        self._go_on(need, chosen, now)
         if chosen or not is_asked or self._borrowers.has_more(need.host):
             return is_asked and is_told, now
         later = [lending.find_due(one, need.start) for one in found]
@@ -293,10 +297,13 @@ class Draining:
             )
         return not failures
 
-    def _remove(
+    def _go_on(
         self, need: _Need, chosen: Iterable[lending.Borrower], now: int
     ) -> None:
         """Have those go that were told, if their time is over."""
+        for one in chosen:
+            if not lending.has_drained(one, now):
+                self._tell_owner(one)
         waiting = [
             self._removal.remove(
                 one.uuid,
@@ -338,79 +345,84 @@ class Draining:
         )
         return lending.find_objection(one, server, shortage, uses)
 
-    def _read_told(self, keys: Iterable[str], host: str) -> dict[str, int]:
-        """Return server -> when it was told last to leave a host."""
-        found: dict[str, int] = {}
-        with self._database.transaction() as connection:
-            for key in keys:
-                for change in states.list_changes(connection, key):
-                    for uuid in _parse_notice(change.reason, host):
-                        latest = found.get(uuid, change.changed_at)
-                        found[uuid] = max(latest, change.changed_at)
-        return found
-
     def _tell(
         self, need: _Need, new: Sequence[lending.Borrower], now: int
     ) -> bool:
         one = self._found.get(need.keys[0])
         if one is None:
             return True
-        reason = _make_notice(need.host, need.start, new)
-        outcome = chores.write(self._database, one, one.state, now, reason)
-        if outcome is chores.Outcome.WRITTEN:
-            LOG.warning(
-                'Reservation %(key)s: %(reason)s',
-                {'key': one.key, 'reason': reason},
-            )
-            self._found[one.key] = dataclasses.replace(
-                one, number=one.number + 1
-            )
-        else:
+        reason = _make_notice(need, new)
+        outcome = chores.write(
+            self._database,
+            one,
+            one.state,
+            now,
+            reason,
+            cause=Cause.NOTICE,
+            also=functools.partial(
+                notices.add_notices,
+                key=one.key,
+                hosts={each.uuid: each.host for each in new},
+                now=now,
+            ),
+        )
+        if outcome is not chores.Outcome.WRITTEN:
             del self._found[one.key]
-        return outcome.is_well
+            return outcome.is_well
+        LOG.warning(
+            'Reservation %(key)s: %(reason)s',
+            {'key': one.key, 'reason': reason},
+        )
+        self._found[one.key] = dataclasses.replace(one, number=one.number + 1)
+        for each in new:
+            self._tell_owner(dataclasses.replace(each, told_at=now))
+        return True
+
+    def _tell_owner(self, one: lending.Borrower) -> None:
+        server = self._borrowers.get_server(one)
+        self._telling.tell(self._effort, server, one)
 
     def _note(self, key: str, seen: _Sight, now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room."""
         one = self._found.get(key)
         if one is None:
             return True
-        if key in seen.missing and one.state is not State.DEGRADED:
-            reason = '; '.join(dict.fromkeys(seen.missing[key]))
-            LOG.error(
-                'Reservation %(key)s is degraded: %(reason)s',
-                {'key': key, 'reason': reason},
-            )
-            return chores.write(
-                self._database, one, State.DEGRADED, now, reason
-            ).is_well
-        if key in seen.missing or one.state is not State.DEGRADED:
-            return True
+        reason = '; '.join(dict.fromkeys(seen.missing.get(key, ())))
+        if one.state is not State.DEGRADED:
+            return not reason or self._degrade(one, reason, now)
         with self._database.transaction() as connection:
-            changes = states.list_changes(connection, key)
-        cause = outage.find_cause(
-            [(each.state, each.reason) for each in changes]
-        )
-        if cause is None or not cause.startswith(lending.BEGIN):
+            lack = states.find_lack(states.list_changes(connection, key))
+        if lack is None or lack.cause is not Cause.SHORTAGE:
             return True
+        if reason:
+            return reason == lack.reason or self._degrade(one, reason, now)
         state = State.PENDING if now < one.during.start else State.ACTIVE
         return chores.write(
             self._database, one, state, now, 'its room is there again'
         ).is_well
 
+    def _degrade(
+        self, one: progress.Unfinished, reason: str, now: int
+    ) -> bool:
+        LOG.error(
+            'Reservation %(key)s is degraded: %(reason)s',
+            {'key': one.key, 'reason': reason},
+        )
+        return chores.write(
+            self._database,
+            one,
+            State.DEGRADED,
+            now,
+            reason,
+            cause=Cause.SHORTAGE,
+        ).is_well
 
-_NOTICE = 'servers are told to leave host '
 
-
-def _make_notice(
-    host: str, start: int, new: Sequence[lending.Borrower]
-) -> str:
+def _make_notice(need: _Need, new: Sequence[lending.Borrower]) -> str:
     uuids = ', '.join(one.uuid for one in new)
-    time = interval.format_time(start)
-    return f'{_NOTICE}{host}, which is promised from {time} on: {uuids}'
-
-
-def _parse_notice(reason: str, host: str) -> list[str]:
-    """Return the servers that a notice is for; none if it is no notice."""
-    if not reason.startswith(f'{_NOTICE}{host}, '):
-        return []
-    return reason.rpartition(': ')[2].split(', ')
+    time = interval.format_time(need.start)
+    hosts = ', '.join(sorted({one.host for one in new}))
+    return (
+        f'servers are told to leave host {hosts}, which is promised from '
+        f'{time} on: {uuids}'
+    )

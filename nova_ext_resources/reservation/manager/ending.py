@@ -6,6 +6,7 @@ import functools
 
 from oslo_log import log as logging
 
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import chores
@@ -130,6 +131,7 @@ class Ending:
     ) -> bool:
         """Remove its servers; then it has ended."""
         removed: frozenset[str] | None = None
+        waiting: list[str] = []
         if request.at_end is not request_mod.AtEnd.KEEP:
             if now < one.during.end + due.MAX_SKEW:
                 # By a clock that is behind it may be prolonged until then.
@@ -147,6 +149,7 @@ class Ending:
             due.State.ENDED,
             now,
             reason,
+            cause=cause_mod.Cause.LEFT if waiting else None,
             consumers=removed,
         )
         return outcome.is_well

@@ -10,6 +10,7 @@ host may come back.
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import sight
@@ -29,6 +30,7 @@ LOG = logging.getLogger(__name__)
 #: are read for it.
 RETRY_SECONDS = 300
 
+Cause = cause_mod.Cause
 State = state_mod.State
 
 
@@ -90,7 +92,12 @@ class Outages:
             {'key': one.key, 'reason': reason},
         )
         return chores.write(
-            self._database, one, State.DEGRADED, now, reason
+            self._database,
+            one,
+            State.DEGRADED,
+            now,
+            reason,
+            cause=Cause.OUTAGE,
         ).is_well
 
     def _find_tried(
@@ -128,10 +135,8 @@ class Outages:
         """Say that all is well again, if hosts were what was missing."""
         with self._database.transaction() as connection:
             changes = states.list_changes(connection, one.key)
-        cause = outage.find_cause(
-            [(each.state, each.reason) for each in changes]
-        )
-        if not outage.is_outage(cause):
+        lack = states.find_lack(changes)
+        if lack is None or lack.cause is not Cause.OUTAGE:
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
         reason = 'its hosts are there again'

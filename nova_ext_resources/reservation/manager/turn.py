@@ -16,6 +16,7 @@ from nova_ext_resources.reservation.manager import expiring
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation.manager import purging
+from nova_ext_resources.reservation.manager import rights
 from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import watch as watch_mod
@@ -87,6 +88,7 @@ def make_chores(
     :param is_once: there is one pass only
     """
     found: list[chores_mod.Chore] = [
+        rights.Rights(cloud),
         starting.Starting(database),
         freeing.Freeing(database, cloud, is_once=is_once),
         outages.Outages(database, cloud),

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -291,6 +292,7 @@ class Admission:
                     state=state_mod.State.PENDING,
                     changed_at=now,
                     reason=reason,
+                    cause=cause_mod.Cause.MOVED,
                 )
                 # As many servers for the same time: no quota forbids that.
                 quota = self._read_quota(known, now)
@@ -351,6 +353,7 @@ class Admission:
                 change.changed_at,
                 change.reason,
                 is_pending=is_pending,
+                cause=change.cause,
             )
             servers.replace_servers(
                 connection, request.key, held, plan.servers, revisions
@@ -383,7 +386,13 @@ class Admission:
             )
         for other in sorted({owners[one.key] for one in plan.moved}):
             reason = f'moved to make room for reservation {key}'
-            states.repeat_state(connection, other, change.changed_at, reason)
+            states.repeat_state(
+                connection,
+                other,
+                change.changed_at,
+                reason,
+                cause=cause_mod.Cause.MOVED,
+            )
 
     def _try_change(
         self, key: str, state: state_mod.State, now: int, reason: str

@@ -7,7 +7,7 @@ the number of its newest row, and writes the row that follows that one: of two
 who write it, the database refuses one.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 import dataclasses
 
 import sqlalchemy as sa
@@ -83,6 +83,7 @@ def advance(
     change: states.Change,
     *,
     consumers: Set[str] | None = None,
+    also: Callable[[sa.Connection], None] | None = None,
 ) -> bool:
     """Write the row that follows, unless another one has.
 
@@ -90,12 +91,13 @@ def advance(
 
     :param consumers: the servers of Nova that may have places in it when it is
         over; None takes any. If others have, nothing is written
+    :param also: writes more in the same transaction
     :returns: whether it was written; if not, another program was faster
     :raises StateRefused: the state does not allow the new one
     :raises StoreError: nothing was written; or if the database did not answer,
         perhaps all
     """
-    return retry.call(_try_advance, database, one, change, consumers)
+    return retry.call(_try_advance, database, one, change, consumers, also)
 
 
 def _try_advance(
@@ -103,6 +105,7 @@ def _try_advance(
     one: Unfinished,
     change: states.Change,
     consumers: Set[str] | None,
+    also: Callable[[sa.Connection], None] | None,
 ) -> bool:
     held: servers.PlannedServers = ()
     with database.transaction() as connection:
@@ -130,4 +133,6 @@ def _try_advance(
             servers.change_server(
                 connection, one.key, server, revisions, is_held=False
             )
+        if also is not None:
+            also(connection)
     return True

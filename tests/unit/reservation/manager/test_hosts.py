@@ -325,6 +325,14 @@ class SharedTest(HostsTests):
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
 
+    def test_each_server_is_told_and_asked_once(self) -> None:
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual(
+            [('x', 'shelve'), ('x', 'shelveOffload')], self.cloud.asked
+        )
+        self.assertEqual(1, len(self.list_notices('lease')))
+
 
 class RequestTest(HostsTests):
     def test_one_that_cannot_be_read_stops_no_other(self) -> None:

@@ -8,6 +8,8 @@ import itertools
 import threading
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import ending
@@ -403,6 +405,21 @@ class FreeingTest(ServersTests):
         self.run_at(START + 1000)
 
         self.assertEqual(['one', None, None], self.list_consumers())
+
+
+class RightsTest(ServersTests):
+    def test_a_right_that_is_missing_is_said_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.cloud.missing_right = '403 Forbidden'
+        self.cloud.is_nova_away = True
+        self.assertTrue(self.run_at(START))
+        self.assertNotIn('projects', log.output)
+        self.cloud.is_nova_away = False
+        for clock in (15, 30):
+            self.assertTrue(self.run_at(START + clock))
+
+        self.assertEqual(1, log.output.count('403 Forbidden'))
+        self.assertIn('administrator', log.output)
 
 
 class EndingTest(ServersTests):
