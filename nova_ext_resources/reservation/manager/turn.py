@@ -91,7 +91,7 @@ def make_chores(
         rights.Rights(cloud),
         starting.Starting(database),
         freeing.Freeing(database, cloud, is_once=is_once),
-        outages.Outages(database, cloud),
+        outages.Outages(database, cloud, is_once=is_once),
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),
         draining.Draining(database, cloud),
