@@ -2,13 +2,14 @@
 
 """The rows of what happened to a reservation, each with its reason."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 from typing import Any
 
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import tables
@@ -79,6 +80,24 @@ def find_lack(changes: Sequence[Change]) -> Change | None:
         if one.cause is not None and one.cause.is_lack:
             return one
     return None
+
+
+def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
+    """Return when a reservation was degraded, by time, until it was not.
+
+    :param changes: all of them, the first one first
+    """
+    found = []
+    start: int | None = None
+    for one in changes:
+        if one.state is state_mod.State.DEGRADED:
+            start = one.changed_at if start is None else start
+        elif start is not None:
+            # The clocks of two programs may differ.
+            if start < one.changed_at:
+                found.append(interval.Interval(start, one.changed_at))
+            start = None
+    return found
 
 
 def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:

@@ -113,9 +113,14 @@ class ExpiringTest(ServersTests):
         self.assertEqual(State.DEGRADED, self.get().last.state)
         self.assertEqual(3, managers.count_held(self.url))
         self.cloud.enabled['a'] = True
-        self.run_at(START + 800)
+        for clock in (800, 899):
+            self.run_at(START + clock)
+        self.assertEqual(State.ACTIVE, self.get().last.state, '100 s are left')
+
+        self.run_at(START + 900)
 
         self.assertEqual(State.EXPIRED, self.get().last.state)
+        self.assertIn('by 1970-01-01T00:31:40Z', self.list_reasons()[-1])
 
     def test_what_is_not_used_at_all_expires(self) -> None:
         self.reserve(expires_after=600)

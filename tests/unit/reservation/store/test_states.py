@@ -51,6 +51,24 @@ class LackTest(base.TestCase):
             self.assertTrue(words.strip(), cause)
 
 
+class GapsTest(base.TestCase):
+    def test_when_a_reservation_was_degraded(self) -> None:
+        changes = [
+            states.Change(state=State(state), changed_at=at, reason='a test')
+            for state, at in (
+                ('pending', 1),
+                ('degraded', 3),
+                ('degraded', 4),
+                ('active', 7),
+                ('degraded', 9),
+                ('active', 8),
+                ('degraded', 20),
+            )
+        ]
+
+        self.assertEqual([hosts.span(3, 7)], states.list_gaps(changes))
+
+
 class NoticesTest(stores.StoreTestCase):
     def setUp(self) -> None:
         super().setUp()
