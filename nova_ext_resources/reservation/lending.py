@@ -286,10 +286,20 @@ def list_holders(shortage: Shortage, uses: Uses) -> frozenset[str]:
     )
 
 
-def describe(host: str, shortage: Shortage) -> str:
-    """Return a sentence on what is missing."""
-    parts = [
-        f'{amount} {resource_class} of provider {rp_uuid}'
+def describe(
+    host: str, shortage: Shortage, names: Mapping[str, str] | None = None
+) -> str:
+    """Return a sentence on what is missing.
+
+    :param names: uuid of each provider -> its name, as far as it is known
+    """
+    parts = list_parts(shortage, names or {})
+    return f'room is missing on host {host}: {", ".join(parts)}'
+
+
+def list_parts(shortage: Shortage, names: Mapping[str, str]) -> list[str]:
+    """Return what is missing, in words; ``names`` as of :func:`describe`."""
+    return [
+        f'{amount} {resource_class} of provider {names.get(rp_uuid, rp_uuid)}'
         for (rp_uuid, resource_class), amount in sorted(shortage.items())
     ]
-    return f'room is missing on host {host}: {", ".join(parts)}'

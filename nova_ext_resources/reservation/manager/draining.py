@@ -7,7 +7,7 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 import dataclasses
 import functools
 
@@ -40,7 +40,7 @@ LOG = logging.getLogger(__name__)
 #: nothing can be done.
 CHECK_SECONDS = 60
 
-#: How many failures the log names.
+#: How many servers or failures the log names.
 _NAMED = 5
 
 Cause = cause_mod.Cause
@@ -75,7 +75,17 @@ class _Need:
 
     @property
     def words(self) -> str:
-        return lending.describe(self.host, self.shortage)
+        return lending.describe(self.host, self.shortage, self.names)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the providers, by uuid."""
+        return {
+            one.rp_uuid: one.rp_key
+            for _key, slot in self.slots
+            for one in slot.assignments
+            if one.rp_key
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,13 +273,7 @@ class Draining:
         due = [one for one in found if lending.is_due(one, need.start, now)]
         chosen, left = lending.choose(due, need.shortage, need.uses)
         if left and now >= need.start - lending.LEAVE_SECONDS:
-            LOG.warning(
-                'Too few servers can be told to go for %(keys)s: %(missing)s',
-                {
-                    'keys': ', '.join(need.keys),
-                    'missing': lending.describe(need.host, left),
-                },
-            )
+            _warn(need, left, holders)
         new = [one for one in chosen if one.told_at is None]
         is_told = not new or self._tell(need, new, now)
         self._go_on(need, chosen, now)
@@ -416,6 +420,26 @@ class Draining:
             reason,
             cause=Cause.SHORTAGE,
         ).is_well
+
+
+def _warn(
+    need: _Need, left: lending.Shortage, holders: Collection[str]
+) -> None:
+    """Log what no server can be told to go for."""
+    LOG.warning(
+        'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
+        '%(start)s on, and no more servers there can be told to go. Held by '
+        'these (%(number)d): %(holders)s. Move or delete some of them, or '
+        'cancel a reservation.',
+        {
+            'host': need.host,
+            'missing': ', '.join(lending.list_parts(left, need.names)),
+            'keys': ', '.join(need.keys),
+            'start': interval.format_time(need.start),
+            'number': len(holders),
+            'holders': ', '.join(sorted(holders)[:_NAMED]) or 'none',
+        },
+    )
 
 
 def _make_notice(need: _Need, new: Sequence[lending.Borrower]) -> str:

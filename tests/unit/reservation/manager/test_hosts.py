@@ -353,7 +353,7 @@ class RequestTest(HostsTests):
         self.run_at(START - 60)
         self.borrow('y', 'b', 8)
 
-        self.run_from(START, START + 900)
+        self.run_from(START, START + 1500)
         self.assertEqual({'y'}, self.list_gone())
         self.assertEqual(State.EXPIRED, self.get_state('good'))
         self.assertIn('Reservation bad is left as it is', self.log.output)
