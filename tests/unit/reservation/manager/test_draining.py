@@ -22,6 +22,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import breaking
@@ -361,15 +362,25 @@ class DrainingTest(stores.StoreTestCase):
         self.borrow('x', 8, on_drain='delete')
         self.run_at(NOTICE)
 
-        def take() -> None:
-            slots.take(
-                self.database, 'lease', 'x', lambda held: held[0], now=1
-            )
+        self.admit(self.admission, 'other', hosts.span(END), least=1)
+        find_server = self.cloud.find_server
+        for number, key in enumerate(('other', 'lease')):
 
-        self.change_meanwhile(take, 1)
-        self.run_at(NOTICE + 300)
+            def take(key: str = key) -> None:
+                slots.take(
+                    self.database, key, 'x', lambda held: held[0], now=1
+                )
 
-        self.assertEqual([], self.cloud.asked)
+            with self.subTest(key=key):
+                self.change_meanwhile(take, 1)
+                self.run_at(NOTICE + 300 + number)
+
+                self.assertEqual([], self.cloud.asked)
+            self.cloud.find_server = find_server  # type: ignore[method-assign]
+            with self.database.transaction() as connection:
+                taken = servers.find_taken(connection, 'x')
+            assert taken is not None
+            slots.free(self.database, *taken)
 
     def test_a_borrower_that_cannot_go_keeps_no_other_one(self) -> None:
         self.cloud.capacities['a', 'VCPU'] = 16

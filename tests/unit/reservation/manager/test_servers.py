@@ -620,6 +620,22 @@ class EndingTest(ServersTests):
         self.assertTrue(self.run_at(GOING + 15))
         self.assertEqual([], self.cloud.asked)
 
+    def test_what_keeps_its_servers_now_does_so(self) -> None:
+        """All else of it, and of their places, is as it was."""
+        self.end(AtEnd.DELETE)
+        request = dataclasses.replace(self.get().request, at_end=AtEnd.KEEP)
+        self.find_and(
+            lambda: self.admission.replace(
+                request, now=END - 1, reason='keep them'
+            )
+        )
+
+        for clock in (GOING, GOING + 15):
+            self.run_at(clock)
+
+        self.assertEqual([], self.cloud.asked)
+        self.assertTrue(self.is_over())
+
     def test_a_server_that_gave_its_place_back_stays(self) -> None:
         self.end(AtEnd.DELETE)
         slot = self.get().servers[0]
