@@ -382,9 +382,15 @@ class ComputeUnavailable(ExtResourcesError, Retriable):
 
     :ivar action: what was asked of it
     :ivar reason: what happened, and what to do
+    :ivar is_away: whether it does not answer at all, or not to these
+        credentials
+    :ivar status: HTTP status; None when there was no answer, or no sense in it
     """
 
     message = 'The Compute API did not %(action)s: %(reason)s.'
+
+    is_away: bool = False
+    status: int | None = None
 
 
 class ReservationError(ExtResourcesError):

@@ -9,6 +9,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``blazar``: the plugin of Blazar
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
+* ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
 * ``counter_offer``: a refusal in words

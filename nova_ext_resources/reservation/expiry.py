@@ -2,7 +2,7 @@
 
 """What becomes of a reservation whose servers were not created in time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 
 from nova_ext_resources.reservation import interval
@@ -25,31 +25,54 @@ class Expiry:
 
 
 def is_due(
-    request: request_mod.Request, during: interval.Interval, now: int
+    request: request_mod.Request,
+    during: interval.Interval,
+    now: int,
+    gaps: Iterable[interval.Interval] = (),
 ) -> bool:
     """Return whether a reservation expires, as far as it is not used.
 
     :param during: when it is served
     :param now: seconds since the epoch
+    :param gaps: as of :func:`find_time`
     """
-    seconds = request.expires_after
-    if seconds is None or now >= during.end:
+    if request.expires_after is None or now >= during.end:
         return False
-    return now >= interval.add_seconds(during.start, seconds)
+    return now >= find_time(request, during.start, gaps)
+
+
+def find_time(
+    request: request_mod.Request,
+    start: int,
+    gaps: Iterable[interval.Interval] = (),
+) -> int:
+    """Return when a reservation expires, in seconds since the epoch.
+
+    :param start: from when on it is served
+    :param gaps: when it was degraded, by time: its owner could not use it
+        then, so that they do not count
+    """
+    time = interval.add_seconds(start, request.expires_after or 0)
+    for gap in gaps:
+        begin = max(gap.start, start)
+        if begin < min(time, gap.end):
+            time = interval.add_seconds(time, gap.end - begin)
+    return time
 
 
 def expire(
-    request: request_mod.Request, held: Sequence[server_mod.PlannedServer]
+    request: request_mod.Request,
+    held: Sequence[server_mod.PlannedServer],
+    gaps: Iterable[interval.Interval] = (),
 ) -> Expiry:
     """Return what is left of a reservation when its expiry has come.
 
     :param held: its servers, one at least
+    :param gaps: as of :func:`find_time`
     """
     taken = [one for one in held if one.consumer is not None]
     released = tuple(one for one in held if one.consumer is None)
-    time = interval.format_time(
-        interval.add_seconds(held[0].during.start, request.expires_after or 0)
-    )
+    time = interval.format_time(find_time(request, held[0].during.start, gaps))
     left = None
     if taken:
         left = dataclasses.replace(

@@ -9,7 +9,14 @@ does not show the room, borrowers are told to go: as many as are needed, the
 lowest priority first.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    Collection,
+    Container,
+    Iterable,
+    Mapping,
+    Sequence,
+    Set,
+)
 import dataclasses
 import re
 from typing import TypeAlias
@@ -129,21 +136,27 @@ def find_end(extra_specs: Mapping[str, str], now: int) -> int:
     return end
 
 
-def is_due(one: Borrower, start: int, now: int) -> bool:
-    """Return whether a borrower is to be told to go.
+def find_due(one: Borrower, start: int) -> int | None:
+    """Return when a borrower is to be told to go, None for never.
 
     :param start: when what is promised begins
+    :returns: seconds since the epoch
+    """
+    if one.lease.is_preemptible:
+        return start - one.lead
+    if one.lease.max_seconds is None:
+        return None
+    return max(start, one.created_at + one.lease.max_seconds) - one.lead
+
+
+def is_due(one: Borrower, start: int, now: int) -> bool:
+    """Return whether a borrower is to be told to go, or has been.
+
+    :param start: as of :func:`find_due`
     :param now: seconds since the epoch
     """
-    if one.told_at is not None:
-        return True
-    if now < start - one.lead:
-        return False
-    if one.lease.is_preemptible:
-        return True
-    if one.lease.max_seconds is None:
-        return False
-    return now >= one.created_at + one.lease.max_seconds - one.lead
+    due = find_due(one, start)
+    return one.told_at is not None or (due is not None and now >= due)
 
 
 def has_drained(one: Borrower, now: int) -> bool:
@@ -157,16 +170,19 @@ def find_shortage(
     uses: Uses,
     promised: Iterable[server_mod.PlannedServer],
     leaving: Set[str] = frozenset(),
+    places: Container[view_obj.Place] | None = None,
 ) -> dict[view_obj.Place, int]:
     """Return what is short for what is promised at one time.
 
     :param promised: slots that no server has taken
     :param leaving: consumers that are gone by then
+    :param places: that are looked at; None for all
     """
     asked: dict[view_obj.Place, int] = {}
     for one in promised:
         for place, amount in one.places.items():
-            asked[place] = asked.get(place, 0) + amount
+            if places is None or place in places:
+                asked[place] = asked.get(place, 0) + amount
     found = {}
     for place, amount in asked.items():
         use = uses.get(place, Use(capacity=0))
@@ -259,14 +275,31 @@ def _subtract(
     return found
 
 
-def describe(host: str, shortage: Shortage) -> str:
-    """Return a sentence on what is missing."""
-    parts = [
-        f'{amount} {resource_class} of provider {rp_uuid}'
+def list_holders(shortage: Shortage, uses: Uses) -> frozenset[str]:
+    """Return the consumers that hold any of what is short."""
+    return frozenset(
+        consumer
+        for place in shortage
+        if place in uses
+        for consumer, amount in uses[place].holders.items()
+        if amount
+    )
+
+
+def describe(
+    host: str, shortage: Shortage, names: Mapping[str, str] | None = None
+) -> str:
+    """Return a sentence on what is missing.
+
+    :param names: uuid of each provider -> its name, as far as it is known
+    """
+    parts = list_parts(shortage, names or {})
+    return f'room is missing on host {host}: {", ".join(parts)}'
+
+
+def list_parts(shortage: Shortage, names: Mapping[str, str]) -> list[str]:
+    """Return what is missing, in words; ``names`` as of :func:`describe`."""
+    return [
+        f'{amount} {resource_class} of provider {names.get(rp_uuid, rp_uuid)}'
         for (rp_uuid, resource_class), amount in sorted(shortage.items())
     ]
-    return f'{BEGIN} {host}: {", ".join(parts)}'
-
-
-#: How the reason of a reservation begins that is degraded by this.
-BEGIN = 'room is missing on host'

@@ -28,6 +28,7 @@ class NovaServer:
     :ivar task_state: what Nova does with it now, '' for nothing
     :ivar host: that it is on, '' for none
     :ivar created_at: seconds since the epoch
+    :ivar metadata: which its owner can change
     """
 
     uuid: str
@@ -37,6 +38,7 @@ class NovaServer:
     host: str = ''
     created_at: int = 0
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,13 +21,13 @@ _DEFAULT = '24h'
 def describe(record: records.Record, *, has_hosts: bool = True) -> Document:
     """Return a reservation: what was asked for, and what it has.
 
-    :param has_hosts: whether names of hosts may be seen
+    :param has_hosts: whether hosts may be seen, and servers of others
     """
     request = record.request
     found = {
         'id': request.key,
         'state': str(record.state),
-        'reason': record.last.reason,
+        'reason': _explain(record.last, has_hosts=has_hosts),
         **_describe_during(record.during),
         'project': request.project,
         'flavor': request.flavor,
@@ -52,16 +52,26 @@ def describe(record: records.Record, *, has_hosts: bool = True) -> Document:
     return found
 
 
-def describe_changes(changes: Sequence[states.Change]) -> list[Document]:
-    """Return what happened to a reservation."""
+def describe_changes(
+    changes: Sequence[states.Change], *, has_hosts: bool = True
+) -> list[Document]:
+    """Return what happened to a reservation.
+
+    :param has_hosts: as of :func:`describe`
+    """
     return [
         {
             'changed_at': interval.format_time(one.changed_at),
             'state': str(one.state),
-            'reason': one.reason,
+            'reason': _explain(one, has_hosts=has_hosts),
         }
         for one in changes
     ]
+
+
+def _explain(change: states.Change, *, has_hosts: bool) -> str:
+    """Return the reason; without hosts and servers of others if so asked."""
+    return change.reason if has_hosts else change.words
 
 
 def describe_amounts(

@@ -61,7 +61,8 @@ class Front:
             return {
                 **documents.describe(found, has_hosts=has_hosts),
                 'changes': documents.describe_changes(
-                    reservations.list_changes(reservation_id)
+                    reservations.list_changes(reservation_id),
+                    has_hosts=has_hosts,
                 ),
             }
 

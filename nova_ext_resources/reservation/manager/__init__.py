@@ -6,9 +6,11 @@ Nothing that is promised depends on it: promises are in the tables, and are
 judged by the clock. Any number of managers may run at once, may be killed at
 any moment, or may not run at all.
 
+* ``borrowers``: who holds what is short, and can be told to go
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
 * ``draining``: has borrowers go before what is promised begins
+* ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
@@ -17,11 +19,13 @@ any moment, or may not run at all.
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
-* ``requests``: requests, read once for each row
+* ``requests``: requests, each text read once
+* ``rights``: whether Nova shows the servers of all projects
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
+* ``telling``: tells the owners of servers that these are to leave
 * ``turn``: one pass over all reservations
 * ``watch``: reads the clock, and judges it
 """

@@ -2,13 +2,15 @@
 
 """What the parts of a pass have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 import enum
 from typing import ParamSpec, Protocol
 
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -56,16 +58,25 @@ def write(
     state: state_mod.State,
     now: int,
     reason: str,
+    *,
+    cause: cause_mod.Cause | None = None,
+    consumers: Set[str] | None = None,
+    also: Callable[[sa.Connection], None] | None = None,
 ) -> Outcome:
     """Write the next row of a reservation, and log it.
 
     :param now: seconds since the epoch
+    :param consumers: as of :func:`.progress.advance`, as ``also`` is
     :returns: if it failed, it is tried again next time
     :raises StoreUnavailable: the database is out of reach
     """
-    change = states.Change(state=state, changed_at=now, reason=reason)
+    change = states.Change(
+        state=state, changed_at=now, reason=reason, cause=cause
+    )
     try:
-        is_written = progress.advance(database, one, change)
+        is_written = progress.advance(
+            database, one, change, consumers=consumers, also=also
+        )
     except exception.StoreUnavailable:
         raise
     except (exception.StoreError, exception.StateRefused) as err:

@@ -33,8 +33,14 @@ class Cloud(Protocol):
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of Nova; None if there is none."""
 
+    def find_missing_right(self) -> str:
+        """Return why Nova does not show all servers; '' if it does."""
+
     def act(self, uuid: str, action: nova_server.Action) -> None:
         """Ask Nova to do something with a server, and do not wait for it."""
+
+    def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:
+        """Add metadata to a server, which its owner sees."""
 
     def make_admission(
         self, database: database_mod.Database

@@ -7,41 +7,119 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 import dataclasses
 import functools
 
 from oslo_log import log as logging
 
-from nova_ext_resources.claims import lease as lease_mod
-from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import sight
+from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
-from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds after which a host is looked at again that has enough room.
+#: Seconds after which a host is looked at again that has enough room, or where
+#: nothing can be done.
 CHECK_SECONDS = 60
 
-#: How many servers Nova is asked about for one host in one pass.
-MOST = 500
+#: How many servers or failures the log names.
+_NAMED = 5
 
+Cause = cause_mod.Cause
 State = state_mod.State
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """What is short on a host at one time.
+
+    :ivar start: when, in seconds since the epoch; now for what has begun
+    :ivar slots: that take from its providers then
+    :ivar uses: what placement shows of them
+    """
+
+    host: str
+    start: int
+    slots: Sequence[promised.Slot]
+    shortage: lending.Shortage
+    uses: lending.Uses
+
+    @property
+    def keys(self) -> list[str]:
+        """The reservations that lack something."""
+        return sorted(
+            {
+                key
+                for key, slot in self.slots
+                if not slot.places.keys().isdisjoint(self.shortage)
+            }
+        )
+
+    @property
+    def words(self) -> str:
+        return lending.describe(self.host, self.shortage, self.names)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the providers, by uuid."""
+        return {
+            one.rp_uuid: one.rp_key
+            for _key, slot in self.slots
+            for one in slot.assignments
+            if one.rp_key
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """When a host was looked at, and when it is again.
+
+    :ivar turn: how many looks there were before
+    :ivar next_at: earliest, in seconds since the epoch
+    :ivar is_short: whether room is missing there
+    """
+
+    turn: int
+    at: int
+    next_at: int
+    is_short: bool = True
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Sight:
+    """What a pass has seen.
+
+    :ivar hosts: of which it is known what is missing there
+    :ivar missing: reservation that has begun -> what it lacks, in words
+    """
+
+    hosts: set[str]
+    missing: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+
+    def add(self, host: str, needs: Iterable[_Need], now: int) -> None:
+        self.hosts.add(host)
+        for need in needs:
+            if need.start <= now:
+                for key in need.keys:
+                    self.missing.setdefault(key, []).append(need.words)
 
 
 class Draining:
@@ -53,9 +131,12 @@ class Draining:
         self._database = database
         self._cloud = cloud
         self._removal = removal.Removal(cloud)
+        self._borrowers = borrowers.Borrowers(cloud)
+        self._telling = telling.Telling(cloud)
         self._requests = requests_mod.Requests()
-        #: Host with enough room -> when it was looked at.
-        self._checked: dict[str, int] = {}
+        self._effort = effort_mod.Effort()
+        self._turn = 0
+        self._looks: dict[str, _Look] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
@@ -65,7 +146,9 @@ class Draining:
         now = reading.now
         if not reading.is_steady:
             return True
-        self._removal.begin()
+        self._effort = effort = effort_mod.Effort()
+        self._removal.begin(effort)
+        self._borrowers.begin(effort)
         with self._database.transaction() as connection:
             near = promised.read(
                 connection,
@@ -76,103 +159,159 @@ class Draining:
         if near.slots and not sight.can_trust(self._cloud.list_enabled()):
             return False
         self._found = {one.key: one for one in near.reservations}
-        missing: dict[str, str] = {}
-        done = [
-            self._look(near, host, now, missing)
-            for host in near.hosts
-            if self._is_due(host, now)
+        done, seen = self._look_at_all(effort, near, now)
+        unknown = {
+            key
+            for host in near.by_host.keys() - seen.hosts
+            for key, _slot in near.by_host[host]
+        }
+        done += [
+            chores.attempt(f'state of {key}', self._note, key, seen, now)
+            for key in near.keys
+            if key in seen.missing or key not in unknown
         ]
-        for key in near.keys:
-            done.append(self._note(key, missing, now))
         return all(done)
 
+    def _look_at_all(
+        self, effort: effort_mod.Effort, near: promised.Promised, now: int
+    ) -> tuple[list[bool], _Sight]:
+        """Look at the hosts, those first that had no turn for longest."""
+        self._looks = {
+            host: look
+            for host, look in self._looks.items()
+            if host in near.by_host
+        }
+        due = [host for host in near.hosts if self._is_due(host, now)]
+        due.sort(key=self._find_turn)
+        seen = _Sight(
+            hosts={
+                host
+                for host, look in self._looks.items()
+                if not look.is_short and host not in due
+            }
+        )
+        done = []
+        for host in due:
+            if effort.is_over:
+                done.append(False)
+                break
+            self._turn += 1
+            self._looks[host] = _Look(turn=self._turn, at=now, next_at=now)
+            what = f'host {host}'
+            done.append(
+                effort.attempt(what, self._look, near, host, now, seen)
+            )
+        return done, seen
+
     def _is_due(self, host: str, now: int) -> bool:
-        checked = self._checked.get(host)
-        return checked is None or abs(now - checked) >= CHECK_SECONDS
+        look = self._looks.get(host)
+        return look is None or not look.at <= now < look.next_at
+
+    def _find_turn(self, host: str) -> int:
+        look = self._looks.get(host)
+        return look.turn if look else 0
 
     def _look(
-        self,
-        near: promised.Promised,
-        host: str,
-        now: int,
-        missing: dict[str, str],
+        self, near: promised.Promised, host: str, now: int, seen: _Sight
     ) -> bool:
         """See to it that a host has room for each promise in time.
 
-        :param missing: gets what each reservation lacks that has started
         :returns: whether nothing failed
         """
-        self._checked.pop(host, None)
-        uses = self._cloud.read_uses(near.list_providers(host))
-        is_well = True
+        needs = self._list_needs(near, host, now)
+        seen.add(host, needs, now)
+        done, times = [], [now + CHECK_SECONDS]
+        for need in needs:
+            is_well, time = self._drain(near, need, now)
+            done.append(is_well)
+            times.append(time)
+        self._looks[host] = dataclasses.replace(
+            self._looks[host], next_at=min(times), is_short=bool(needs)
+        )
+        return all(done)
+
+    def _list_needs(
+        self, near: promised.Promised, host: str, now: int
+    ) -> list[_Need]:
+        places = near.list_places(host)
+        uses = self._cloud.read_uses(sorted({one[0] for one in places}))
+        found = []
         for start in near.list_starts(host, now):
             slots = near.list_slots(host, start)
             shortage = lending.find_shortage(
                 uses,
                 [slot for _key, slot in slots],
                 near.list_leaving(start, now),
+                places,
             )
-            if not shortage:
-                continue
-            keys = sorted({key for key, _slot in slots})
-            is_well &= self._drain(
-                near, host, start, now, keys, shortage, uses
-            )
-            if start <= now:
-                reason = lending.describe(host, shortage)
-                missing.update(
-                    (key, reason)
-                    for key, slot in slots
-                    if not slot.places.keys().isdisjoint(shortage)
+            if shortage:
+                found.append(
+                    _Need(
+                        host=host,
+                        start=start,
+                        slots=slots,
+                        shortage=shortage,
+                        uses=uses,
+                    )
                 )
-            break  # What comes later is looked at when this is well.
-        else:
-            self._checked[host] = now
-        return is_well
+        return found
 
     def _drain(
-        self,
-        near: promised.Promised,
-        host: str,
-        start: int,
-        now: int,
-        keys: Sequence[str],
-        shortage: lending.Shortage,
-        uses: lending.Uses,
-    ) -> bool:
-        """Tell borrowers to go, and have those go that were told."""
-        told = self._read_told(keys, host)
-        try:
-            borrowers = self._list_borrowers(near, shortage, uses, told, now)
-        except exception.ComputeUnavailable as err:
-            LOG.error(
-                'Host %(host)s cannot be drained now for %(keys)s, which is '
-                'tried again: %(missing)s: %(err)s',
-                {
-                    'host': host,
-                    'keys': ', '.join(keys),
-                    'missing': lending.describe(host, shortage),
-                    'err': err,
-                },
-            )
-            return False
-        due = [one for one in borrowers if lending.is_due(one, start, now)]
-        chosen, left = lending.choose(due, shortage, uses)
-        if left and now >= start - lending.LEAVE_SECONDS:
-            LOG.warning(
-                'Too few servers can be told to go for %(keys)s: %(missing)s',
-                {
-                    'keys': ', '.join(keys),
-                    'missing': lending.describe(host, left),
-                },
-            )
+        self, near: promised.Promised, need: _Need, now: int
+    ) -> tuple[bool, int]:
+        """Tell borrowers to go, and have those go that were told.
+
+        :returns: whether nothing failed, and when to look again
+        """
+        holders = (
+            lending.list_holders(need.shortage, need.uses) - near.consumers
+        )
+        with self._database.transaction() as connection:
+            told = notices.read_notices(connection, holders)
+        found = self._borrowers.list(need.host, holders, told, now)
+        is_asked = self._report_failures(need)
+        due = [one for one in found if lending.is_due(one, need.start, now)]
+        chosen, left = lending.choose(due, need.shortage, need.uses)
+        if left and now >= need.start - lending.LEAVE_SECONDS:
+            _warn(need, left, holders)
         new = [one for one in chosen if one.told_at is None]
-        is_well = not new or self._tell(keys[0], host, start, new, now)
-        slots = near.list_slots(host, start)
+        is_told = not new or self._tell(need, new, now)
+        self._go_on(need, chosen, now)
+        if chosen or not is_asked or self._borrowers.has_more(need.host):
+            return is_asked and is_told, now
+        later = [lending.find_due(one, need.start) for one in found]
+        return is_told, min(
+            [one for one in later if one is not None and one > now],
+            default=now + CHECK_SECONDS,
+        )
+
+    def _report_failures(self, need: _Need) -> bool:
+        """Log which servers could not be looked at; return whether none."""
+        failures = self._borrowers.take_failures()
+        if failures:
+            LOG.error(
+                'Host %(host)s cannot be drained as a whole now for %(keys)s, '
+                'which is tried again: %(missing)s: %(failures)s',
+                {
+                    'host': need.host,
+                    'keys': ', '.join(need.keys),
+                    'missing': need.words,
+                    'failures': '; '.join(failures[:_NAMED]),
+                },
+            )
+        return not failures
+
+    def _go_on(
+        self, need: _Need, chosen: Iterable[lending.Borrower], now: int
+    ) -> None:
+        """Have those go that were told, if their time is over."""
+        for one in chosen:
+            if not lending.has_drained(one, now):
+                self._tell_owner(one)
         waiting = [
             self._removal.remove(
                 one.uuid,
-                functools.partial(self._check, one, slots, list(uses)),
+                functools.partial(self._check, one, need),
                 is_deleted=one.lease.is_deleted,
             )
             for one in chosen
@@ -181,153 +320,133 @@ class Draining:
         if any(waiting):
             LOG.info(
                 'Host %(host)s is being drained: %(waiting)s',
-                {'host': host, 'waiting': '; '.join(filter(None, waiting))},
+                {
+                    'host': need.host,
+                    'waiting': '; '.join(filter(None, waiting)),
+                },
             )
-        return is_well
 
     def _check(
         self,
         one: lending.Borrower,
-        slots: Sequence[promised.Slot],
-        places: Sequence[view_obj.Place],
+        need: _Need,
         server: nova_server.NovaServer,
     ) -> str:
         """Return why a borrower stays: what it is in the way of has changed.
 
-        :param slots: for which it is to go
-        :param places: what these slots take from, at least
+        :param need: for which it is to go
         """
         with self._database.transaction() as connection:
             taken = servers.find_taken(connection, one.uuid)
-            is_promised = promised.is_there(connection, slots)
+            is_promised = promised.is_there(connection, need.slots)
         if taken is not None:
             return 'it has a place in a reservation now'
         if not is_promised:
             return 'what is promised has changed meanwhile'
-        uses = self._cloud.read_uses(sorted({each[0] for each in places}))
-        shortage = lending.find_shortage(uses, [each for _key, each in slots])
+        uses = self._cloud.read_uses(sorted({each[0] for each in need.uses}))
+        shortage = lending.find_shortage(
+            uses, [each for _key, each in need.slots], places=need.uses
+        )
         return lending.find_objection(one, server, shortage, uses)
 
-    def _read_told(self, keys: Iterable[str], host: str) -> dict[str, int]:
-        """Return server -> when it was told last to leave a host."""
-        found: dict[str, int] = {}
-        with self._database.transaction() as connection:
-            for key in keys:
-                for change in states.list_changes(connection, key):
-                    for uuid in _parse_notice(change.reason, host):
-                        latest = found.get(uuid, change.changed_at)
-                        found[uuid] = max(latest, change.changed_at)
-        return found
-
-    def _list_borrowers(
-        self,
-        near: promised.Promised,
-        shortage: lending.Shortage,
-        uses: lending.Uses,
-        told: dict[str, int],
-        now: int,
-    ) -> list[lending.Borrower]:
-        """Return who holds what is short and can be told to go.
-
-        :raises ComputeUnavailable: Nova cannot be asked
-        """
-        holders = {
-            uuid
-            for place in shortage
-            if place in uses
-            for uuid in uses[place].holders
-            if uuid not in near.consumers
-        }
-        # Those that were told come first: their time may be over.
-        ordered = sorted(holders, key=lambda uuid: (uuid not in told, uuid))
-        found = []
-        for uuid in ordered[:MOST]:
-            server = self._cloud.find_server(uuid)
-            if server is None:
-                continue
-            one = lending.make_borrower(server, told.get(uuid), now)
-            if one is not None and self._can_go(server, one.lease):
-                found.append(one)
-        return found
-
-    def _can_go(
-        self, server: nova_server.NovaServer, lease: lease_mod.Lease
-    ) -> bool:
-        """Return whether there is a way to remove a server, or log it."""
-        if nova_server.can_leave(server, is_deleted=lease.is_deleted):
-            return True
-        LOG.warning(
-            'Server %(uuid)s cannot be shelved while its status is '
-            '%(status)s. Others are told to go in its place; delete it, or '
-            'mend it.',
-            {'uuid': server.uuid, 'status': server.status},
-        )
-        return False
-
     def _tell(
-        self,
-        key: str,
-        host: str,
-        start: int,
-        new: Sequence[lending.Borrower],
-        now: int,
+        self, need: _Need, new: Sequence[lending.Borrower], now: int
     ) -> bool:
-        one = self._found.get(key)
+        one = self._found.get(need.keys[0])
         if one is None:
             return True
-        reason = _make_notice(host, start, new)
-        outcome = chores.write(self._database, one, one.state, now, reason)
-        if outcome is chores.Outcome.WRITTEN:
-            LOG.warning(
-                'Reservation %(key)s: %(reason)s',
-                {'key': key, 'reason': reason},
-            )
-            self._found[key] = dataclasses.replace(one, number=one.number + 1)
-        else:
-            del self._found[key]
-        return outcome.is_well
+        reason = _make_notice(need, new)
+        outcome = chores.write(
+            self._database,
+            one,
+            one.state,
+            now,
+            reason,
+            cause=Cause.NOTICE,
+            also=functools.partial(
+                notices.add_notices,
+                key=one.key,
+                hosts={each.uuid: each.host for each in new},
+                now=now,
+            ),
+        )
+        if outcome is not chores.Outcome.WRITTEN:
+            del self._found[one.key]
+            return outcome.is_well
+        LOG.warning(
+            'Reservation %(key)s: %(reason)s',
+            {'key': one.key, 'reason': reason},
+        )
+        self._found[one.key] = dataclasses.replace(one, number=one.number + 1)
+        for each in new:
+            self._tell_owner(dataclasses.replace(each, told_at=now))
+        return True
 
-    def _note(self, key: str, missing: dict[str, str], now: int) -> bool:
+    def _tell_owner(self, one: lending.Borrower) -> None:
+        server = self._borrowers.get_server(one)
+        self._telling.tell(self._effort, server, one)
+
+    def _note(self, key: str, seen: _Sight, now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room."""
         one = self._found.get(key)
         if one is None:
             return True
-        if key in missing and one.state is not State.DEGRADED:
-            LOG.error(
-                'Reservation %(key)s is degraded: %(reason)s',
-                {'key': key, 'reason': missing[key]},
-            )
-            return chores.write(
-                self._database, one, State.DEGRADED, now, missing[key]
-            ).is_well
-        if key in missing or one.state is not State.DEGRADED:
-            return True
+        reason = '; '.join(dict.fromkeys(seen.missing.get(key, ())))
+        if one.state is not State.DEGRADED:
+            return not reason or self._degrade(one, reason, now)
         with self._database.transaction() as connection:
-            changes = states.list_changes(connection, key)
-        cause = outage.find_cause(
-            [(each.state, each.reason) for each in changes]
-        )
-        if cause is None or not cause.startswith(lending.BEGIN):
+            lack = states.find_lack(states.list_changes(connection, key))
+        if lack is None or lack.cause is not Cause.SHORTAGE:
             return True
+        if reason:
+            return reason == lack.reason or self._degrade(one, reason, now)
         state = State.PENDING if now < one.during.start else State.ACTIVE
         return chores.write(
             self._database, one, state, now, 'its room is there again'
         ).is_well
 
+    def _degrade(
+        self, one: progress.Unfinished, reason: str, now: int
+    ) -> bool:
+        LOG.error(
+            'Reservation %(key)s is degraded: %(reason)s',
+            {'key': one.key, 'reason': reason},
+        )
+        return chores.write(
+            self._database,
+            one,
+            State.DEGRADED,
+            now,
+            reason,
+            cause=Cause.SHORTAGE,
+        ).is_well
 
-_NOTICE = 'servers are told to leave host '
+
+def _warn(
+    need: _Need, left: lending.Shortage, holders: Collection[str]
+) -> None:
+    """Log what no server can be told to go for."""
+    LOG.warning(
+        'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
+        '%(start)s on, and no more servers there can be told to go. Held by '
+        'these (%(number)d): %(holders)s. Move or delete some of them, or '
+        'cancel a reservation.',
+        {
+            'host': need.host,
+            'missing': ', '.join(lending.list_parts(left, need.names)),
+            'keys': ', '.join(need.keys),
+            'start': interval.format_time(need.start),
+            'number': len(holders),
+            'holders': ', '.join(sorted(holders)[:_NAMED]) or 'none',
+        },
+    )
 
 
-def _make_notice(
-    host: str, start: int, new: Sequence[lending.Borrower]
-) -> str:
+def _make_notice(need: _Need, new: Sequence[lending.Borrower]) -> str:
     uuids = ', '.join(one.uuid for one in new)
-    time = interval.format_time(start)
-    return f'{_NOTICE}{host}, which is promised from {time} on: {uuids}'
-
-
-def _parse_notice(reason: str, host: str) -> list[str]:
-    """Return the servers that a notice is for; none if it is no notice."""
-    if not reason.startswith(f'{_NOTICE}{host}, '):
-        return []
-    return reason.rpartition(': ')[2].split(', ')
+    time = interval.format_time(need.start)
+    hosts = ', '.join(sorted({one.host for one in new}))
+    return (
+        f'servers are told to leave host {hosts}, which is promised from '
+        f'{time} on: {uuids}'
+    )

@@ -6,10 +6,12 @@ import functools
 
 from oslo_log import log as logging
 
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
@@ -54,12 +56,15 @@ class Ending:
         self._requests = requests_mod.Requests()
         #: Reservation -> what was missing, so that it is logged once.
         self._missing: dict[str, list[str]] = {}
+        #: Reservation -> when its servers were asked to go last.
+        self._tried: dict[str, int] = {}
 
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         if not reading.is_steady:
             return True
-        self._removal.begin()
+        effort = effort_mod.Effort()
+        self._removal.begin(effort)
         with self._database.transaction() as connection:
             found = [
                 one
@@ -67,16 +72,41 @@ class Ending:
                 if one.during.end <= reading.now + self._notice
             ]
             requests = self._requests.read(connection, found)
-        done = []
-        for one in found:
-            wanted = due.find_due(one.state, one.during, reading.now)
-            if reading.now < one.during.end:
-                self._announce(one, requests[one.key], reading.now)
-            elif wanted is not None:
-                done.append(
-                    self._end(one, requests[one.key], reading.now, wanted[1])
-                )
+        # Those come first that had no turn for the longest time.
+        found.sort(key=lambda one: self._tried.get(one.key, 0))
+        self._tried = {one.key: self._tried.get(one.key, 0) for one in found}
+        done = [
+            effort.attempt(
+                f'end of {one.key}',
+                self._handle,
+                effort,
+                one,
+                requests.get(one.key),
+                reading.now,
+            )
+            for one in found
+        ]
         return all(done)
+
+    def _handle(
+        self,
+        effort: effort_mod.Effort,
+        one: progress.Unfinished,
+        request: request_mod.Request | None,
+        now: int,
+    ) -> bool:
+        wanted = due.find_due(one.state, one.during, now)
+        if request is None:
+            return False
+        if now < one.during.end:
+            self._announce(one, request, now)
+            return True
+        if wanted is None:
+            return True
+        if request.at_end is not request_mod.AtEnd.KEEP and effort.is_over:
+            return False
+        self._tried[one.key] = now
+        return self._end(one, request, now, wanted[1])
 
     def _announce(
         self,
@@ -100,39 +130,51 @@ class Ending:
         reason: str,
     ) -> bool:
         """Remove its servers; then it has ended."""
+        removed: frozenset[str] | None = None
+        waiting: list[str] = []
         if request.at_end is not request_mod.AtEnd.KEEP:
             if now < one.during.end + due.MAX_SKEW:
                 # By a clock that is behind it may be prolonged until then.
                 return True
             missing = self._remove(one, request.at_end)
-            if missing and now - one.during.end < MAX_SECONDS:
-                return self._report(one, missing)
-            reason = _explain(reason, request.at_end, missing)
+            waiting = [each for each in missing.values() if each]
+            if waiting and now - one.during.end < MAX_SECONDS:
+                return self._report(one, waiting)
+            reason = _explain(reason, request.at_end, waiting)
+            removed = frozenset(missing)
         self._missing.pop(one.key, None)
         outcome = chores.write(
-            self._database, one, due.State.ENDED, now, reason
+            self._database,
+            one,
+            due.State.ENDED,
+            now,
+            reason,
+            cause=cause_mod.Cause.LEFT if waiting else None,
+            consumers=removed,
         )
         return outcome.is_well
 
     def _remove(
         self, one: progress.Unfinished, at_end: request_mod.AtEnd
-    ) -> list[str]:
-        """Return what is missing until the servers are gone."""
+    ) -> dict[str, str]:
+        """Return server -> what is missing until it is gone, '' for nothing.
+
+        Of all servers that have a place.
+        """
         with self._database.transaction() as connection:
             found = servers.read_servers(
                 connection, [one.key], interval.ALWAYS
             )
         is_deleted = at_end is request_mod.AtEnd.DELETE
-        missing = [
-            self._removal.remove(
+        return {
+            each.consumer: self._removal.remove(
                 each.consumer,
                 functools.partial(self._check, one, each),
                 is_deleted=is_deleted,
             )
             for each in found.get(one.key, ())
             if each.consumer
-        ]
-        return [each for each in missing if each]
+        }
 
     def _check(
         self,

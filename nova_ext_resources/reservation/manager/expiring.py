@@ -19,6 +19,7 @@ class Expiring:
     """Looks after the expiry of reservations.
 
     One that is degraded does not expire: its owner cannot use what is missing.
+    That time does not count, either.
     """
 
     def __init__(self, database: database_mod.Database) -> None:

@@ -9,8 +9,8 @@ A slot is freed if it says so in two passes, and Nova says nothing else.
 
 from oslo_log import log as logging
 
-from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
@@ -90,12 +90,13 @@ class Freeing:
         due.sort(key=lambda pair: checked[pair[1].consumer or ''])
         self._checked = checked
         failed = 0
+        effort = effort_mod.Effort()
         for key, one in due[:MOST]:
             checked[one.consumer or ''] = now
             what = f'server {one.consumer} of reservation {key}'
-            failed += not chores.attempt(what, self._check, key, one, now)
-            if failed == MOST_FAILURES:
-                break  # Nova or placement is away: the others come first next.
+            failed += not effort.attempt(what, self._check, key, one, now)
+            if failed == MOST_FAILURES or effort.is_over:
+                break  # The others come first next.
         return not failed
 
     def _check(

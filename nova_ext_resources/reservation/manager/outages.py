@@ -7,9 +7,14 @@ Where that is not possible, or where it has started, it keeps its place: the
 host may come back.
 """
 
+from collections.abc import Mapping, Set
+import dataclasses
+import functools
+
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import sight
@@ -25,25 +30,91 @@ from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
 
+#: How many hosts the log names.
+_NAMED = 10
+
+_NOWHERE = 'there is no other place for it now'
+
 #: Seconds after which it is tried again to move what fitted nowhere. All hosts
 #: are read for it.
 RETRY_SECONDS = 300
 
+#: Seconds for which a host must be lost before what it has is moved.
+LOSS_SECONDS = 120
+
+#: What starts within so many seconds is moved at once: it must be planned
+#: some time before.
+NEAR_SECONDS = admission_mod.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
+
+#: If more hosts than these are lost, and most of those with reservations, it
+#: is more likely the wrong placement, or one that was restored. So many
+#: seconds later it is taken for what it is.
+MOST_LOST = 3
+BELIEVED_SECONDS = 3600
+
+Cause = cause_mod.Cause
 State = state_mod.State
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Try:
+    """What was known when a reservation fitted nowhere.
+
+    :ivar at: when, in seconds since the epoch
+    :ivar hosts: that have been enabled at that time, or at one before
+    """
+
+    at: int
+    hosts: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _View:
+    """What a pass sees.
+
+    :ivar lost: reservation -> what it has lost
+    :ivar taken: reservations that servers of Nova have places of
+    :ivar is_steady: whether the clock is trusted
+    """
+
+    now: int
+    enabled: outage.Enabled
+    lost: Mapping[str, outage.Lost]
+    taken: Set[str]
+    is_steady: bool
+
+    @functools.cached_property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that are enabled."""
+        return frozenset(
+            host for host, is_enabled in self.enabled.items() if is_enabled
+        )
+
+
 class Outages:
-    """Follows which hosts are there."""
+    """Follows which hosts are there.
+
+    :param is_once: there is no other pass, so that a loss cannot be watched
+    """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        *,
+        is_once: bool = False,
     ) -> None:
         self._database = database
         self._cloud = cloud
-        #: Reservation -> what it had lost when it was tried to move it, when,
-        #: and which hosts there were.
-        self._tried: dict[str, tuple[outage.Lost, int, outage.Enabled]] = {}
+        self._is_once = is_once
+        #: Host that is lost -> since when that is known.
+        self._since: dict[str, int] = {}
+        #: Since when most hosts are lost; None if they are not.
+        self._most_since: int | None = None
+        #: Reservations that fitted nowhere a short while ago.
+        self._tried: dict[str, _Try] = {}
         self._admission: admission_mod.Admission | None = None
+        self._is_readable = True
 
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
@@ -55,64 +126,132 @@ class Outages:
         lost = outage.list_lost(rows, enabled)
         if lost and not sight.can_trust(enabled):
             return False
-        self._admission = None
+        self._watch({row[1] for row in rows}, lost, now)
+        self._admission, self._is_readable = None, True
         self._tried = {
-            key: one for key, one in self._tried.items() if key in lost
+            key: one
+            for key, one in self._tried.items()
+            if abs(now - one.at) < RETRY_SECONDS
         }
+        view = _View(
+            now=now,
+            enabled=enabled,
+            lost=lost,
+            taken={key for key, _host, _servers, taken in rows if taken},
+            is_steady=reading.is_steady,
+        )
         done = []
         for one in found:
+            what = f'hosts of {one.key}'
             if one.key in lost:
-                done.append(self._lose(one, lost[one.key], enabled, now))
+                done.append(chores.attempt(what, self._lose, one, view))
             elif one.state is State.DEGRADED and now < one.during.end:
-                done.append(self._restore(one, now))
+                done.append(chores.attempt(what, self._restore, one, now))
         return all(done)
 
-    def _lose(
-        self,
-        one: progress.Unfinished,
-        lost: outage.Lost,
-        enabled: outage.Enabled,
-        now: int,
-    ) -> bool:
+    def _watch(
+        self, hosts: Set[str], lost: Mapping[str, outage.Lost], now: int
+    ) -> None:
+        """Note since when hosts are lost.
+
+        :param hosts: all with reservations
+        """
+        gone = {host for one in lost.values() for host in one}
+        self._since = {
+            host: min(self._since.get(host, now), now) for host in gone
+        }
+        if len(gone) <= MOST_LOST or 2 * len(gone) <= len(hosts):
+            self._most_since = None
+            return
+        if self._most_since is None:
+            LOG.error(
+                '%(gone)d of %(all)d hosts with reservations are gone or '
+                'disabled. No reservation is moved for %(seconds)d s: check '
+                'that it is the right placement. These are %(hosts)s.',
+                {
+                    'gone': len(gone),
+                    'all': len(hosts),
+                    'seconds': BELIEVED_SECONDS,
+                    'hosts': ', '.join(sorted(gone)[:_NAMED]),
+                },
+            )
+            self._most_since = now
+        self._most_since = min(self._most_since, now)
+
+    def _lose(self, one: progress.Unfinished, view: _View) -> bool:
         """Move a reservation, or say that it is degraded."""
-        reason = outage.describe(lost, enabled)
-        if one.during.start > now:
-            try_now = (lost, enabled) != self._find_tried(one.key, now)
-            if try_now and self._move(one.key, reason, now):
-                return True
-            if try_now:
-                self._tried[one.key] = (lost, now, enabled)
-            reason = f'{reason}; there is no other place for it now'
+        lost = view.lost[one.key]
+        reason = outage.describe(lost, view.enabled)
+        words = {reason, f'{reason}; {_NOWHERE}'}
+        if one.during.start > view.now and one.key not in view.taken:
+            if self._is_move_due(one, view):
+                if self._is_try_due(one.key, view):
+                    if self._move(one, reason, view.now):
+                        return True
+                    self._note_try(one.key, view)
+                reason = f'{reason}; {_NOWHERE}'
+            elif self._most_since is None:
+                return True  # It may be back in a moment.
         if one.state is State.DEGRADED:
-            return True
+            with self._database.transaction() as connection:
+                changes = states.list_changes(connection, one.key)
+            lack = states.find_lack(changes)
+            if lack is None or lack.reason in words:
+                return True
         LOG.error(
             'Reservation %(key)s is degraded: %(reason)s',
             {'key': one.key, 'reason': reason},
         )
         return chores.write(
-            self._database, one, State.DEGRADED, now, reason
+            self._database,
+            one,
+            State.DEGRADED,
+            view.now,
+            reason,
+            cause=Cause.OUTAGE,
         ).is_well
 
-    def _find_tried(
-        self, key: str, now: int
-    ) -> tuple[outage.Lost, outage.Enabled] | None:
-        """Return what was known when a move was tried a short while ago."""
-        if key not in self._tried:
-            return None
-        lost, when, enabled = self._tried[key]
-        return (lost, enabled) if abs(now - when) < RETRY_SECONDS else None
+    def _is_move_due(self, one: progress.Unfinished, view: _View) -> bool:
+        """Return whether a loss is believed."""
+        if not view.is_steady:
+            return False
+        if self._most_since is not None:
+            return view.now >= self._most_since + BELIEVED_SECONDS
+        if self._is_once or one.during.start - view.now <= NEAR_SECONDS:
+            return True
+        since = min(self._since[host] for host in view.lost[one.key])
+        return view.now >= since + LOSS_SECONDS
 
-    def _move(self, key: str, reason: str, now: int) -> bool:
+    def _is_try_due(self, key: str, view: _View) -> bool:
+        """Return whether there may be a place that there was not before.
+
+        A host that comes and goes is none.
+        """
+        tried = self._tried.get(key)
+        return tried is None or not view.hosts <= tried.hosts
+
+    def _note_try(self, key: str, view: _View) -> None:
+        tried = self._tried.get(key)
+        before = tried.hosts if tried else frozenset()
+        self._tried[key] = _Try(at=view.now, hosts=before | view.hosts)
+
+    def _move(self, one: progress.Unfinished, reason: str, now: int) -> bool:
         """Return whether a reservation has another place, or needs none."""
         reason = f'moved: {reason}'
         try:
+            if not self._is_readable:
+                return False
             if self._admission is None:
+                self._is_readable = False
                 self._admission = self._cloud.make_admission(self._database)
-            answer = self._admission.relocate(key, now=now, reason=reason)
+                self._is_readable = True
+            answer = self._admission.relocate(
+                one.key, now=now, reason=reason, number=one.number
+            )
         except (exception.PlacementError, exception.ComputeUnavailable) as err:
             LOG.error(
                 'Reservation %(key)s cannot be planned anew now: %(err)s',
-                {'key': key, 'err': err},
+                {'key': one.key, 'err': err},
             )
             return False
         if isinstance(answer, planner_mod.Refusal):
@@ -121,17 +260,15 @@ class Outages:
             change = states.Change(
                 state=State.PENDING, changed_at=now, reason=reason
             )
-            chores.report(key, change)
+            chores.report(one.key, change)
         return True
 
     def _restore(self, one: progress.Unfinished, now: int) -> bool:
         """Say that all is well again, if hosts were what was missing."""
         with self._database.transaction() as connection:
             changes = states.list_changes(connection, one.key)
-        cause = outage.find_cause(
-            [(each.state, each.reason) for each in changes]
-        )
-        if not outage.is_outage(cause):
+        lack = states.find_lack(changes)
+        if lack is None or lack.cause is not Cause.OUTAGE:
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
         reason = 'its hosts are there again'

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
@@ -66,14 +67,19 @@ class Promised:
             one.consumer for _key, one in self.taken if one.consumer
         )
 
-    def list_providers(self, host: str) -> list[str]:
-        """Return the uuids of all providers that slots of a host take from."""
-        return sorted(
-            {
-                place[0]
-                for _key, one in self.by_host[host]
-                for place in one.places
-            }
+    @functools.cached_property
+    def by_place(self) -> Mapping[view_obj.Place, Sequence[Slot]]:
+        """Place -> the slots that take from it, of whatever host."""
+        found: dict[view_obj.Place, list[Slot]] = {}
+        for one in self.slots:
+            for place in one[1].places:
+                found.setdefault(place, []).append(one)
+        return found
+
+    def list_places(self, host: str) -> frozenset[view_obj.Place]:
+        """Return all that slots of a host take from."""
+        return frozenset(
+            place for _key, one in self.by_host[host] for place in one.places
         )
 
     def list_starts(self, host: str, now: int) -> list[int]:
@@ -84,12 +90,19 @@ class Promised:
         return sorted(starts)
 
     def list_slots(self, host: str, time: int) -> list[Slot]:
-        """Return the slots of a host at a time, in seconds since the epoch."""
-        return [
-            (key, one)
-            for key, one in self.by_host[host]
+        """Return the slots at a time that take from what those of a host do.
+
+        Those of other hosts are among them that share a provider.
+
+        :param time: seconds since the epoch
+        """
+        found = {
+            (key, one.key): (key, one)
+            for place in self.list_places(host)
+            for key, one in self.by_place[place]
             if one.during.start <= time < one.during.end
-        ]
+        }
+        return [*found.values()]
 
     def list_leaving(self, time: int, now: int) -> frozenset[str]:
         """Return servers that go with their reservation by a time.

@@ -4,6 +4,7 @@
 
 from oslo_log import log as logging
 
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
@@ -24,7 +25,8 @@ class Purging:
             return True
         before = reading.now - self._seconds
         deleted = number = purge.purge(self._database, before)
-        while number == purge.MOST:
+        effort = effort_mod.Effort()
+        while number == purge.MOST and not effort.is_over:
             number = purge.purge(self._database, before)
             deleted += number
         if deleted:

@@ -14,6 +14,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
@@ -31,24 +32,39 @@ class Removal:
 
     def __init__(self, cloud: cloud_mod.Cloud) -> None:
         self._cloud = cloud
-        self._left = MOST
+        self.begin(effort_mod.Effort())
 
-    def begin(self) -> None:
-        """Begin a pass."""
+    def begin(self, effort: effort_mod.Effort) -> None:
+        """Begin a pass.
+
+        :param effort: of the part of the pass that removes servers
+        """
+        self._effort = effort
         self._left = MOST
+        #: Server -> what was missing when Nova was asked in this pass.
+        self._missing: dict[str, str] = {}
 
     def remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
-        """Ask Nova for the next step of a server.
+        """Ask Nova for the next step of a server, once in a pass.
 
         :param check: what must still hold
         :param is_deleted: whether it is deleted, or else shelved and offloaded
         :returns: what is missing, in words; '' if it has left its host
         :raises StoreError: of the check
-        :raises PlacementError: of the check
         """
+        if uuid not in self._missing:
+            self._missing[uuid] = self._try_remove(
+                uuid, check, is_deleted=is_deleted
+            )
+        return self._missing[uuid]
+
+    def _try_remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
+        if self._effort.is_over:
+            return f'server {uuid} has its turn in the next pass'
         try:
             return self._remove(uuid, check, is_deleted=is_deleted)
-        except exception.ComputeUnavailable as err:
+        except (exception.ComputeUnavailable, exception.PlacementError) as err:
+            self._effort.note(err)
             return f'server {uuid}: {err}'
 
     def _remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:

@@ -1,38 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The requests of reservations, read once for each of their rows."""
+"""The requests of reservations, each text made a request once."""
 
 from collections.abc import Sequence
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import reservations
 
+LOG = logging.getLogger(__name__)
+
 
 class Requests:
-    """Whoever changes a request writes a row, so that it is read again."""
+    """Reads the texts each time: a name can be that of another one later."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, request_mod.Request]] = {}
+        #: Reservation -> its text, and the request; None if it is none.
+        self._known: dict[str, tuple[str, request_mod.Request | None]] = {}
 
     def read(
         self, connection: sa.Connection, found: Sequence[progress.Unfinished]
     ) -> dict[str, request_mod.Request]:
         """Return key -> request, of what is not over.
 
-        :raises StoreError: one of them cannot be read
+        One that cannot be read is logged, once, and left out.
         """
-        numbers = {one.key: one.number for one in found}
-        known = {
-            key: one
-            for key, one in self._known.items()
-            if numbers.get(key) == one[0]
+        texts = reservations.read_texts(connection, [one.key for one in found])
+        self._known = {
+            key: self._parse(key, text) for key, text in texts.items()
         }
-        read = reservations.read_requests(
-            connection, numbers.keys() - known.keys()
-        )
-        known.update((key, (numbers[key], one)) for key, one in read.items())
-        self._known = known
-        return {key: one for key, (_number, one) in known.items()}
+        return {
+            key: request
+            for key, (_text, request) in self._known.items()
+            if request is not None
+        }
+
+    def _parse(
+        self, key: str, text: str
+    ) -> tuple[str, request_mod.Request | None]:
+        known = self._known.get(key)
+        if known is not None and known[0] == text:
+            return known
+        try:
+            return text, reservations.parse_request(key, text)
+        except exception.StoreError as err:
+            LOG.error(
+                'Reservation %(key)s is left as it is: %(err)s',
+                {'key': key, 'err': err},
+            )
+            return text, None

@@ -16,7 +16,9 @@ from nova_ext_resources.reservation.manager import expiring
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation.manager import purging
+from nova_ext_resources.reservation.manager import rights
 from nova_ext_resources.reservation.manager import starting
+from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
@@ -52,16 +54,16 @@ class Turn:
         if not self._is_checked:
             schema.check(self._database)
             self._is_checked = True
+        done = [self._run(one) for one in self._chores]
+        return all(done)
+
+    def _run(self, chore: chores_mod.Chore) -> bool:
+        """Do one part, by the clock of now: those before may take minutes."""
+        systemd.notify(systemd.ALIVE)
         with self._database.transaction() as connection:
             reading = self._watch.read(connection)
         if not reading.is_right:
             return False
-        done = [self._run(one, reading) for one in self._chores]
-        return all(done)
-
-    def _run(
-        self, chore: chores_mod.Chore, reading: watch_mod.Reading
-    ) -> bool:
         name = type(chore).__name__.lower()
         return chores_mod.attempt(name, chore.run, reading)
 
@@ -86,9 +88,10 @@ def make_chores(
     :param is_once: there is one pass only
     """
     found: list[chores_mod.Chore] = [
+        rights.Rights(cloud),
         starting.Starting(database),
         freeing.Freeing(database, cloud, is_once=is_once),
-        outages.Outages(database, cloud),
+        outages.Outages(database, cloud, is_once=is_once),
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),
         draining.Draining(database, cloud),

@@ -21,6 +21,12 @@ _T = TypeVar('_T')
 #: the flavor within a server.
 MICROVERSION = '2.61'
 
+#: Of a server; Nova shows it to administrators alone.
+_HOST = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
+
+#: With these Nova, or a proxy before it, refuses all that is asked.
+_AWAY = frozenset({401, 502, 503, 504})
+
 _ADVICE = (
     'check that the Compute API runs, and the credentials in '
     '[ext_resources_placement] or [placement]; without it, name amounts in '
@@ -93,6 +99,24 @@ class Compute:
         )
         return self._understand(action, _parse_server, body)
 
+    def find_missing_right(self) -> str:
+        """Return why Nova does not show all servers, in words; '' if it does.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = 'list servers of all projects'
+        try:
+            found = self._ask(
+                action, '/servers/detail?all_tenants=1&limit=1', 'servers'
+            )
+        except exception.ComputeUnavailable as err:
+            if err.status == 403:
+                return str(err)
+            raise
+        if found and _HOST not in found[0]:
+            return f'it does not show {_HOST}'
+        return ''
+
     def act(self, uuid: str, action: nova_server.Action) -> None:
         """Ask for something to be done with a server.
 
@@ -109,6 +133,18 @@ class Compute:
             'POST',
             f'/servers/{uuid}/action',
             json={action.value: None},
+        )
+
+    def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:
+        """Add metadata to a server. One that is gone needs none.
+
+        :raises ComputeUnavailable: Nova does not do so now
+        """
+        self._send(
+            f'set metadata of server {uuid}',
+            'POST',
+            f'/servers/{uuid}/metadata',
+            json={'metadata': dict(metadata)},
         )
 
     def _ask(self, action: str, url: str, noun: str) -> list[dict[str, Any]]:
@@ -144,7 +180,7 @@ class Compute:
         ) as err:
             reason = f'{type(err).__name__}: {err}; {_ADVICE}'
             raise exception.ComputeUnavailable(
-                action=action, reason=reason
+                action=action, reason=reason, is_away=True
             ) from err
         if response.status_code >= 400 and not _is_not_found(response):
             raise _refuse(action, response)
@@ -186,7 +222,10 @@ def _refuse(
 ) -> exception.ComputeUnavailable:
     text = ' '.join(response.text[:200].split())
     return exception.ComputeUnavailable(
-        action=action, reason=f'{response.status_code} {text}; {_ADVICE}'
+        action=action,
+        reason=f'{response.status_code} {text}; {_ADVICE}',
+        is_away=response.status_code in _AWAY,
+        status=response.status_code,
     )
 
 
@@ -196,11 +235,12 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
         name=body['name'],
         status=body['status'],
         task_state=body['OS-EXT-STS:task_state'] or '',
-        host=body['OS-EXT-SRV-ATTR:hypervisor_hostname'] or '',
+        host=body[_HOST] or '',
         created_at=int(
             datetime.datetime.fromisoformat(body['created']).timestamp()
         ),
         extra_specs=dict(body['flavor']['extra_specs']),
+        metadata=dict(body['metadata']),
     )
 
 

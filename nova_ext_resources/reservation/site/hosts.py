@@ -79,8 +79,8 @@ def list_hosts(
 def list_enabled(client: placement_client.Client) -> dict[str, bool]:
     """Return name of each host -> whether its compute is enabled.
 
-    By two requests, whatever the number of hosts is. Sharing providers are
-    among them.
+    By three requests, whatever the number of hosts is. Sharing providers are
+    no hosts.
 
     :raises PlacementError: placement cannot be read
     """
@@ -88,10 +88,14 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
         one.rp_uuid
         for one in retry.call(client.list_providers, required=DISABLED_TRAIT)
     }
+    sharing = {
+        one.rp_uuid
+        for one in retry.call(client.list_providers, required=SHARING_TRAIT)
+    }
     return {
         one.name: one.rp_uuid not in disabled
         for one in retry.call(client.list_providers)
-        if not one.parent_uuid
+        if not one.parent_uuid and one.rp_uuid not in sharing
     }
 
 

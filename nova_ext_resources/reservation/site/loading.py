@@ -138,9 +138,17 @@ class ManagedSite(Site):
         """Return a server of Nova; None if there is none."""
         return self._compute.find_server(uuid)
 
+    def find_missing_right(self) -> str:
+        """Return why Nova does not show all servers, in words."""
+        return self._compute.find_missing_right()
+
     def act(self, uuid: str, action: nova_server.Action) -> None:
         """Ask Nova to do something with a server."""
         self._compute.act(uuid, action)
+
+    def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:
+        """Add metadata to a server, which its owner sees."""
+        self._compute.set_metadata(uuid, metadata)
 
     def make_admission(
         self, database: database_mod.Database

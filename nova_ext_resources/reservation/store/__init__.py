@@ -9,6 +9,7 @@
 * ``documents``: a request as JSON
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
+* ``notices``: rows of servers that were told to leave their hosts
 * ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
 * ``quotas``: the quotas of projects

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -112,7 +113,7 @@ class Admission:
         return retry.call(self._try_replace, request, now, reason, expected)
 
     def relocate(
-        self, key: str, *, now: int, reason: str
+        self, key: str, *, now: int, reason: str, number: int | None = None
     ) -> planner_mod.Plan | planner_mod.Refusal | None:
         """Plan a reservation anew for the same time, on the hosts there are.
 
@@ -121,12 +122,13 @@ class Admission:
 
         :param now: seconds since the epoch
         :param reason: a sentence that is kept with the change
+        :param number: of the newest row that the caller knows; None for any
         :returns: None if it has started, or is over, or a server has taken a
-            part of it: it is not moved then
+            part of it, or there is a newer row: it is not moved then
         :raises StoreError: as of :meth:`admit`
         :raises ValueError: there is no reason
         """
-        return retry.call(self._try_relocate, key, now, reason)
+        return retry.call(self._try_relocate, key, now, reason, number)
 
     def change(
         self, key: str, state: state_mod.State, *, now: int, reason: str
@@ -267,12 +269,14 @@ class Admission:
             return plan
 
     def _try_relocate(
-        self, key: str, now: int, reason: str
+        self, key: str, now: int, reason: str, number: int | None
     ) -> planner_mod.Plan | planner_mod.Refusal | None:
         with self._lock:
             known = self._refresh(key, now)
             held = self._mirror.held.get(key, ())
             if not known or not held or held[0].during.start <= now:
+                return None
+            if number not in (None, len(self.list_changes(key)) - 1):
                 return None
             if any(one.consumer is not None for one in held):
                 return None
@@ -291,6 +295,7 @@ class Admission:
                     state=state_mod.State.PENDING,
                     changed_at=now,
                     reason=reason,
+                    cause=cause_mod.Cause.MOVED,
                 )
                 # As many servers for the same time: no quota forbids that.
                 quota = self._read_quota(known, now)
@@ -351,6 +356,7 @@ class Admission:
                 change.changed_at,
                 change.reason,
                 is_pending=is_pending,
+                cause=change.cause,
             )
             servers.replace_servers(
                 connection, request.key, held, plan.servers, revisions
@@ -383,7 +389,13 @@ class Admission:
             )
         for other in sorted({owners[one.key] for one in plan.moved}):
             reason = f'moved to make room for reservation {key}'
-            states.repeat_state(connection, other, change.changed_at, reason)
+            states.repeat_state(
+                connection,
+                other,
+                change.changed_at,
+                reason,
+                cause=cause_mod.Cause.MOVED,
+            )
 
     def _try_change(
         self, key: str, state: state_mod.State, now: int, reason: str

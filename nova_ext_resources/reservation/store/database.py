@@ -25,8 +25,12 @@ BUSY_SECONDS = 30
 _SETTINGS = {
     # Readers and the writer do not wait for each other in WAL mode.
     'sqlite': ('PRAGMA busy_timeout = {}000', 'PRAGMA journal_mode = WAL'),
-    'mysql': ('SET SESSION innodb_lock_wait_timeout = {}',),
-    # All statements of a transaction read the same, as on the others.
+    # All statements of a transaction read the same, as in SQLite, whatever the
+    # server does by default.
+    'mysql': (
+        'SET SESSION innodb_lock_wait_timeout = {}',
+        'SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ',
+    ),
     'postgresql': (
         "SET SESSION lock_timeout = '{}s'",
         'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL '

@@ -7,6 +7,7 @@ the number of its newest row, and writes the row that follows that one: of two
 who write it, the database refuses one.
 """
 
+from collections.abc import Callable, Set
 import dataclasses
 
 import sqlalchemy as sa
@@ -77,22 +78,34 @@ def list_unfinished(
 
 
 def advance(
-    database: database_mod.Database, one: Unfinished, change: states.Change
+    database: database_mod.Database,
+    one: Unfinished,
+    change: states.Change,
+    *,
+    consumers: Set[str] | None = None,
+    also: Callable[[sa.Connection], None] | None = None,
 ) -> bool:
     """Write the row that follows, unless another one has.
 
     If nothing follows the new state, all servers are released.
 
+    :param consumers: the servers of Nova that may have places in it when it is
+        over; None takes any. If others have, nothing is written
+    :param also: writes more in the same transaction
     :returns: whether it was written; if not, another program was faster
     :raises StateRefused: the state does not allow the new one
     :raises StoreError: nothing was written; or if the database did not answer,
         perhaps all
     """
-    return retry.call(_try_advance, database, one, change)
+    return retry.call(_try_advance, database, one, change, consumers, also)
 
 
 def _try_advance(
-    database: database_mod.Database, one: Unfinished, change: states.Change
+    database: database_mod.Database,
+    one: Unfinished,
+    change: states.Change,
+    consumers: Set[str] | None,
+    also: Callable[[sa.Connection], None] | None,
 ) -> bool:
     held: servers.PlannedServers = ()
     with database.transaction() as connection:
@@ -108,6 +121,9 @@ def _try_advance(
         # The answer to an attempt before this one may have been lost.
         return later[:1] == [change]
     state_mod.check_next(one.key, changes[-1].state, change.state)
+    taken = {each.consumer for each in held if each.consumer}
+    if consumers is not None and not taken <= consumers:
+        return False
     with database.transaction() as connection:
         shards.raise_revisions(
             connection, shards.choose_revisions(held, revisions)
@@ -117,4 +133,6 @@ def _try_advance(
             servers.change_server(
                 connection, one.key, server, revisions, is_held=False
             )
+        if also is not None:
+            also(connection)
     return True

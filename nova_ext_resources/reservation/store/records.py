@@ -85,11 +85,7 @@ def list_records(
     found = []
     for row in rows:
         when = interval.Interval(row.starts_at, row.ends_at)
-        last = states.Change(
-            state=state_mod.State(row.state),
-            changed_at=row.changed_at,
-            reason=row.reason,
-        )
+        last = states.make_change(row)
         state = last.state.find_now(when, now)
         if not wanted or state in wanted:
             found.append((row, when, last, state))
@@ -130,6 +126,7 @@ def _make_query(
             changes.state,
             changes.changed_at,
             changes.reason,
+            changes.cause,
         )
         .join(newest, newest.c.reservation == columns.reservation)
         .join(

@@ -61,16 +61,25 @@ def read_requests(
 
     :raises StoreError: one of them cannot be read
     """
+    return {
+        key: parse_request(key, text)
+        for key, text in read_texts(connection, keys).items()
+    }
+
+
+def read_texts(
+    connection: sa.Connection, keys: Iterable[str]
+) -> dict[str, str]:
+    """Return key -> what :func:`parse_request` reads, of those that exist."""
     columns = tables.RESERVATIONS.c
-    found = {}
+    found: dict[str, str] = {}
     for part in servers.chunk(keys):
         rows = connection.execute(
             sa.select(columns.reservation, columns.request).where(
                 columns.reservation.in_(part)
             )
         )
-        for key, text in rows:
-            found[key] = parse_request(key, text)
+        found.update(rows.tuples().all())
     return found
 
 

@@ -48,9 +48,10 @@ def _try_expire(
         return None
     if changes[-1].state is state_mod.State.DEGRADED:
         return None
-    if not expiry.is_due(request, held[0].during, now):
+    gaps = states.list_gaps(changes)
+    if not expiry.is_due(request, held[0].during, now, gaps):
         return None
-    left = expiry.expire(request, held)
+    left = expiry.expire(request, held, gaps)
     is_over = left.request is None
     change = states.Change(
         state=state_mod.State.EXPIRED if is_over else one.state,

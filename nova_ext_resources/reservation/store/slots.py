@@ -14,6 +14,7 @@ from typing import TypeAlias
 import sqlalchemy as sa
 
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -149,7 +150,9 @@ def _try_free(
         )
         _free(connection, key, found[1], revisions)
         if now is not None and reason:
-            states.repeat_state(connection, key, now, reason)
+            states.repeat_state(
+                connection, key, now, reason, cause=cause_mod.Cause.FREED
+            )
     return True
 
 

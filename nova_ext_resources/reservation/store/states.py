@@ -2,10 +2,14 @@
 
 """The rows of what happened to a reservation, each with its reason."""
 
+from collections.abc import Iterable, Sequence
 import dataclasses
+from typing import Any
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import tables
@@ -18,12 +22,19 @@ class Change:
     :ivar state: the state from then on
     :ivar changed_at: seconds since the epoch
     :ivar reason: a sentence for whoever asks why
+    :ivar cause: what it is about, if no person has written the reason
     :raises ValueError: there is no reason
     """
 
     state: state_mod.State
     changed_at: int
     reason: str
+    cause: cause_mod.Cause | None = None
+
+    @property
+    def words(self) -> str:
+        """The reason, for those who may see no hosts."""
+        return self.cause.words if self.cause else self.reason
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
@@ -37,18 +48,56 @@ def list_changes(connection: sa.Connection, key: str) -> list[Change]:
     """Return all changes of a reservation, the first one first."""
     columns = tables.STATES.c
     rows = connection.execute(
-        sa.select(columns.state, columns.changed_at, columns.reason)
+        sa.select(
+            columns.state, columns.changed_at, columns.reason, columns.cause
+        )
         .where(columns.reservation == key)
         .order_by(columns.number)
     )
-    return [
-        Change(
-            state=state_mod.State(row.state),
-            changed_at=row.changed_at,
-            reason=row.reason,
-        )
-        for row in rows
-    ]
+    return [*map(make_change, rows)]
+
+
+def make_change(row: Any) -> Change:
+    """Make a change of a row that has its columns."""
+    return Change(
+        state=state_mod.State(row.state),
+        changed_at=row.changed_at,
+        reason=row.reason,
+        cause=cause_mod.Cause(row.cause) if row.cause else None,
+    )
+
+
+def find_lack(changes: Sequence[Change]) -> Change | None:
+    """Return the newest change that says why a reservation is degraded.
+
+    None if it is not, or no program has said why.
+
+    :param changes: all of them, the first one first
+    """
+    for one in reversed(changes):
+        if one.state is not state_mod.State.DEGRADED:
+            return None
+        if one.cause is not None and one.cause.is_lack:
+            return one
+    return None
+
+
+def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
+    """Return when a reservation was degraded, by time, until it was not.
+
+    :param changes: all of them, the first one first
+    """
+    found = []
+    start: int | None = None
+    for one in changes:
+        if one.state is state_mod.State.DEGRADED:
+            start = one.changed_at if start is None else start
+        elif start is not None:
+            # The clocks of two programs may differ.
+            if start < one.changed_at:
+                found.append(interval.Interval(start, one.changed_at))
+            start = None
+    return found
 
 
 def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
@@ -82,6 +131,7 @@ def add_change(
             'state': change.state.value,
             'changed_at': change.changed_at,
             'reason': change.reason,
+            'cause': change.cause.value if change.cause else None,
         },
     )
     if change.state.is_final:
@@ -95,6 +145,7 @@ def repeat_state(
     reason: str,
     *,
     is_pending: bool = False,
+    cause: cause_mod.Cause | None = None,
 ) -> None:
     """Write a change of something else than the state of a reservation.
 
@@ -105,5 +156,6 @@ def repeat_state(
         state=state_mod.State.PENDING if is_pending else changes[-1].state,
         changed_at=changed_at,
         reason=reason,
+        cause=cause,
     )
     add_change(connection, key, len(changes), change)

@@ -12,6 +12,12 @@ since ``servers.taken_at`` (seconds since the epoch). No other row has it.
 
 Rows up to revision ``shards.purged`` may be gone.
 
+``states.cause`` says what a row is about where a program needs it, or where
+its reason is not for everybody; see :mod:`..cause`.
+
+A notice tells a server of Nova, the consumer, to leave a host: it borrows what
+a reservation needs.
+
 A charge is so many units of a class for some time, which a project has taken
 with a reservation. It outlives the reservation: what was reserved lately
 counts against a quota.
@@ -79,6 +85,7 @@ STATES = sa.Table(
     sa.Column('state', sa.String(16), nullable=False),
     sa.Column('changed_at', sa.BigInteger, nullable=False),
     sa.Column('reason', sa.Text, nullable=False),
+    sa.Column('cause', sa.String(16)),
     sa.CheckConstraint("TRIM(reason) <> ''", name='ck_states_reason'),
     **OPTIONS,
 )
@@ -106,6 +113,22 @@ SERVERS = sa.Table(
     sa.CheckConstraint('starts_at < ends_at', name='ck_servers_times'),
     sa.Index('ix_servers_shard', 'shard', 'revision'),
     sa.Index('ix_servers_consumer', 'consumer', unique=True),
+    **OPTIONS,
+)
+
+NOTICES = sa.Table(
+    'notices',
+    METADATA,
+    sa.Column(
+        'reservation',
+        NAME,
+        sa.ForeignKey('reservations.reservation', name='fk_notices'),
+        primary_key=True,
+    ),
+    sa.Column('consumer', sa.String(36), primary_key=True),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('told_at', sa.BigInteger, nullable=False),
+    sa.Index('ix_notices_consumer', 'consumer'),
     **OPTIONS,
 )
 

@@ -20,6 +20,7 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import clock
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
 from tests.unit.reservation.manager import test_outages
@@ -34,6 +35,7 @@ from tests.unit.reservation.store import test_records
 from tests.unit.reservation.store import test_replacing
 from tests.unit.reservation.store import test_schema
 from tests.unit.reservation.store import test_slots
+from tests.unit.reservation.store import test_states
 
 
 class OnServer:
@@ -169,6 +171,24 @@ class MariaDbTest(
         with database_mod.Database(self.url).transaction() as connection:
             connection.execute(sa.text("SET GLOBAL sql_mode = ''"))
 
+    def test_a_transaction_reads_the_same_twice(self) -> None:
+        """Whatever the server does by default."""
+        with database_mod.Database(self.url).transaction() as connection:
+            connection.execute(
+                sa.text(
+                    'SET GLOBAL TRANSACTION ISOLATION LEVEL READ COMMITTED'
+                )
+            )
+        admission = stores.make_admission(self.url)
+        self.admit(admission, 'one', racing.DURING)
+        with database_mod.Database(self.url).transaction() as connection:
+            before = progress.list_unfinished(connection)
+            self.admit(admission, 'two', racing.DURING)
+            after = progress.list_unfinished(connection)
+
+        self.assertEqual(['one'], [one.key for one in before])
+        self.assertEqual(before, after)
+
 
 class PostgresTest(
     OnPostgres, ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
@@ -189,6 +209,14 @@ class MariaDbRecordsTest(OnMariaDb, test_records.RecordsTest):
 
 
 class PostgresRecordsTest(OnPostgres, test_records.RecordsTest):
+    pass
+
+
+class MariaDbNoticesTest(OnMariaDb, test_states.NoticesTest):
+    pass
+
+
+class PostgresNoticesTest(OnPostgres, test_states.NoticesTest):
     pass
 
 

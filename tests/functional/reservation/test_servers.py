@@ -11,7 +11,9 @@ from oslo_config import cfg
 
 from nova_ext_resources.conf import reader
 from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
@@ -49,12 +51,14 @@ class ManagerTestCase(base.NovaTestCase):
         schema.upgrade(self.database)
         self.time = managers.Time(START)
 
-    def make_compute(self) -> compute.Compute:
+    def make_compute(
+        self, roles: str = 'admin,member,reader'
+    ) -> compute.Compute:
         headers = {
             'X-Auth-User': 'admin',
             'X-User-Id': 'admin',
             'X-Auth-Project-Id': self.admin_api.project_id,
-            'X-Roles': 'admin,member,reader',
+            'X-Roles': roles,
         }
         own = session.Session(
             auth=noauth.NoAuth(endpoint=self.api_fixture.base_url),
@@ -141,6 +145,13 @@ class ServersTest(ManagerTestCase):
 
         self.assertEqual([None, None], self.list_consumers())
 
+    def test_the_user_may_see_all_servers(self) -> None:
+        self.reserve(request_mod.AtEnd.KEEP)
+
+        self.assertEqual('', self.site.find_missing_right())
+        member = self.make_compute(roles='member,reader')
+        self.assertIn('403', member.find_missing_right())
+
     def test_a_host_that_is_disabled(self) -> None:
         self.assertEqual({'one': True}, self.site.list_enabled())
         service = self.admin_api.get_services(binary='nova-compute')[0]
@@ -182,6 +193,19 @@ class DrainingTest(ManagerTestCase):
         self.assertEqual(['pending'], self.list_states())
         self.run_at(told)
         self.assertEqual(['pending', 'pending'], self.list_states())
+        shown = self.api.get_server(server['id'])
+        self.assertEqual(
+            {
+                telling.LEAVES_AT: interval.format_time(told + 60),
+                telling.LEAVES_BY: 'shelve',
+            },
+            shown['metadata'],
+        )
+        self.run_at(told + 59)
+        shown = self.admin_api.get_server(server['id'])
+        self.assertEqual(
+            ('ACTIVE', None), (shown['status'], shown['OS-EXT-STS:task_state'])
+        )
         self.run_at(told + 60)
         self.wait_until(lambda: self.is_gone(server, told + 61))
         self.run_at(start)

@@ -117,6 +117,11 @@ class HostsTest(SiteTestCase):
             self.list_states(found['two']),
         )
 
+    def test_a_sharing_provider_is_no_host(self) -> None:
+        self.assertEqual(
+            {'one': True, 'two': True}, hosts.list_enabled(self.client)
+        )
+
     def test_what_a_server_holds_of_its_slot_is_not_used(self) -> None:
         self.allocate(
             uuids.first,

@@ -149,6 +149,7 @@ class OnceTest(ProgramTests):
         text = reservations.make_parser().format_help()
 
         self.assertIn('what time brings', text)
+        self.assertIn('SHELVES AND DELETES SERVERS', ' '.join(text.split()))
 
 
 class DaemonTest(ProgramTests):

@@ -45,6 +45,28 @@ class ExpiryTest(base.TestCase):
         self.assertFalse(expiry.is_due(self.request, later, 1599))
         self.assertTrue(expiry.is_due(self.request, later, 1600))
 
+    def test_time_in_which_it_was_degraded_does_not_count(self) -> None:
+        for gaps, wanted in (
+            ([], 1100),
+            ([(900, 1000)], 1100),
+            ([(900, 1010)], 1110),
+            ([(1050, 1060), (1105, 1200)], 1205),
+            ([(1099, 1500)], 1501),
+            ([(1100, 1500)], 1100),
+        ):
+            with self.subTest(gaps=gaps):
+                spans = [hosts.span(*one) for one in gaps]
+
+                found = expiry.find_time(self.request, 1000, spans)
+
+                self.assertEqual(wanted, found)
+                self.assertFalse(
+                    expiry.is_due(self.request, DURING, wanted - 1, spans)
+                )
+                self.assertTrue(
+                    expiry.is_due(self.request, DURING, wanted, spans)
+                )
+
     def test_nothing_is_left_if_nothing_is_taken(self) -> None:
         held = [make_slot('x/0'), make_slot('x/1')]
 

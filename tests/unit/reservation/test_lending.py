@@ -166,6 +166,10 @@ class ShortageTest(base.TestCase):
             'provider a',
             lending.describe('h', {CPU: 2, RAM: 5}),
         )
+        self.assertEqual(
+            'room is missing on host h: 2 VCPU of provider h NUMA',
+            lending.describe('h', {CPU: 2}, {CPU[0]: 'h NUMA', 'b': 'no'}),
+        )
 
 
 class ChooseTest(base.TestCase):

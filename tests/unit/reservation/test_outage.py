@@ -3,10 +3,7 @@
 """Tests of what reservations lose with their hosts."""
 
 from nova_ext_resources.reservation import outage
-from nova_ext_resources.reservation import state
 from tests import base
-
-State = state.State
 
 ENABLED = {'a': True, 'b': False}
 
@@ -38,25 +35,3 @@ class OutageTest(base.TestCase):
             'placement any more, with 2 of its servers',
             outage.describe({'c': 2, 'b': 1}, ENABLED),
         )
-
-    def test_why_a_reservation_is_degraded(self) -> None:
-        host, room = 'host b is gone', 'no room'
-        for changes, wanted in (
-            ([(State.PENDING, host)], None),
-            ([(State.PENDING, ''), (State.DEGRADED, host)], host),
-            (
-                [
-                    (State.DEGRADED, room),
-                    (State.ACTIVE, ''),
-                    (State.DEGRADED, host),
-                    (State.DEGRADED, 'a notice'),
-                ],
-                host,
-            ),
-            ([(State.DEGRADED, host), (State.ACTIVE, '')], None),
-        ):
-            with self.subTest(changes=changes):
-                found = outage.find_cause(changes)
-
-                self.assertEqual(wanted, found)
-                self.assertIs(wanted == host, outage.is_outage(found))

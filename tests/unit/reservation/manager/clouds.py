@@ -31,6 +31,8 @@ class FakeCloud:
     :ivar held: what each of them holds
     :ivar capacities: of all places
     :ivar asked: what was asked of Nova, in order
+    :ivar told: servers that got metadata, in order
+    :ivar missing_right: which one the manager does not have
     :ivar is_nova_away: whether Nova does not answer
     :ivar is_placement_away: whether placement does not answer
     """
@@ -46,6 +48,8 @@ class FakeCloud:
         self.is_nova_away = False
         self.is_placement_away = False
         self.looked = 0
+        self.missing_right = ''
+        self.told: list[str] = []
         self.held: dict[str, dict[view_obj.Place, int]] = {}
         self.capacities = {(one.name, 'VCPU'): 8 for one in hosts}
 
@@ -89,13 +93,17 @@ class FakeCloud:
         }
 
     def hold(self, uuid: str, host: str, amount: int, **fields: Any) -> None:
-        """Let a server hold VCPU of a host."""
-        self.add(uuid, **fields)
+        """Let a server on a host hold VCPU of it."""
+        self.add(uuid, host=host, **fields)
         self.held[uuid] = {(host, 'VCPU'): amount}
 
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         self.check_nova()
         return self.servers.get(uuid)
+
+    def find_missing_right(self) -> str:
+        self.check_nova()
+        return self.missing_right
 
     def act(self, uuid: str, action: Action) -> None:
         self.check_nova()
@@ -108,6 +116,14 @@ class FakeCloud:
             del self.servers[uuid]
         if action is not Action.SHELVE:
             self.holders.discard(uuid)
+
+    def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:
+        self.check_nova()
+        server = self.servers[uuid]
+        self.servers[uuid] = dataclasses.replace(
+            server, metadata={**server.metadata, **metadata}
+        )
+        self.told.append(uuid)
 
     def make_admission(
         self, database: database_mod.Database

@@ -13,13 +13,16 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import promised
+from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import breaking
@@ -172,7 +175,10 @@ class DrainingTest(stores.StoreTestCase):
 
         self.assertEqual(State.PENDING, self.get().last.state)
         self.assertIn(
-            'Too few servers can be told to go for lease', log.output
+            'Host a lacks 1 VCPU of provider a for reservations lease, from '
+            '1970-01-02T03:46:40Z on, and no more servers there can be told '
+            'to go. Held by these (1): own.',
+            log.output,
         )
 
     def test_a_server_with_an_end_goes_then(self) -> None:
@@ -285,7 +291,7 @@ class DrainingTest(stores.StoreTestCase):
         for clock in (-100, 0, 60, 75):
             self.run_at(START + clock)
 
-        self.assertNotIn('Too few', log.output)
+        self.assertNotIn('lacks', log.output)
         self.assertNotIn('degraded', log.output)
         self.assertEqual(set(), self.cloud.holders)
 
@@ -356,15 +362,25 @@ class DrainingTest(stores.StoreTestCase):
         self.borrow('x', 8, on_drain='delete')
         self.run_at(NOTICE)
 
-        def take() -> None:
-            slots.take(
-                self.database, 'lease', 'x', lambda held: held[0], now=1
-            )
+        self.admit(self.admission, 'other', hosts.span(END), least=1)
+        find_server = self.cloud.find_server
+        for number, key in enumerate(('other', 'lease')):
 
-        self.change_meanwhile(take, 1)
-        self.run_at(NOTICE + 300)
+            def take(key: str = key) -> None:
+                slots.take(
+                    self.database, key, 'x', lambda held: held[0], now=1
+                )
 
-        self.assertEqual([], self.cloud.asked)
+            with self.subTest(key=key):
+                self.change_meanwhile(take, 1)
+                self.run_at(NOTICE + 300 + number)
+
+                self.assertEqual([], self.cloud.asked)
+            self.cloud.find_server = find_server  # type: ignore[method-assign]
+            with self.database.transaction() as connection:
+                taken = servers.find_taken(connection, 'x')
+            assert taken is not None
+            slots.free(self.database, *taken)
 
     def test_a_borrower_that_cannot_go_keeps_no_other_one(self) -> None:
         self.cloud.capacities['a', 'VCPU'] = 16
@@ -395,6 +411,90 @@ class DrainingTest(stores.StoreTestCase):
 
         self.assertEqual({'bad'}, self.cloud.holders)
         self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_words_of_a_person_are_no_notice(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        self.admission.change(
+            'lease',
+            State.PENDING,
+            now=NOTICE - 9000,
+            reason='servers are told to leave host a, which is promised: x',
+        )
+
+        self.run_at(NOTICE)
+        self.assertEqual([], self.cloud.asked)
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([('x', 'delete')], self.cloud.asked)
+
+    def test_words_of_a_person_are_no_cause(self) -> None:
+        for reason in ('room is missing on host a: 1', 'host a is gone'):
+            self.admission.change(
+                'lease', State.DEGRADED, now=1, reason=reason
+            )
+
+        self.run_at(START)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+    def test_another_amount_is_written(self) -> None:
+        self.cloud.hold('own', 'a', 4)
+        self.run_at(START)
+        self.cloud.hold('own', 'a', 1)
+
+        self.run_from(START + 60, START + 240)
+
+        reasons = [
+            one.reason for one in managers.list_changes(self.url, 'lease')
+        ]
+        self.assertEqual(4, len(reasons))
+        self.assertIn('1 VCPU', reasons[-1])
+
+    def test_the_owner_of_a_borrower_is_told(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+
+        self.assertEqual(
+            {
+                telling.LEAVES_AT: interval.format_time(NOTICE + 300),
+                telling.LEAVES_BY: 'shelve',
+            },
+            self.cloud.servers['x'].metadata,
+        )
+        self.run_from(NOTICE + 10, NOTICE + 300, 10)
+        self.assertEqual(['x'], self.cloud.told)
+
+    def test_a_manager_that_dies_before_the_owner_is_told(self) -> None:
+        self.borrow('x', 8, on_drain='delete')
+        set_metadata = self.cloud.set_metadata
+
+        def die(uuid: str, metadata: object) -> None:
+            raise breaking.Died
+
+        self.cloud.set_metadata = die  # type: ignore[method-assign]
+        self.assertRaises(breaking.Died, self.run_at, NOTICE)
+        self.cloud.set_metadata = set_metadata  # type: ignore[method-assign]
+        self.turn = self.make_turn()
+        self.run_at(NOTICE + 60)
+
+        metadata = self.cloud.servers['x'].metadata
+        self.assertEqual('delete', metadata[telling.LEAVES_BY])
+        self.assertEqual(
+            interval.format_time(NOTICE + 300), metadata[telling.LEAVES_AT]
+        )
+
+    def test_an_owner_that_cannot_be_told_keeps_no_server(self) -> None:
+        self.borrow('x', 8)
+        log = self.useFixture(fixtures.FakeLogger())
+
+        def refuse(uuid: str, metadata: object) -> None:
+            raise exception.ComputeUnavailable(action='tell', reason='409')
+
+        self.cloud.set_metadata = refuse  # type: ignore[method-assign]
+        self.run_from(NOTICE, NOTICE + 360)
+
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
+        self.assertEqual(1, log.output.count('owner of server x'))
 
     def test_a_notice_lapses(self) -> None:
         self.borrow('x', 8)
@@ -446,7 +546,7 @@ class DrainingTest(stores.StoreTestCase):
             self.cloud = clouds.FakeCloud([hosts.make_host('a')])
             self.borrow('x', 8)
             dying = breaking.Dying(step)
-            for name in ('read_uses', 'find_server', 'act'):
+            for name in ('read_uses', 'find_server', 'act', 'set_metadata'):
                 dying.wrap(self.cloud, name)
             database = breaking.DyingDatabase(self.url, dying)
             self.turn = self.make_turn(database=database)

@@ -3,12 +3,14 @@
 """Tests of what a manager does about hosts that are lost."""
 
 import dataclasses
-import functools
 from typing import Any
+
+import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
@@ -25,7 +27,7 @@ START, END = 10_000, 20_000
 DURING = hosts.span(START, END)
 
 
-class OutagesTest(stores.StoreTestCase):
+class OutagesTests(stores.StoreTestCase):
     """Two hosts of two servers each; the reservation is on the first."""
 
     def setUp(self) -> None:
@@ -37,6 +39,11 @@ class OutagesTest(stores.StoreTestCase):
         self.turn = managers.make_turn(self.url, self.time, cloud=self.cloud)
         self.admit(self.admission, 'lease', DURING, least=2)
         self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def make_turn(self, **fields: Any) -> Any:
+        return managers.make_turn(
+            self.url, self.time, cloud=self.cloud, **fields
+        )
 
     def get(self, key: str = 'lease') -> records.Record:
         with self.database.transaction() as connection:
@@ -61,6 +68,34 @@ class OutagesTest(stores.StoreTestCase):
         admission = stores.make_admission(self.url, hosts.make_host(host))
         self.admit(admission, 'other', hosts.span(0, 2 * END), least=2)
         self.assertEqual([host, host], self.list_hosts('other'))
+
+    def take(self, number: int, consumer: str) -> None:
+        """Let a server have a place, and be there."""
+
+        def choose(held: servers.PlannedServers) -> Any:
+            return held[number]
+
+        slots.take(self.database, 'lease', consumer, choose, now=START)
+        self.cloud.add(consumer)
+
+    def count_reads(self) -> list[float]:
+        """Return when all hosts are read from now on."""
+        make_admission, reads = self.cloud.make_admission, list[float]()
+
+        def make(database: database_mod.Database) -> Any:
+            reads.append(self.time.clock)
+            return make_admission(database)
+
+        self.cloud.make_admission = make  # type: ignore[method-assign]
+        return reads
+
+
+class OutagesTest(OutagesTests):
+    """What is lost is believed at once."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(outages, 'LOSS_SECONDS', 0)
 
     def test_nothing_is_done_while_all_is_well(self) -> None:
         before = stores.dump(self.url)
@@ -162,19 +197,9 @@ class OutagesTest(stores.StoreTestCase):
         )
 
     def test_servers_on_a_host_that_is_disabled_go_on(self) -> None:
-        def choose(number: int, held: servers.PlannedServers) -> Any:
-            return held[number]
-
         self.run_at(START)
         for number, consumer in enumerate(('one', 'two')):
-            slots.take(
-                self.database,
-                'lease',
-                consumer,
-                functools.partial(choose, number),
-                now=START,
-            )
-            self.cloud.add(consumer)
+            self.take(number, consumer)
         self.cloud.enabled['a'] = False
 
         self.run_at(START + 5)
@@ -229,14 +254,21 @@ class OutagesTest(stores.StoreTestCase):
         self.assertEqual(['a', 'a'], self.list_hosts())
 
     def test_a_placement_that_is_empty_moves_nothing(self) -> None:
-        before = stores.dump(self.url)
+        """Nor is it read for places, whatever it has of hosts."""
+        before, reads = stores.dump(self.url), self.count_reads()
         for enabled in ({}, {'a': False, 'b': False}):
             with self.subTest(enabled=enabled):
                 self.cloud.enabled = enabled
+                make_admission = self.cloud.make_admission
 
-                self.assertFalse(self.run_at(5))
+                for clock in (5, 1000):
+                    self.assertFalse(self.run_at(clock))
 
                 self.assertEqual(before, stores.dump(self.url))
+                self.cloud.make_admission = (  # type: ignore[method-assign]
+                    make_admission
+                )
+        self.assertEqual([], reads)
 
     def test_placement_that_is_away_stops_nothing_else(self) -> None:
         self.cloud.is_placement_away = True
@@ -266,12 +298,30 @@ class OutagesTest(stores.StoreTestCase):
         self.assertEqual(['pending', 'degraded'], self.list_states())
 
     def test_two_managers_move_it_once(self) -> None:
+        """Both have seen that the host is lost, and have read all hosts."""
         self.lose()
-        other = managers.make_turn(self.url, self.time, cloud=self.cloud)
+        other = self.make_turn()
+        make_admission = self.cloud.make_admission
+        self.cloud.hosts.append(hosts.make_host('c'))
+        self.cloud.enabled['c'] = True
 
+        def let_other_first(database: database_mod.Database) -> Any:
+            self.cloud.make_admission = (  # type: ignore[method-assign]
+                make_admission
+            )
+            other.run()
+            return make_admission(database)
+
+        self.cloud.make_admission = (  # type: ignore[method-assign]
+            let_other_first
+        )
         self.run_at(5)
-        other.run()
+        (place,) = {*self.list_hosts()}
+        for clock in (20, 35):
+            self.run_at(clock)
+            other.run()
 
+        self.assertEqual([place] * 2, self.list_hosts())
         self.assertEqual(['pending', 'pending'], self.list_states())
 
     def test_what_was_changed_meanwhile_is_planned_as_it_is(self) -> None:
@@ -299,3 +349,208 @@ class OutagesTest(stores.StoreTestCase):
         self.run_at(5)
 
         self.assertEqual(request, self.get().request)
+
+    def test_what_a_server_has_a_place_of_is_degraded(self) -> None:
+        """It is not moved, and all hosts need not be read to know that."""
+        self.take(0, 'one')
+        reads = self.count_reads()
+        self.lose()
+
+        for clock in (5, 20, 35):
+            self.assertTrue(self.run_at(clock))
+
+        self.assertEqual([], reads)
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def test_another_cause_is_written(self) -> None:
+        self.run_at(START)
+        self.lose()
+        self.run_at(START + 5)
+        self.cloud.enabled['a'] = False
+        for clock in (20, 35):
+            self.run_at(START + clock)
+
+        self.assertEqual(
+            ['pending', 'active', 'degraded', 'degraded'], self.list_states()
+        )
+        self.assertIn('host a is disabled', self.get().last.reason)
+        self.cloud.enabled['a'] = True
+        self.run_at(START + 50)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_host_that_blinks_is_no_new_place(self) -> None:
+        """Neither its own host nor another one."""
+        self.fill()
+        self.cloud.enabled['c'] = True
+        self.lose()
+        reads = self.count_reads()
+        for clock in range(5, 5 + outages.RETRY_SECONDS, 30):
+            self.run_at(clock)
+            self.cloud.enabled['c'] = not self.cloud.enabled['c']
+            if clock % 4 == 1:
+                self.cloud.enabled['a'] = False
+            else:
+                self.cloud.enabled.pop('a', None)
+
+        self.assertEqual([5], reads)
+
+    def test_placement_that_fails_is_read_once_in_a_pass(self) -> None:
+        for number in range(3):
+            self.admit(
+                self.admission,
+                f'other {number}',
+                hosts.span(END + number, END + number + 1),
+                least=2,
+            )
+        self.lose()
+        reads = []
+
+        def fail(database: database_mod.Database) -> Any:
+            reads.append(self.time.clock)
+            raise exception.PlacementUnavailable(action='get', detail='away')
+
+        self.cloud.make_admission = fail  # type: ignore[method-assign]
+        self.run_at(5)
+
+        self.assertEqual([5], reads)
+
+    def test_one_that_cannot_be_moved_stops_no_other(self) -> None:
+        self.admit(
+            self.admission, 'other', hosts.span(END, END + 100), least=2
+        )
+        self.assertEqual(['a', 'a'], self.list_hosts('other'))
+        relocate = admission_mod.Admission.relocate
+
+        def fail(own: Any, key: str, **fields: Any) -> Any:
+            if key == 'lease':
+                raise exception.StoreError(reason='odd')
+            return relocate(own, key, **fields)
+
+        self.patch(admission_mod.Admission, 'relocate', fail)
+        self.lose()
+
+        self.assertFalse(self.run_at(5))
+
+        self.assertEqual(['b', 'b'], self.list_hosts('other'))
+
+
+class BelieveTest(OutagesTests):
+    """What is lost may be back in a moment."""
+
+    def test_a_loss_must_last(self) -> None:
+        self.lose()
+        for clock in (0, outages.LOSS_SECONDS - 1):
+            self.run_at(clock)
+            self.assertEqual(['a', 'a'], self.list_hosts())
+        self.assertEqual(['pending'], self.list_states())
+
+        self.run_at(outages.LOSS_SECONDS)
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_a_host_that_is_back_was_not_lost(self) -> None:
+        self.lose()
+        self.run_at(0)
+        self.cloud.enabled['a'] = True
+        self.run_at(60)
+        self.lose()
+
+        self.run_at(outages.LOSS_SECONDS)
+        self.assertEqual(['a', 'a'], self.list_hosts())
+        self.run_at(2 * outages.LOSS_SECONDS)
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_what_starts_soon_is_moved_at_once(self) -> None:
+        self.lose()
+
+        self.run_at(START - outages.NEAR_SECONDS)
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_one_pass_alone_moves(self) -> None:
+        self.turn = self.make_turn(is_once=True)
+        self.lose()
+
+        self.run_at(5)
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_a_clock_that_is_not_trusted_moves_nothing(self) -> None:
+        self.turn = self.make_turn(wait=600)
+        self.lose()
+        self.turn.run()
+        self.time.pass_by(599)
+        self.turn.run()
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+        self.time.pass_by(1)
+        self.turn.run()
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+
+class MostTest(OutagesTests):
+    """Six hosts of two servers each, of which all but two have some."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        found = [hosts.make_host(name) for name in 'abcdef']
+        self.cloud = clouds.FakeCloud(found)
+        self.turn = self.make_turn()
+        admission = stores.make_admission(self.url, *found)
+        for number in range(3):
+            self.admit(admission, f'other {number}', DURING, least=2)
+        self.names = ['lease', *(f'other {one}' for one in range(3))]
+        self.assertEqual(
+            [[name] * 2 for name in 'abcd'], self.list_all_hosts()
+        )
+
+    def list_all_hosts(self) -> list[list[str]]:
+        return [self.list_hosts(name) for name in self.names]
+
+    def test_most_hosts_at_once_are_not_believed(self) -> None:
+        before = self.list_all_hosts()
+        for name in 'abcd':
+            self.lose(name)
+        log = self.useFixture(fixtures.FakeLogger())
+        for clock in (0, 500, outages.BELIEVED_SECONDS - 1):
+            self.run_at(clock)
+
+        self.assertEqual(before, self.list_all_hosts())
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+        self.assertEqual(1, log.output.count('4 of 4 hosts'))
+        for name in 'abcd':
+            self.cloud.enabled[name] = True
+        self.run_at(outages.BELIEVED_SECONDS)
+        self.assertEqual(before, self.list_all_hosts())
+        self.assertEqual(
+            ['pending', 'degraded', 'pending'], self.list_states()
+        )
+
+    def test_they_are_believed_in_the_end(self) -> None:
+        for name in 'abcd':
+            self.lose(name)
+        for clock in (0, outages.BELIEVED_SECONDS):
+            self.run_at(clock)
+
+        self.assertEqual(['e', 'e'], self.list_hosts())
+
+    def test_some_hosts_are_believed(self) -> None:
+        for name in 'abc':
+            self.lose(name)
+        for clock in (0, outages.LOSS_SECONDS):
+            self.run_at(clock)
+
+        self.assertEqual(['e', 'e'], self.list_hosts())
+
+    def test_one_pass_alone_moves_not_most(self) -> None:
+        before = self.list_all_hosts()
+        for name in 'abcd':
+            self.lose(name)
+        self.turn = self.make_turn(is_once=True)
+
+        self.run_at(5)
+
+        self.assertEqual(before, self.list_all_hosts())

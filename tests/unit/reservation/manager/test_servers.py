@@ -8,6 +8,8 @@ import itertools
 import threading
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import ending
@@ -19,6 +21,7 @@ from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shrinking
@@ -110,9 +113,14 @@ class ExpiringTest(ServersTests):
         self.assertEqual(State.DEGRADED, self.get().last.state)
         self.assertEqual(3, managers.count_held(self.url))
         self.cloud.enabled['a'] = True
-        self.run_at(START + 800)
+        for clock in (800, 899):
+            self.run_at(START + clock)
+        self.assertEqual(State.ACTIVE, self.get().last.state, '100 s are left')
+
+        self.run_at(START + 900)
 
         self.assertEqual(State.EXPIRED, self.get().last.state)
+        self.assertIn('by 1970-01-01T00:31:40Z', self.list_reasons()[-1])
 
     def test_what_is_not_used_at_all_expires(self) -> None:
         self.reserve(expires_after=600)
@@ -347,7 +355,9 @@ class FreeingTest(ServersTests):
 
         def fail(consumer: str) -> bool:
             if consumer == 'one':
-                raise exception.PlacementUnavailable(action='a', detail='odd')
+                raise exception.PlacementUnavailable(
+                    action='a', status=500, detail='odd'
+                )
             return has_allocations(consumer)
 
         self.cloud.has_allocations = fail  # type: ignore[method-assign]
@@ -400,6 +410,21 @@ class FreeingTest(ServersTests):
         self.run_at(START + 1000)
 
         self.assertEqual(['one', None, None], self.list_consumers())
+
+
+class RightsTest(ServersTests):
+    def test_a_right_that_is_missing_is_said_once(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.cloud.missing_right = '403 Forbidden'
+        self.cloud.is_nova_away = True
+        self.assertTrue(self.run_at(START))
+        self.assertNotIn('projects', log.output)
+        self.cloud.is_nova_away = False
+        for clock in (15, 30):
+            self.assertTrue(self.run_at(START + clock))
+
+        self.assertEqual(1, log.output.count('403 Forbidden'))
+        self.assertIn('administrator', log.output)
 
 
 class EndingTest(ServersTests):
@@ -467,6 +492,80 @@ class EndingTest(ServersTests):
         self.assertTrue(self.is_over())
         self.assertEqual({}, self.cloud.servers)
 
+    def test_nova_that_is_away_is_asked_once_in_a_pass(self) -> None:
+        self.end(AtEnd.DELETE)
+        self.reserve('other', least=1, at_end=AtEnd.DELETE)
+        self.take('three', 'other')
+        asked = []
+
+        def fail(uuid: str) -> Any:
+            asked.append(uuid)
+            raise exception.ComputeUnavailable(
+                action='show', reason='away', is_away=True
+            )
+
+        self.cloud.find_server = fail  # type: ignore[method-assign]
+        for clock, wanted in ((0, ['one']), (15, ['three']), (30, ['one'])):
+            asked.clear()
+
+            self.assertFalse(self.run_at(GOING + clock))
+
+            self.assertEqual(wanted, asked)
+        self.assertFalse(self.is_over())
+
+    def test_a_server_that_cannot_be_read_stops_no_other(self) -> None:
+        self.end(AtEnd.DELETE)
+        find_server = self.cloud.find_server
+
+        def find(uuid: str) -> Any:
+            if uuid == 'one':
+                raise exception.ComputeUnavailable(action='a', reason='odd')
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+        self.assertFalse(self.run_at(GOING))
+
+        self.assertEqual([('two', 'delete')], self.cloud.asked)
+        self.assertFalse(self.is_over())
+
+    def test_a_server_that_comes_in_the_last_moment(self) -> None:
+        """By a scheduler whose clock is behind."""
+        self.end(AtEnd.DELETE)
+        self.run_at(GOING)
+        self.assertEqual({}, self.cloud.servers)
+        advance = progress.advance
+
+        def take_first(*args: Any, **fields: Any) -> bool:
+            self.patch(progress, 'advance', advance)
+            self.take('late', now=END - 1)
+            return advance(*args, **fields)
+
+        self.patch(progress, 'advance', take_first)
+        self.run_at(GOING + 1)
+        self.assertFalse(self.is_over())
+        self.assertIn('late', self.cloud.servers)
+        self.run_at(GOING + 2)
+        self.assertEqual(('late', 'delete'), self.cloud.asked[-1])
+        self.assertTrue(self.run_at(GOING + 3))
+
+        self.assertTrue(self.is_over())
+
+    def test_another_reservation_of_the_same_name(self) -> None:
+        """Its servers stay, whatever the first one said of its own."""
+        self.end(AtEnd.DELETE)
+        for _server in ('one', 'two'):
+            self.run_at(GOING)
+        self.assertTrue(self.is_over())
+        self.assertEqual(1, purge.purge(self.database, GOING))
+        self.cloud.asked.clear()
+        self.time.clock = START
+        self.end(AtEnd.KEEP)
+
+        self.assertTrue(self.run_at(GOING))
+
+        self.assertTrue(self.is_over())
+        self.assertEqual([], self.cloud.asked)
+
     def test_a_server_that_never_goes_is_named(self) -> None:
         self.end(AtEnd.SHELVE)
         self.cloud.servers['one'] = dataclasses.replace(
@@ -520,6 +619,22 @@ class EndingTest(ServersTests):
         self.assertEqual(['one', 'two', None], self.list_consumers())
         self.assertTrue(self.run_at(GOING + 15))
         self.assertEqual([], self.cloud.asked)
+
+    def test_what_keeps_its_servers_now_does_so(self) -> None:
+        """All else of it, and of their places, is as it was."""
+        self.end(AtEnd.DELETE)
+        request = dataclasses.replace(self.get().request, at_end=AtEnd.KEEP)
+        self.find_and(
+            lambda: self.admission.replace(
+                request, now=END - 1, reason='keep them'
+            )
+        )
+
+        for clock in (GOING, GOING + 15):
+            self.run_at(clock)
+
+        self.assertEqual([], self.cloud.asked)
+        self.assertTrue(self.is_over())
 
     def test_a_server_that_gave_its_place_back_stays(self) -> None:
         self.end(AtEnd.DELETE)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -138,10 +139,10 @@ class TurnTest(TurnTests):
     def test_one_that_fails_stops_no_other(self) -> None:
         advance = progress.advance
 
-        def fail(*args: object) -> bool:
-            if args[1].key == 'lease 0':  # type: ignore[attr-defined]
+        def fail(*args: Any, **fields: Any) -> bool:
+            if args[1].key == 'lease 0':
                 raise exception.StoreError(reason='it is odd')
-            return advance(*args)  # type: ignore[arg-type]
+            return advance(*args, **fields)
 
         self.patch(progress, 'advance', fail)
         self.time.clock = 2 * DAY
@@ -167,8 +168,56 @@ class TurnTest(TurnTests):
         self.assertIn('freeing: this failed', log.output)
         self.assertIn("KeyError: 'odd'", log.output)
 
+    def test_each_part_reports_that_it_is_alive(self) -> None:
+        """One of them may take minutes."""
+        events = list[str]()
+
+        def notify(*lines: str) -> None:
+            events.extend(lines)
+
+        def run(_chore: object, _reading: object) -> bool:
+            events.append('freeing')
+            return True
+
+        self.patch(systemd, 'notify', notify)
+        self.patch(freeing.Freeing, 'run', run)
+
+        managers.make_turn(self.url, self.time).run()
+
+        index = events.index('freeing')
+        self.assertEqual(
+            [systemd.ALIVE] * 2, [events[index - 1], events[index + 1]]
+        )
+
 
 class ClockTest(TurnTests):
+    def test_a_part_has_the_time_of_its_begin(self) -> None:
+        """Those before may take minutes."""
+        turn = managers.make_turn(self.url, self.time)
+
+        def run(_chore: object, _reading: object) -> bool:
+            self.time.pass_by(2 * DAY)
+            return True
+
+        self.patch(freeing.Freeing, 'run', run)
+        turn.run()
+
+        self.assertEqual('ended', self.list_states()[0][-1])
+
+    def test_a_clock_that_jumps_in_a_pass_ends_nothing(self) -> None:
+        turn = managers.make_turn(self.url, self.time, wait=300)
+        turn.run()
+        self.time.pass_by(300)
+
+        def run(_chore: object, _reading: object) -> bool:
+            self.time.clock += 2 * DAY
+            return True
+
+        self.patch(freeing.Freeing, 'run', run)
+        turn.run()
+
+        self.assertEqual(6, managers.count_held(self.url))
+
     def test_a_clock_that_jumps_ends_nothing(self) -> None:
         turn = managers.make_turn(self.url, self.time, wait=300, keep_ended=0)
         self.time.clock = DAY

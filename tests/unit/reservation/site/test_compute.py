@@ -147,6 +147,7 @@ def make_server(**fields: Any) -> dict[str, Any]:
         'OS-EXT-STS:task_state': None,
         'OS-EXT-SRV-ATTR:hypervisor_hostname': 'compute-1',
         'flavor': {'original_name': 'large', 'extra_specs': {'a': 'b'}},
+        'metadata': {'x': 'y'},
         **fields,
     }
 
@@ -166,6 +167,7 @@ class ServersTest(ComputeTestCase):
                 host='compute-1',
                 created_at=1893456000,
                 extra_specs={'a': 'b'},
+                metadata={'x': 'y'},
             ),
             self.compute.find_server(uuids.server),
         )
@@ -216,6 +218,67 @@ class ServersTest(ComputeTestCase):
                 request: Any = self.mock.last_request
                 sent = request.json() if request.body else None
                 self.assertEqual((method, body), (request.method, sent))
+
+    def test_whether_all_servers_are_shown(self) -> None:
+        hidden = make_server()
+        del hidden['OS-EXT-SRV-ATTR:hypervisor_hostname']
+        answers: list[tuple[dict[str, Any], str]] = [
+            ({'json': {'servers': []}}, ''),
+            ({'json': {'servers': [make_server()]}}, ''),
+            ({'json': {'servers': [hidden]}}, 'hypervisor_hostname'),
+            ({'status_code': 403, 'text': 'disallowed by policy'}, 'policy'),
+        ]
+        for answer, wanted in answers:
+            with self.subTest(wanted=wanted):
+                self.mock.get(f'{URL}/servers/detail', **answer)
+
+                found = self.compute.find_missing_right()
+
+                self.assertIn(wanted, found)
+                self.assertIs(bool(wanted), bool(found))
+        request: Any = self.mock.last_request
+        self.assertEqual(['1'], request.qs['all_tenants'])
+        self.mock.get(f'{URL}/servers/detail', status_code=500)
+        self.assertRaises(
+            exception.ComputeUnavailable, self.compute.find_missing_right
+        )
+
+    def test_metadata_is_added(self) -> None:
+        self.mock.post(f'{self.server}/metadata', json={'metadata': {}})
+
+        self.compute.set_metadata(uuids.server, {'a': 'b'})
+
+        request: Any = self.mock.last_request
+        self.assertEqual({'metadata': {'a': 'b'}}, request.json())
+
+    def test_whether_nova_is_away_or_refuses_one_question(self) -> None:
+        for status, wanted in (
+            (401, True),
+            (403, False),
+            (404, False),
+            (409, False),
+            (500, False),
+            (502, True),
+            (503, True),
+            (504, True),
+        ):
+            with self.subTest(status=status):
+                self.mock.get(self.server, status_code=status)
+
+                err = self.assertRaises(
+                    exception.ComputeUnavailable,
+                    self.compute.find_server,
+                    uuids.server,
+                )
+
+                self.assertIs(wanted, err.is_away)
+        self.mock.get(self.server, exc=requests.ConnectionError)
+        err = self.assertRaises(
+            exception.ComputeUnavailable,
+            self.compute.find_server,
+            uuids.server,
+        )
+        self.assertIs(True, err.is_away)
 
     def test_what_nova_does_not_do_now(self) -> None:
         text = 'Cannot shelve while it is in vm_state error'

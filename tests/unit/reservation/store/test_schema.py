@@ -12,16 +12,20 @@ from alembic import migration
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import tables
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
+
+Cause = cause_mod.Cause
 
 
 def read_statements(database: database_mod.Database) -> dict[str, str]:
@@ -112,7 +116,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.check, database)
 
         self.assertIn('version none', str(err))
-        self.assertIn('needs version v03', str(err))
+        self.assertIn('needs version v04', str(err))
 
     def test_an_empty_database_gets_its_tables(self) -> None:
         database = self.make('new')
@@ -277,6 +281,47 @@ class FirstTablesTest(stores.StoreTestCase):
             ],
             rows,
         )
+
+    def test_what_reasons_said_is_read_for_the_last_time(self) -> None:
+        database = database_mod.Database(self.url)
+        rows = [
+            ('degraded', 'host a is disabled, with 1 of its servers'),
+            ('degraded', 'room is missing on host a: 1 VCPU of provider a'),
+            ('degraded', 'servers are told to leave host a, which is: x'),
+            ('degraded', 'broken, as host a is'),
+            ('active', 'host a is disabled, says a person'),
+            ('pending', 'moved: host a is disabled, with 1 of its servers'),
+            ('pending', 'moved to make room for reservation other'),
+        ]
+        with database.transaction() as connection:
+            for number, (state, reason) in enumerate(rows, 1):
+                connection.execute(
+                    sa.text(
+                        'INSERT INTO states (reservation, number, state, '
+                        'changed_at, reason) '
+                        "VALUES ('lease', :number, :state, 1, :reason)"
+                    ),
+                    {'number': number, 'state': state, 'reason': reason},
+                )
+
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            found = states.list_changes(connection, 'lease')
+        self.assertEqual(
+            [
+                None,
+                Cause.OUTAGE,
+                Cause.SHORTAGE,
+                Cause.NOTICE,
+                None,
+                None,
+                Cause.MOVED,
+                Cause.MOVED,
+            ],
+            [one.cause for one in found],
+        )
+        self.assertEqual([], stores.dump(self.url)['notices'])
 
     def test_alembic_finds_no_difference_afterwards(self) -> None:
         database = database_mod.Database(self.url)

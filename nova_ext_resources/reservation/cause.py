@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Why a reservation has changed, where no person has said so.
+
+A reason is a text for operators, with hosts and servers, and anybody may write
+one. What programs have to know again is said by a cause.
+"""
+
+import enum
+
+
+class Cause(enum.StrEnum):
+    """What a change is about.
+
+    ``OUTAGE``: hosts are lost.
+    ``SHORTAGE``: room is missing on hosts.
+    ``NOTICE``: servers that borrow room are told to leave.
+    ``MOVED``: it has a place on other hosts.
+    ``FREED``: a server that had a place is gone.
+    ``LEFT``: servers have not gone with it.
+    """
+
+    OUTAGE = 'outage'
+    SHORTAGE = 'shortage'
+    NOTICE = 'notice'
+    MOVED = 'moved'
+    FREED = 'freed'
+    LEFT = 'left'
+
+    @property
+    def is_lack(self) -> bool:
+        """Whether a reservation is degraded by it."""
+        return self in (Cause.OUTAGE, Cause.SHORTAGE)
+
+    @property
+    def words(self) -> str:
+        """A sentence for those who may see no hosts, and nothing of others."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Cause.OUTAGE: 'hosts of it are out of service',
+    Cause.SHORTAGE: 'room for it is missing on its hosts',
+    Cause.NOTICE: 'servers that borrow its room are told to leave in time',
+    Cause.MOVED: 'moved to other hosts, for the same time',
+    Cause.FREED: 'a server of it is gone; its place is free for another one',
+    Cause.LEFT: 'its end has come; some of its servers were not removed',
+}

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who holds what is short, and can be told to go."""
+
+import bisect
+from collections.abc import Collection, Iterable, Mapping
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation import nova_server
+
+LOG = logging.getLogger(__name__)
+
+#: How many servers Nova is asked about for one host in one pass.
+MOST = 500
+
+
+class Borrowers:
+    """Asks Nova, about each server once in a pass."""
+
+    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+        self._cloud = cloud
+        #: Host -> the server that is asked about first, of those that were
+        #: too many for the passes before.
+        self._next: dict[str, str] = {}
+        self.begin(effort_mod.Effort())
+
+    def begin(self, effort: effort_mod.Effort) -> None:
+        """Begin a pass.
+
+        :param effort: of the part of the pass that asks
+        """
+        self._effort = effort
+        self._servers: dict[str, nova_server.NovaServer | None] = {}
+        self._failures: list[str] = []
+
+    def take_failures(self) -> list[str]:
+        """Return why servers could not be looked at since this was called."""
+        found, self._failures = self._failures, []
+        return found
+
+    def has_more(self, host: str) -> bool:
+        """Return whether there are servers that have not been asked about."""
+        return host in self._next
+
+    def list(
+        self,
+        host: str,
+        holders: Collection[str],
+        told: Mapping[tuple[str, str], int],
+        now: int,
+    ) -> list[lending.Borrower]:
+        """Return which holders can be told to go.
+
+        Of many others those that were told to leave are asked about first:
+        their time may be over.
+
+        :param host: for which they are to go
+        :param told: (server, host) -> when it was told last to leave that
+            host
+        :param now: seconds since the epoch
+        """
+        first = {uuid for uuid, _host in told}
+        others = sorted(set(holders) - first)
+        begin = bisect.bisect_left(others, self._next.pop(host, ''))
+        found = []
+        for uuid in self._limit(
+            host,
+            [*sorted(first), *others[begin:], *others[:begin]],
+        ):
+            server = self._find(uuid)
+            if server is None:
+                continue
+            one = lending.make_borrower(
+                server, told.get((uuid, server.host)), now
+            )
+            if one is not None and _can_go(server, one):
+                found.append(one)
+        return found
+
+    def _limit(self, host: str, uuids: Iterable[str]) -> Iterable[str]:
+        """Return servers until Nova was asked often enough."""
+        left = MOST
+        for uuid in uuids:
+            is_known = uuid in self._servers
+            if not is_known and (not left or self._effort.is_over):
+                self._next[host] = uuid
+                return
+            left -= not is_known
+            yield uuid
+
+    def get_server(self, one: lending.Borrower) -> nova_server.NovaServer:
+        """Return the server of a borrower that was listed in this pass."""
+        server = self._servers[one.uuid]
+        assert server is not None
+        return server
+
+    def _find(self, uuid: str) -> nova_server.NovaServer | None:
+        if uuid not in self._servers:
+            try:
+                self._servers[uuid] = self._cloud.find_server(uuid)
+            except exception.ComputeUnavailable as err:
+                self._effort.note(err)
+                self._failures.append(f'server {uuid}: {err}')
+                return None
+        return self._servers[uuid]
+
+
+def _can_go(server: nova_server.NovaServer, one: lending.Borrower) -> bool:
+    """Return whether there is a way to remove a server, or log it."""
+    if nova_server.can_leave(server, is_deleted=one.lease.is_deleted):
+        return True
+    LOG.warning(
+        'Server %(uuid)s cannot be shelved while its status is %(status)s. '
+        'Others are told to go in its place; delete it, or mend it.',
+        {'uuid': server.uuid, 'status': server.status},
+    )
+    return False

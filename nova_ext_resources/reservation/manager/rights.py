@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether a manager may see the servers of all projects.
+
+To whoever may not, Nova says that they are not there.
+"""
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import watch as watch_mod
+
+LOG = logging.getLogger(__name__)
+
+
+class Rights:
+    """Asks Nova until it has answered once."""
+
+    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+        self._cloud = cloud
+        self._is_checked = False
+
+    def run(self, reading: watch_mod.Reading) -> bool:
+        """See :class:`~.chores.Chore`. What is missing is no failure.
+
+        Where nothing is lent, and no server goes with its reservation, Nova
+        is not needed.
+        """
+        if self._is_checked:
+            return True
+        try:
+            missing = self._cloud.find_missing_right()
+        except exception.ExtResourcesError:
+            return True  # Whoever needs Nova says what is wrong.
+        self._is_checked = True
+        if missing:
+            LOG.error(
+                'The user of [ext_resources_placement] or [placement] may not '
+                'see the servers of all projects (%(missing)s). So no server '
+                'is shelved or deleted for a reservation, and no place is '
+                'freed of one that is gone; give this user the role of an '
+                'administrator of Nova, and restart this program.',
+                {'missing': missing},
+            )
+        return True
