@@ -7,6 +7,10 @@ is used, as placement says. So nothing is counted twice, as long as the server
 has what its slot was for. Only until placement knows of the server, which is
 some seconds after it has taken the slot, it counts as promised.
 
+Where servers of a reservation are removed at its end, what they hold is free
+then: of two leases of a host, one after the other, the second one needs
+nothing beside what the servers of the first hold.
+
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
 until it may have become less.
@@ -44,42 +48,94 @@ class Promise:
     during: interval.Interval
 
 
-class _Column:
-    """What is promised of one class of one provider, over time."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a server of Nova has taken of a place, with its slot.
 
-    __slots__ = ('profile', 'promises', 'since', 'top', 'until')
+    :ivar consumer: uuid of the server
+    :ivar end: when it is removed, if it is known; ``FOREVER`` if not
+    :ivar is_counted: whether it counts as promised still
+    """
+
+    consumer: str
+    amount: int
+    end: int
+    is_counted: bool
+
+
+class _Column:
+    """What is promised of one class of one provider, over time.
+
+    :ivar profile: how much that is
+    :ivar returned: how much servers have given back until a time that have
+        slots now. Of those that have gone already, it is not free then but
+        since: so only what is added after now counts
+    :ivar needed: the first less the second
+    """
+
+    __slots__ = (
+        'needed',
+        'profile',
+        'promises',
+        'returned',
+        'since',
+        'top',
+        'until',
+    )
 
     def __init__(self) -> None:
         self.profile = profile.Profile()
+        self.returned = profile.Profile()
+        self.needed = profile.Profile()
         #: By the key of the slot.
         self.promises: dict[str, Promise] = {}
-        #: The most from ``since`` on, which holds until ``until``.
+        #: The most needed from ``since`` on, which holds until ``until``.
         self.top = 0
         self.since = interval.ALWAYS
         self.until = interval.ALWAYS
 
     def add(self, promise: Promise, amount: int) -> None:
         self.promises[promise.slot.key] = promise
-        self.profile.add(promise.during, amount)
-        self.until = interval.ALWAYS
+        self._add(promise.during, amount)
 
     def remove(self, key: str, amount: int) -> None:
         promise = self.promises.pop(key)
-        self.profile.add(promise.during, -amount)
+        self._add(promise.during, -amount)
+
+    def _add(self, during: interval.Interval, amount: int) -> None:
+        self.profile.add(during, amount)
+        self.needed.add(during, amount)
         self.until = interval.ALWAYS
 
+    def give_back(self, end: int, amount: int) -> None:
+        """Note that a server gives something back; undo it if negative."""
+        rest = interval.Interval(end)
+        self.returned.add(rest, amount)
+        self.needed.add(rest, -amount)
+        self.until = interval.ALWAYS
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.promises and len(self.returned) == 1
+
+    def count_returned(self, now: int) -> int:
+        """Return what was given back before: it does not count any more."""
+        if len(self.returned) == 1:
+            return 0
+        return self.returned.highest(interval.Interval(now, now + 1))
+
     def find_top(self, now: int) -> int:
-        """Return the most that is promised from a time on."""
+        """Return the most that is needed from a time on."""
         if not self.since <= now < self.until:
             rest = interval.Interval(now)
-            self.top = self.profile.highest(rest)
+            self.top = self.needed.highest(rest)
             self.since = now
             self.until = max(
                 part.end
-                for part, amount in self.profile.list_steps(rest)
+                for part, amount in self.needed.list_steps(rest)
                 if amount == self.top
             )
-        return self.top
+        return self.top + self.count_returned(now)
 
 
 class Promises:
@@ -97,8 +153,11 @@ class Promises:
         self._hosts: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
         self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
-        #: Provider -> key -> slot that is taken, and takes of it.
-        self._taken_of: dict[str, dict[str, server_mod.PlannedServer]] = {}
+        #: Provider -> key -> slot that is taken, and takes of it, and when its
+        #: server is removed.
+        self._taken_of: dict[
+            str, dict[str, tuple[server_mod.PlannedServer, int]]
+        ] = {}
 
     def take(
         self, request: request_mod.Request, found: PlannedServers
@@ -108,20 +167,33 @@ class Promises:
         self.slots[request.key] = found
         for one in found:
             if one.consumer is not None:
-                self._taken[one.consumer] = request.key, one
-                for rp_uuid, _resource_class in one.places:
-                    self._taken_of.setdefault(rp_uuid, {})[one.key] = one
+                self._take(request, one)
             during = _find_during(one)
             if during is None:
                 continue
             promise = Promise(request=request, slot=one, during=during)
             self._hosts[one.host] += 1
-            for (rp_uuid, resource_class), amount in one.places.items():
-                columns = self._columns.setdefault(rp_uuid, {})
-                column = columns.get(resource_class)
-                if column is None:
-                    column = columns[resource_class] = _Column()
-                column.add(promise, amount)
+            for place, amount in one.places.items():
+                self._ensure(place).add(promise, amount)
+
+    def _take(
+        self, request: request_mod.Request, slot: server_mod.PlannedServer
+    ) -> None:
+        """Note who has taken a slot."""
+        assert slot.consumer is not None, 'it is taken'
+        self._taken[slot.consumer] = request.key, slot
+        is_kept = request.at_end is request_mod.AtEnd.KEEP
+        end = interval.FOREVER if is_kept else slot.during.end
+        for place, amount in slot.places.items():
+            self._taken_of.setdefault(place[0], {})[slot.key] = slot, end
+            if end < interval.FOREVER:
+                self._ensure(place).give_back(end, amount)
+
+    def _ensure(self, place: view_obj.Place) -> _Column:
+        columns = self._columns.setdefault(place[0], {})
+        if place[1] not in columns:
+            columns[place[1]] = _Column()
+        return columns[place[1]]
 
     def drop(self, key: str, found: PlannedServers) -> None:
         """Take a reservation out, with the slots that were added."""
@@ -139,10 +211,15 @@ class Promises:
                 self._remove(place, one, amount)
 
     def _forget_taken(self, slot: server_mod.PlannedServer) -> None:
+        end = interval.FOREVER
         for rp_uuid in {place[0] for place in slot.places}:
-            del self._taken_of[rp_uuid][slot.key]
+            _slot, end = self._taken_of[rp_uuid].pop(slot.key)
             if not self._taken_of[rp_uuid]:
                 del self._taken_of[rp_uuid]
+        if end < interval.FOREVER:
+            for place, amount in slot.places.items():
+                self._columns[place[0]][place[1]].give_back(end, -amount)
+                self._tidy(place)
 
     def _remove(
         self,
@@ -150,10 +227,12 @@ class Promises:
         slot: server_mod.PlannedServer,
         amount: int,
     ) -> None:
+        self._columns[place[0]][place[1]].remove(slot.key, amount)
+        self._tidy(place)
+
+    def _tidy(self, place: view_obj.Place) -> None:
         columns = self._columns[place[0]]
-        column = columns[place[1]]
-        column.remove(slot.key, amount)
-        if not column.promises:
+        if columns[place[1]].is_empty:
             del columns[place[1]]
             if not columns:
                 del self._columns[place[0]]
@@ -173,13 +252,20 @@ class Promises:
         """Return whether something of a host is promised, at any time."""
         return self._hosts[host] > 0
 
+    def concerns(self, rp_uuid: str) -> bool:
+        """Return whether anything of a provider is promised or taken."""
+        return rp_uuid in self._columns or rp_uuid in self._taken_of
+
     @property
     def places(self) -> Mapping[str, Mapping[str, object]]:
-        """Provider -> the classes of which something is promised, ever."""
+        """Provider -> the classes of which something may be promised."""
         return self._columns
 
     def find_peak(self, place: view_obj.Place, now: int, end: int) -> int:
         """Return the most that is promised of a place at once.
+
+        Beside what servers hold now: what is promised for a time when some of
+        them are gone is theirs first.
 
         :param now: seconds since the epoch
         :param end: up to which it matters; ``FOREVER`` is answered at once
@@ -189,7 +275,24 @@ class Promises:
             return 0
         if end == interval.FOREVER:
             return column.find_top(now)
-        return column.profile.highest(interval.Interval(now, end))
+        window = interval.Interval(now, end)
+        return column.needed.highest(window) + column.count_returned(now)
+
+    def list_amounts(
+        self, place: view_obj.Place, now: int, end: int
+    ) -> list[tuple[int, int]]:
+        """Return (since when, amount) of what is promised in a time.
+
+        Whatever servers hold, or give back.
+        """
+        column = self._find(place)
+        if column is None or end <= now:
+            return []
+        window = interval.Interval(now, end)
+        return [
+            (part.start, amount)
+            for part, amount in column.profile.list_steps(window)
+        ]
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -199,10 +302,10 @@ class Promises:
         if column is None or end <= now:
             return now, []
         window = interval.Interval(now, end)
-        peak = column.profile.highest(window)
+        peak = column.needed.highest(window)
         start = next(
             part.start
-            for part, amount in column.profile.list_steps(window)
+            for part, amount in column.needed.list_steps(window)
             if amount == peak
         )
         found = [
@@ -230,25 +333,27 @@ class Promises:
 
     def list_taken_of(
         self, place: view_obj.Place, now: int, end: int
-    ) -> list[tuple[str, int]]:
+    ) -> list[Taken]:
         """Return who has taken how much of a place, for some of a time.
 
-        Of slots that do not count as promised any more: what their servers do
-        not hold there is promised all the same.
-
-        :returns: (server of Nova, amount)
+        What their servers do not hold there is promised all the same.
         """
         if end <= now:
             return []
         window = interval.Interval(now, end)
         found = []
-        for slot in self._taken_of.get(place[0], {}).values():
+        for slot, until in self._taken_of.get(place[0], {}).values():
             during = _find_during(slot)
-            is_counted = during is not None and now < during.end
             amount = slot.places.get(place, 0)
-            if amount and not is_counted and slot.during.overlaps(window):
+            if amount and slot.during.overlaps(window):
                 assert slot.consumer is not None, 'it is taken'
-                found.append((slot.consumer, amount))
+                taken = Taken(
+                    consumer=slot.consumer,
+                    amount=amount,
+                    end=until,
+                    is_counted=during is not None and now < during.end,
+                )
+                found.append(taken)
         return found
 
     def list_taken(self) -> Iterator[tuple[str, server_mod.PlannedServer]]:

@@ -11,7 +11,7 @@ Until then, a server that has reserved may find its units taken. So its claim
 is tried again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 import inspect
@@ -22,9 +22,11 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exc
 from nova.scheduler import utils
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import promises as known_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 
@@ -44,13 +46,40 @@ _ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
 class _Promised:
     """What is promised of a place.
 
-    :ivar peak: the most at once, of slots that nobody has taken
-    :ivar taken: (server of Nova, amount) of the others. What the server does
-        not hold there is promised: it may be gone, or not be there yet
+    :ivar amounts: (since when, amount) of slots that nobody has taken
+    :ivar taken: the others. What the server does not hold there is promised:
+        it may be gone, or not be there yet. What it holds is free when it is
+        removed
     """
 
-    peak: int
-    taken: list[tuple[str, int]]
+    amounts: list[tuple[int, int]]
+    taken: list[known_mod.Taken]
+
+    def count(self, held: Mapping[str, int]) -> int:
+        """Return what must be left beside what servers hold now.
+
+        :param held: consumer -> what it holds of the place
+        """
+        missing = sum(
+            max(one.amount - held.get(one.consumer, 0), 0)
+            for one in self.taken
+            if not one.is_counted
+        )
+        return missing + max(
+            (
+                amount - self._count_returned(since, held)
+                for since, amount in self.amounts
+            ),
+            default=0,
+        )
+
+    def _count_returned(self, until: int, held: Mapping[str, int]) -> int:
+        """Return what servers hold now and have given back by then."""
+        return sum(
+            min(one.amount, held.get(one.consumer, 0))
+            for one in self.taken
+            if one.end <= until
+        )
 
 
 class Claimed:
@@ -101,28 +130,60 @@ class Claimed:
             )
             return True
 
+    def narrow(self, hosts: Iterable[Any]) -> list[Any]:
+        """Return the hosts that may be alternates of the server.
+
+        Of each, the candidates that take nothing of which something is
+        promised, or taken by a server that may be gone. Nova's conductor
+        claims one of them when a build has failed, and nobody looks again.
+        """
+        now = int(timeutils.utcnow_ts())
+        found = []
+        with self._followed.lock:
+            for host_state in hosts:
+                kept = [
+                    one
+                    for one in host_state.allocation_candidates
+                    if not self._find_promised(one['allocations'], now)
+                ]
+                if kept:
+                    host_state.allocation_candidates = kept
+                    found.append(host_state)
+        return found
+
     def _list_promised(
         self, allocations: Any
     ) -> dict[view_obj.Place, _Promised]:
         """Return what is promised of each place that was claimed of."""
+        try:
+            now = self._followed.refresh()
+        except exception.StoreError:
+            return {}
         with self._followed.lock:
-            try:
-                now = self._followed.refresh()
-            except exception.StoreError:
-                return {}
-            promises = self._followed.promises
-            found = {
-                (rp_uuid, name): _Promised(
-                    peak=promises.find_peak((rp_uuid, name), now, self._end),
-                    taken=promises.list_taken_of(
-                        (rp_uuid, name), now, self._end
-                    ),
-                )
-                for rp_uuid, one in allocations.items()
-                for name in one['resources']
-            }
+            return self._find_promised(allocations, now)
+
+    def _find_promised(
+        self, allocations: Any, now: int
+    ) -> dict[view_obj.Place, _Promised]:
+        """Do the same, with the lock of the promises."""
+        promises = self._followed.promises
+        found = {
+            (rp_uuid, name): _Promised(
+                amounts=promises.list_amounts(
+                    (rp_uuid, name), now, self._end
+                ),
+                taken=promises.list_taken_of(
+                    (rp_uuid, name), now, self._end
+                ),
+            )
+            for rp_uuid, one in allocations.items()
+            if promises.concerns(rp_uuid)
+            for name in one['resources']
+        }
         return {
-            place: one for place, one in found.items() if one.peak or one.taken
+            place: one
+            for place, one in found.items()
+            if one.taken or any(amount for _since, amount in one.amounts)
         }
 
     def _give_back(
@@ -138,7 +199,7 @@ class Claimed:
         It is not in an evacuation, which has the allocations of both hosts:
         that must not fail.
         """
-        held = client.get_allocations_for_consumer(context, server)
+        held = client.get_allocs_for_consumer(context, server)['allocations']
         if held.keys() - alloc_req['allocations'].keys():
             return False
         client.delete_allocation_for_instance(context, server, force=True)
@@ -177,11 +238,7 @@ def _find_broken(
             for consumer, each in held[rp_uuid].items()
         }
         capacity = int(summaries[rp_uuid]['resources'][name]['capacity'])
-        missing = sum(
-            max(amount - amounts.get(consumer, 0), 0)
-            for consumer, amount in one.taken
-        )
-        if capacity - sum(amounts.values()) < one.peak + missing:
+        if capacity - sum(amounts.values()) < one.count(amounts):
             return rp_uuid, name
     return None
 
