@@ -151,6 +151,8 @@ class Promises:
         self._columns: dict[str, dict[str, _Column]] = {}
         #: Host -> how many slots are promised there.
         self._hosts: collections.Counter[str] = collections.Counter()
+        #: Host -> how often that has changed.
+        self._versions: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
         self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
         #: Provider -> key -> slot that is taken, and takes of it, and when its
@@ -173,6 +175,7 @@ class Promises:
                 continue
             promise = Promise(request=request, slot=one, during=during)
             self._hosts[one.host] += 1
+            self._versions[one.host] += 1
             for place, amount in one.places.items():
                 self._ensure(place).add(promise, amount)
 
@@ -207,6 +210,7 @@ class Promises:
             if _find_during(one) is None:
                 continue
             self._hosts[one.host] -= 1
+            self._versions[one.host] += 1
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
@@ -251,6 +255,10 @@ class Promises:
     def is_promised(self, host: str) -> bool:
         """Return whether something of a host is promised, at any time."""
         return self._hosts[host] > 0
+
+    def get_version(self, host: str) -> int:
+        """Return a number that differs if other slots are promised there."""
+        return self._versions[host]
 
     def concerns(self, rp_uuid: str) -> bool:
         """Return whether anything of a provider is promised or taken."""

@@ -17,5 +17,6 @@ Whether a host fits is decided in ``claims``; what is promised, in
 * ``request``: reads what is needed from Nova's request and host state
 * ``scores``: which host is preferred: one number per host and request
 * ``validators``: checks of extra specs for Nova's API
+* ``verdicts``: what was decided about units side by side
 * ``weighers``: the weigher that Nova's scheduler loads
 """
