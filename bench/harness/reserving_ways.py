@@ -82,7 +82,9 @@ class Cloud(reserving.Cloud):
             ]
 
     def make_request(self) -> Any:
-        spec = fleet_mod.make_request({f'resources:{fleet_mod.LLC}': f'{WAYS}'})
+        spec = fleet_mod.make_request(
+            {f'resources:{fleet_mod.LLC}': f'{WAYS}'}
+        )
         ongoing.find(spec).summaries = self.summaries
         return spec
 
@@ -103,7 +105,9 @@ def run() -> Iterator[rows_mod.Row]:
     """Measure; in a process that has Nova's configuration."""
     objects.register_all()
     assert nova.conf.CONF.project == 'nova', 'reserving.run comes first'
-    name = f'filter, {HOSTS} hosts of two caches, {reserving.LEASES} leases of '
+    name = (
+        f'filter, {HOSTS} hosts of two caches, {reserving.LEASES} leases of '
+    )
     name += f'{WAYS} ways'
     with tempfile.TemporaryDirectory() as folder:
         cloud = Cloud(folder)

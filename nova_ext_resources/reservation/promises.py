@@ -286,6 +286,26 @@ class Promises:
         window = interval.Interval(now, end)
         return column.needed.highest(window) + column.count_returned(now)
 
+    def find_begin(
+        self, place: view_obj.Place, now: int, since: int, limit: int
+    ) -> int:
+        """Return when more is promised of a place than a number.
+
+        Beside what servers hold now, as :meth:`find_peak` counts it.
+
+        :param since: seconds since the epoch, it is not before that
+        :returns: the same; ``FOREVER`` if that is never
+        """
+        column = self._find(place)
+        if column is None or column.find_top(now) <= limit:
+            return interval.FOREVER
+        limit -= column.count_returned(now)
+        steps = column.needed.list_steps(interval.Interval(since))
+        return next(
+            (part.start for part, amount in steps if amount > limit),
+            interval.FOREVER,
+        )
+
     def list_amounts(
         self, place: view_obj.Place, now: int, end: int
     ) -> list[tuple[int, int]]:

@@ -147,9 +147,7 @@ class _Placed:
         #: one does not fit.
         self._known: dict[tuple[Kind, ...], view_obj.HostView | None] = {}
 
-    def find_missed(
-        self, together: Together
-    ) -> promises_mod.Promise | None:
+    def find_missed(self, together: Together) -> promises_mod.Promise | None:
         """Return the first of several slots that does not fit any more."""
         view = self._view
         kinds: tuple[Kind, ...] = ()

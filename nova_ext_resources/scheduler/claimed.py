@@ -144,12 +144,29 @@ class Claimed:
                 kept = [
                     one
                     for one in host_state.allocation_candidates
-                    if not self._find_promised(one['allocations'], now)
+                    if not self._is_promised(one['allocations'], now)
                 ]
                 if kept:
                     host_state.allocation_candidates = kept
                     found.append(host_state)
         return found
+
+    def _is_promised(self, allocations: Any, now: int) -> bool:
+        """Return whether anything of these is promised, or taken.
+
+        Asked about thousands of hosts, with the lock of the promises.
+        """
+        promises = self._followed.promises
+        for rp_uuid, one in allocations.items():
+            if not promises.concerns(rp_uuid):
+                continue
+            for name in one['resources']:
+                asked = (rp_uuid, name), now, self._end
+                if promises.find_peak(*asked) or promises.list_taken_of(
+                    *asked
+                ):
+                    return True
+        return False
 
     def _list_promised(
         self, allocations: Any
@@ -169,12 +186,8 @@ class Claimed:
         promises = self._followed.promises
         found = {
             (rp_uuid, name): _Promised(
-                amounts=promises.list_amounts(
-                    (rp_uuid, name), now, self._end
-                ),
-                taken=promises.list_taken_of(
-                    (rp_uuid, name), now, self._end
-                ),
+                amounts=promises.list_amounts((rp_uuid, name), now, self._end),
+                taken=promises.list_taken_of((rp_uuid, name), now, self._end),
             )
             for rp_uuid, one in allocations.items()
             if promises.concerns(rp_uuid)

@@ -42,6 +42,8 @@ class Ongoing:
         the claim stands
     :ivar narrow: called with the hosts that Nova may name as alternates;
         returns those that it does name
+    :ivar score: called with hosts; returns how well the server fills the time
+        of each until something is promised, 0 to 1. None where it has no end
     :ivar is_begun: whether Nova may have claimed for a server of it
     """
 
@@ -56,6 +58,7 @@ class Ongoing:
     )
     check: Callable[[Any, Any, str, Any], bool] | None = None
     narrow: Callable[[Iterable[Any]], list[Any]] | None = None
+    score: Callable[[Iterable[Any]], list[float]] | None = None
     is_begun: bool = False
     _seen: list[tuple[Any, int, Any]] = dataclasses.field(default_factory=list)
 

@@ -28,6 +28,7 @@ from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import beside as beside_mod
 from nova_ext_resources.scheduler import claimed as claimed_mod
+from nova_ext_resources.scheduler import gaps as gaps_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 from nova_ext_resources.scheduler import report as report_mod
@@ -124,6 +125,10 @@ class ReservationFilter(filters.BaseHostFilter):
             end,
         )
         ongoing.check, ongoing.narrow = claimed.check, claimed.narrow
+        if end < interval.FOREVER:
+            ongoing.score = gaps_mod.Gaps(
+                self._followed, ongoing, self._installed.trackers, end
+            ).score
         if request.is_multiple(spec_obj):
             ongoing.note(passed)
         return passed

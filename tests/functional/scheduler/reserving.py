@@ -45,7 +45,7 @@ class ReservingTestCase(scheduling.TestCase):
     :ivar used: host -> CPUs that placement says are used
     """
 
-    HOSTS = ('a', 'b')
+    HOSTS: tuple[str, ...] = ('a', 'b')
 
     #: CPUs of each host, as placement says.
     capacity = 8

@@ -152,6 +152,26 @@ class PromisesTest(base.TestCase):
         self.assertEqual([slots[1]], [one.slot for one in found])
         self.assertEqual((0, []), self.promises.list_peak(PLACES[2], 0, 9))
 
+    def test_when_more_is_promised_than_a_number(self) -> None:
+        self.take(
+            make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7}),
+            make_slot('x/1', hosts.span(8, 9), {PLACES[0]: 2}),
+        )
+
+        for since, limit, begin in (
+            (0, 6, 2),
+            (3, 6, 3),
+            (5, 6, interval.FOREVER),
+            (5, 1, 8),
+            (0, 7, interval.FOREVER),
+        ):
+            self.assertEqual(
+                begin, self.promises.find_begin(PLACES[0], 0, since, limit)
+            )
+        self.assertEqual(
+            interval.FOREVER, self.promises.find_begin(PLACES[2], 0, 0, 0)
+        )
+
     def test_who_has_taken_what(self) -> None:
         taken = make_slot(
             'x/0', hosts.span(2, 5), {PLACES[0]: 7}, consumer='one'

@@ -172,7 +172,9 @@ class BoundTest(stores.StoreTestCase):
             ),
             ('postgresql+psycopg2', ('connect_timeout', 'keepalives_idle')),
         ):
-            url = sa.make_url(f'{driver}://me:secret@host/name?charset=utf8mb4')
+            url = sa.make_url(
+                f'{driver}://me:secret@host/name?charset=utf8mb4'
+            )
 
             found = database_mod.bound(url, 5)
 
