@@ -151,6 +151,9 @@ class Promises:
         self._columns: dict[str, dict[str, _Column]] = {}
         #: Host -> how many slots are promised there.
         self._hosts: collections.Counter[str] = collections.Counter()
+        #: Host -> uuid of its root provider when slots were planned -> how
+        #: many of these slots take of it and are promised.
+        self._roots: dict[str, collections.Counter[str]] = {}
         #: Host -> how often that has changed.
         self._versions: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
@@ -174,10 +177,22 @@ class Promises:
             if during is None:
                 continue
             promise = Promise(request=request, slot=one, during=during)
-            self._hosts[one.host] += 1
-            self._versions[one.host] += 1
+            self._count(one, 1)
             for place, amount in one.places.items():
                 self._ensure(place).add(promise, amount)
+
+    def _count(self, slot: server_mod.PlannedServer, number: int) -> None:
+        """Note that a slot is promised; or not any more, if negative."""
+        host = slot.host
+        self._hosts[host] += number
+        self._versions[host] += 1
+        for one in slot.assignments:
+            # Nova's root provider is named as the host is.
+            if one.rp_key == host:
+                roots = self._roots.setdefault(host, collections.Counter())
+                roots[one.rp_uuid] += number
+                if not roots[one.rp_uuid]:
+                    del roots[one.rp_uuid]
 
     def _take(
         self, request: request_mod.Request, slot: server_mod.PlannedServer
@@ -209,8 +224,7 @@ class Promises:
                 self._forget_taken(one)
             if _find_during(one) is None:
                 continue
-            self._hosts[one.host] -= 1
-            self._versions[one.host] += 1
+            self._count(one, -1)
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
@@ -263,6 +277,30 @@ class Promises:
     def concerns(self, rp_uuid: str) -> bool:
         """Return whether anything of a provider is promised or taken."""
         return rp_uuid in self._columns or rp_uuid in self._taken_of
+
+    def find_former(self, host: str, rp_uuid: str) -> Promise | None:
+        """Return a slot that was planned on a host of the same name.
+
+        The host was created anew since: for placement it is another one, and
+        nothing is promised of that.
+
+        :param rp_uuid: the root provider that the host has now
+        """
+        for former in self._roots.get(host, ()):
+            if former != rp_uuid:
+                return self._find_promise(host, former)
+        return None
+
+    def _find_promise(self, host: str, rp_uuid: str) -> Promise:
+        return min(
+            (
+                one
+                for column in self._columns[rp_uuid].values()
+                for one in column.promises.values()
+                if one.slot.host == host
+            ),
+            key=lambda one: one.slot.key,
+        )
 
     @property
     def places(self) -> Mapping[str, Mapping[str, object]]:

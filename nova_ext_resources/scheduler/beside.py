@@ -54,7 +54,9 @@ class Beside:
 
     :param now: seconds since the epoch
     :param end: when the server ends
-    :param without: a slot that the server has, or is to have
+    :param without: a slot that is not to be counted, for the server has it,
+        or is to have it
+    :param is_reserved: whether it is one of its reservation
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Beside:
         now: int,
         end: int,
         without: server_mod.PlannedServer | None = None,
+        is_reserved: bool = False,
     ) -> None:
+        self._is_reserved = is_reserved
         self._installed = installed
         self._promises = promises
         self._spec_obj = spec_obj
@@ -92,6 +96,8 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Return the candidates that break no promise."""
+        if self._find_former(host_state) is not None:
+            return []
         self._free.host_state = host_state
         fits = self._spare.fits
         kept = [one for one in candidates if fits(one['allocations'])]
@@ -104,6 +110,8 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> list[exception.Shortfall]:
         """Return why no candidate of a host is left."""
+        if former := self._find_former(host_state):
+            return [_explain_former(former)]
         self._free.host_state = host_state
         found = {
             short
@@ -113,6 +121,15 @@ class Beside:
         if not found:
             found = self._explain_runs(host_state, candidates)
         return sorted(found)
+
+    def _find_former(self, host_state: Any) -> promises_mod.Promise | None:
+        """Return what was promised of a host before it was created anew.
+
+        It cannot be kept from others otherwise: its providers are gone.
+        """
+        if self._is_reserved:
+            return None
+        return self._promises.find_former(host_state.nodename, host_state.uuid)
 
     def _keep_runs(
         self, host_state: Any, candidates: Sequence[Candidate]
@@ -229,6 +246,20 @@ class Beside:
             request.find_sizes(self._spec_obj),
             self._requirement,
         )
+
+
+def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
+    place, amount = min(promise.slot.places.items())
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=0,
+        reason=f'the host was created anew since reservation '
+        f'{promise.request.key} was planned on it, and has other resource '
+        'providers now; cancel the reservation and reserve again',
+        is_permanent=True,
+    )
 
 
 def _make_shortfall(promise: promises_mod.Promise) -> exception.Shortfall:

@@ -214,6 +214,13 @@ class Claimed:
         """
         held = client.get_allocs_for_consumer(context, server)['allocations']
         if held.keys() - alloc_req['allocations'].keys():
+            LOG.warning(
+                'Server %(server)s (request %(request)s) keeps its claim of '
+                '%(name)s of provider %(rp_uuid)s, because it has another '
+                'host, too, as in an evacuation; less is left there than is '
+                'promised.',
+                {**self._names, 'name': place[1], 'rp_uuid': place[0]},
+            )
             return False
         client.delete_allocation_for_instance(context, server, force=True)
         LOG.info(

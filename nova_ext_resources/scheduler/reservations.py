@@ -229,6 +229,7 @@ class ReservationFilter(filters.BaseHostFilter):
                     now=now,
                     end=slot.during.end,
                     without=None if slot.consumer else slot,
+                    is_reserved=True,
                 )
                 return bool(beside.keep(by_node[slot.host], [candidate]))
 

@@ -175,17 +175,20 @@ class Reserved:
     ) -> None:
         """Free the slots of a request that fails as a whole.
 
-        What cannot be freed now is abandoned, and freed when it is needed.
+        What cannot be freed now is abandoned, and freed when it is needed: to
+        try it for each of them would take as long as many servers.
         """
         for key, slot in taken:
             try:
                 slots.free(self._followed.database, key, slot)
             except exception.StoreError as err:
                 LOG.warning(
-                    'Cannot free slot %(slot)s of reservation %(key)s now: '
-                    '%(err)s',
+                    'Cannot free slot %(slot)s of reservation %(key)s, and '
+                    'others of its request, now: %(err)s They are freed when '
+                    'they are needed.',
                     {'slot': slot.key, 'key': key, 'err': err},
                 )
+                return
 
     def explain_none(self, key: str, hosts: Sequence[Any]) -> str:
         """Return why there was no slot for a server on some hosts."""

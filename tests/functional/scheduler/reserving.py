@@ -3,6 +3,7 @@
 """Hosts with reservations, as Nova's scheduler sees them."""
 
 from collections.abc import Mapping
+import dataclasses
 import datetime
 from typing import Any
 
@@ -78,7 +79,14 @@ class ReservingTestCase(scheduling.TestCase):
         )
 
     def make_planned(self) -> list[host_mod.Host]:
-        return [planned.make_host(one) for one in self.HOSTS]
+        return [
+            dataclasses.replace(
+                host, view=dataclasses.replace(host.view, keys={name: name})
+            )
+            for name, host in (
+                (name, planned.make_host(name)) for name in self.HOSTS
+            )
+        ]
 
     def reserve(
         self,

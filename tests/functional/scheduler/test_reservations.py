@@ -141,6 +141,22 @@ class OthersTest(reserving.ReservingTestCase):
             ['b'], self.run_filter(self.make_hosts(3), self.make_spec())
         )
 
+    def test_a_host_that_was_created_anew_is_refused(self) -> None:
+        """Nothing is promised of its new provider, and yet it is."""
+        self.reserve()
+        hosts = self.make_hosts(1)
+        hosts[0].uuid = 'new'
+        hosts[0].allocation_candidates = [reserving.make_candidate({'new': 1})]
+
+        self.assertEqual(['b'], self.run_filter(hosts, self.make_spec()))
+        self.assertIn('was created anew since', self.log.output)
+        self.assertEqual(
+            ['a'],
+            self.run_filter(
+                hosts[:1], self.make_spec(uuidsentinel.one, 'lease')
+            ),
+        )
+
     def test_only_candidates_that_hurt_are_removed(self) -> None:
         self.reserve(vcpus=8)
         host = self.make_state('a')
@@ -702,6 +718,16 @@ class GoneTest(reserving.ReservingTestCase):
 
     def test_its_room_is_promised_all_the_same(self) -> None:
         self.assertFalse(self.check())
+
+    def test_an_evacuation_stands_and_is_logged(self) -> None:
+        held: Any = {'allocations': {'a': {}, 'source': {}}}
+        self.patch(
+            self.placement, 'get_allocs_for_consumer', lambda *_args: held
+        )
+
+        self.assertTrue(self.check())
+
+        self.assertIn('as in an evacuation', self.log.output)
 
     def test_so_is_what_it_does_not_hold_any_more(self) -> None:
         self.placement.claim('leased', 'a', 3)

@@ -172,6 +172,21 @@ class PromisesTest(base.TestCase):
             interval.FOREVER, self.promises.find_begin(PLACES[2], 0, 0, 0)
         )
 
+    def test_a_host_that_was_created_anew(self) -> None:
+        slot = make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7})
+        own = dataclasses.replace(slot.assignments[0], rp_key='a')
+        slot = dataclasses.replace(slot, assignments=(own,))
+        self.take(slot)
+
+        found = self.promises.find_former('a', 'new')
+
+        assert found is not None
+        self.assertEqual(slot, found.slot)
+        self.assertIsNone(self.promises.find_former('a', 'a'))
+        self.assertIsNone(self.promises.find_former('b', 'new'))
+        self.promises.drop('x', (slot,))
+        self.assertIsNone(self.promises.find_former('a', 'new'))
+
     def test_who_has_taken_what(self) -> None:
         taken = make_slot(
             'x/0', hosts.span(2, 5), {PLACES[0]: 7}, consumer='one'
