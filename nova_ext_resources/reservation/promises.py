@@ -23,6 +23,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -46,21 +47,6 @@ class Promise:
     request: request_mod.Request
     slot: server_mod.PlannedServer
     during: interval.Interval
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What a server of Nova has taken of a place, with its slot.
-
-    :ivar consumer: uuid of the server
-    :ivar end: when it is removed, if it is known; ``FOREVER`` if not
-    :ivar is_counted: whether it counts as promised still
-    """
-
-    consumer: str
-    amount: int
-    end: int
-    is_counted: bool
 
 
 class _Column:
@@ -344,21 +330,18 @@ class Promises:
             interval.FOREVER,
         )
 
-    def list_amounts(
+    def find_owed(
         self, place: view_obj.Place, now: int, end: int
-    ) -> list[tuple[int, int]]:
-        """Return (since when, amount) of what is promised in a time.
-
-        Whatever servers hold, or give back.
-        """
+    ) -> owed_mod.Owed:
+        """Return what is promised of a place in a time, whatever is held."""
         column = self._find(place)
-        if column is None or end <= now:
-            return []
-        window = interval.Interval(now, end)
-        return [
-            (part.start, amount)
-            for part, amount in column.profile.list_steps(window)
-        ]
+        amounts: list[tuple[int, int]] = []
+        if column is not None and end > now:
+            steps = column.profile.list_steps(interval.Interval(now, end))
+            amounts = [(part.start, amount) for part, amount in steps]
+        return owed_mod.Owed(
+            amounts=amounts, taken=self.list_taken_of(place, now, end)
+        )
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -399,7 +382,7 @@ class Promises:
 
     def list_taken_of(
         self, place: view_obj.Place, now: int, end: int
-    ) -> list[Taken]:
+    ) -> list[owed_mod.Taken]:
         """Return who has taken how much of a place, for some of a time.
 
         What their servers do not hold there is promised all the same.
@@ -413,7 +396,7 @@ class Promises:
             amount = slot.places.get(place, 0)
             if amount and slot.during.overlaps(window):
                 assert slot.consumer is not None, 'it is taken'
-                taken = Taken(
+                taken = owed_mod.Taken(
                     consumer=slot.consumer,
                     amount=amount,
                     end=until,

@@ -12,7 +12,6 @@ is tried again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-import dataclasses
 import functools
 import inspect
 import time
@@ -26,7 +25,7 @@ from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.reservation import promises as known_mod
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 
@@ -40,46 +39,6 @@ _MICROVERSION = '1.0'
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 
 _ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Promised:
-    """What is promised of a place.
-
-    :ivar amounts: (since when, amount) of slots that nobody has taken
-    :ivar taken: the others. What the server does not hold there is promised:
-        it may be gone, or not be there yet. What it holds is free when it is
-        removed
-    """
-
-    amounts: list[tuple[int, int]]
-    taken: list[known_mod.Taken]
-
-    def count(self, held: Mapping[str, int]) -> int:
-        """Return what must be left beside what servers hold now.
-
-        :param held: consumer -> what it holds of the place
-        """
-        missing = sum(
-            max(one.amount - held.get(one.consumer, 0), 0)
-            for one in self.taken
-            if not one.is_counted
-        )
-        return missing + max(
-            (
-                amount - self._count_returned(since, held)
-                for since, amount in self.amounts
-            ),
-            default=0,
-        )
-
-    def _count_returned(self, until: int, held: Mapping[str, int]) -> int:
-        """Return what servers hold now and have given back by then."""
-        return sum(
-            min(one.amount, held.get(one.consumer, 0))
-            for one in self.taken
-            if one.end <= until
-        )
 
 
 class Claimed:
@@ -170,34 +129,22 @@ class Claimed:
 
     def _list_promised(
         self, allocations: Any
-    ) -> dict[view_obj.Place, _Promised]:
+    ) -> dict[view_obj.Place, owed_mod.Owed]:
         """Return what is promised of each place that was claimed of."""
         try:
             now = self._followed.refresh()
         except exception.StoreError:
             return {}
         with self._followed.lock:
-            return self._find_promised(allocations, now)
-
-    def _find_promised(
-        self, allocations: Any, now: int
-    ) -> dict[view_obj.Place, _Promised]:
-        """Do the same, with the lock of the promises."""
-        promises = self._followed.promises
-        found = {
-            (rp_uuid, name): _Promised(
-                amounts=promises.list_amounts((rp_uuid, name), now, self._end),
-                taken=promises.list_taken_of((rp_uuid, name), now, self._end),
-            )
-            for rp_uuid, one in allocations.items()
-            if promises.concerns(rp_uuid)
-            for name in one['resources']
-        }
-        return {
-            place: one
-            for place, one in found.items()
-            if one.taken or any(amount for _since, amount in one.amounts)
-        }
+            promises = self._followed.promises
+            found = {
+                (rp_uuid, name): promises.find_owed(
+                    (rp_uuid, name), now, self._end
+                )
+                for rp_uuid, one in allocations.items()
+                for name in one['resources']
+            }
+        return {place: one for place, one in found.items() if one}
 
     def _give_back(
         self,
@@ -241,7 +188,7 @@ def _find_broken(
     client: Any,
     context: Any,
     summaries: Mapping[str, Any],
-    promised: Mapping[view_obj.Place, _Promised],
+    promised: Mapping[view_obj.Place, owed_mod.Owed],
 ) -> view_obj.Place | None:
     """Return a place that has less left than is promised.
 

@@ -204,6 +204,9 @@ class ReservationsTest(base.NovaTestCase):
 
     def fail_builds(self, host: str) -> None:
         """Let servers go to a host first, and fail there."""
+        self.flags(
+            build_failure_weight_multiplier=0.0, group='filter_scheduler'
+        )
         narrow = reservations.ReservationFilter.filter_all
 
         def put_first(*args: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -212,7 +213,7 @@ class PromisesTest(base.TestCase):
         self.assertEqual(
             0, self.promises.find_peak(PLACES[0], 100, interval.FOREVER)
         )
-        taken = promises_mod.Taken(
+        taken = owed_mod.Taken(
             consumer='one', amount=7, end=interval.FOREVER, is_counted=False
         )
         for now, end, found in (
