@@ -60,6 +60,7 @@ class _Column:
     """
 
     __slots__ = (
+        'gives_back',
         'needed',
         'profile',
         'promises',
@@ -73,6 +74,8 @@ class _Column:
         self.profile = profile.Profile()
         self.returned = profile.Profile()
         self.needed = profile.Profile()
+        #: Whether anything is given back: asked for thousands of hosts.
+        self.gives_back = False
         #: By the key of the slot.
         self.promises: dict[str, Promise] = {}
         #: The most needed from ``since`` on, which holds until ``until``.
@@ -98,15 +101,16 @@ class _Column:
         rest = interval.Interval(end)
         self.returned.add(rest, amount)
         self.needed.add(rest, -amount)
+        self.gives_back = len(self.returned) > 1
         self.until = interval.ALWAYS
 
     @property
     def is_empty(self) -> bool:
-        return not self.promises and len(self.returned) == 1
+        return not self.promises and not self.gives_back
 
     def count_returned(self, now: int) -> int:
         """Return what was given back before: it does not count any more."""
-        if len(self.returned) == 1:
+        if not self.gives_back:
             return 0
         return self.returned.highest(interval.Interval(now, now + 1))
 
@@ -121,7 +125,9 @@ class _Column:
                 for part, amount in self.needed.list_steps(rest)
                 if amount == self.top
             )
-        return self.top + self.count_returned(now)
+        if self.gives_back:
+            return self.top + self.count_returned(now)
+        return self.top
 
 
 class Promises:

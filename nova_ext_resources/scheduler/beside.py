@@ -96,7 +96,10 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Return the candidates that break no promise."""
-        if self._find_former(host_state) is not None:
+        # What was promised there is of providers that are gone.
+        if not self._is_reserved and self._promises.find_former(
+            host_state.nodename, host_state.uuid
+        ):
             return []
         self._free.host_state = host_state
         fits = self._spare.fits
@@ -110,7 +113,10 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> list[exception.Shortfall]:
         """Return why no candidate of a host is left."""
-        if former := self._find_former(host_state):
+        former = self._promises.find_former(
+            host_state.nodename, host_state.uuid
+        )
+        if former is not None and not self._is_reserved:
             return [_explain_former(former)]
         self._free.host_state = host_state
         found = {
@@ -121,15 +127,6 @@ class Beside:
         if not found:
             found = self._explain_runs(host_state, candidates)
         return sorted(found)
-
-    def _find_former(self, host_state: Any) -> promises_mod.Promise | None:
-        """Return what was promised of a host before it was created anew.
-
-        It cannot be kept from others otherwise: its providers are gone.
-        """
-        if self._is_reserved:
-            return None
-        return self._promises.find_former(host_state.nodename, host_state.uuid)
 
     def _keep_runs(
         self, host_state: Any, candidates: Sequence[Candidate]

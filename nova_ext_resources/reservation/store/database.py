@@ -9,6 +9,7 @@ Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
 from collections.abc import Iterator
 import contextlib
 import sqlite3
+import threading
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -120,6 +121,8 @@ class Database:
         self._settings = [one.format(seconds) for one in settings]
         sa.event.listen(self.engine, 'connect', self._prepare)
         self._kept: sa.Connection | None = None
+        #: Held once, for the first connection to a file.
+        self._keeping = threading.Lock()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -159,11 +162,14 @@ class Database:
         oslo.db closes these at their end, and with the last one SQLite copies
         its log into the database, which takes longer than all else.
         """
-        if self._kept is None and self.engine.dialect.name == 'sqlite':
-            kept = self.engine.connect()
-            kept.execute(sa.text('PRAGMA schema_version'))
-            kept.rollback()
-            self._kept = kept
+        if self._kept is not None or self.engine.dialect.name != 'sqlite':
+            return
+        with self._keeping:
+            if self._kept is None:
+                kept = self.engine.connect()
+                kept.execute(sa.text('PRAGMA schema_version'))
+                kept.rollback()
+                self._kept = kept
 
 
 def bound(url: sa.URL, seconds: int) -> sa.URL:
