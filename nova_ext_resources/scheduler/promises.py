@@ -78,14 +78,16 @@ class Followed:
         """Whether the database did not answer when it was asked last."""
         return self._failure is not None
 
-    def refresh(self) -> int:
+    def refresh(self, *, must_ask: bool = False) -> int:
         """Read what has changed, unless it is known that that would hang.
 
+        :param must_ask: whether it is read all the same, for what cannot be
+            done without the database
         :returns: now, in seconds since the epoch
         :raises StoreError: nothing was ever read
         """
         now = int(timeutils.utcnow_ts())
-        with self._reading() as may_read:
+        with self._reading(must_ask) as may_read:
             if may_read:
                 self._try_read(now)
         with self.lock:
@@ -94,11 +96,11 @@ class Followed:
         return now
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[bool]:
+    def _reading(self, must_ask: bool) -> Iterator[bool]:
         """Say whether to read, and note that it is being done."""
         begun = time.monotonic()
         with self.lock:
-            may_read = self._may_read(begun)
+            may_read = must_ask or self._may_read(begun)
             if may_read:
                 self._begun.append(begun)
         try:

@@ -210,8 +210,10 @@ class ReservationFilter(filters.BaseHostFilter):
         :raises StoreError: the database did not take it
         """
         if self._followed.is_away:
-            # To try it takes seconds, which each server would wait.
-            return _AWAY
+            # It may be there again. If not, to take a slot would take longer.
+            now = self._followed.refresh(must_ask=True)
+            if self._followed.is_away:
+                return _AWAY
         reason = self._reserved.find_refusal(key, spec_obj, now)
         if reason is not None:
             return reason

@@ -1012,6 +1012,21 @@ class AwayTest(reserving.ReservingTestCase):
         self.assertEqual({uuidsentinel.two: 'a'}, self.find_slots())
         self.assertFalse(any(held))
 
+    def test_a_server_with_a_reservation_asks_it_at_once(self) -> None:
+        """A failure of a moment is not its fault."""
+        self.reserve()
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.break_database()
+        self.patch(promises, 'PAUSE_SECONDS', 60.0)
+        self.run_filter(self.make_hosts(), self.make_spec())
+        mock.patch.stopall()
+
+        found = self.run_filter(
+            self.make_hosts(), self.make_spec(uuidsentinel.one, 'lease')
+        )
+
+        self.assertEqual(['a'], found)
+
     def test_after_a_failure_it_is_left_alone_for_a_while(self) -> None:
         self.run_filter(self.make_hosts(), self.make_spec())
         self.break_database()
