@@ -36,6 +36,10 @@ WAIT_SECONDS = 5
 #: A read that takes longer hangs: requests that come then do not join it.
 PATIENCE_SECONDS = 1.0
 
+#: A read that takes longer is lost, whatever keeps it: psycopg2 waits for a
+#: server that is alive and frozen for as long as that is.
+LOST_SECONDS = 30.0
+
 #: So long is not asked again after a failure.
 PAUSE_SECONDS = 10.0
 
@@ -98,6 +102,7 @@ class Followed:
     @contextlib.contextmanager
     def _reading(self, must_ask: bool) -> Iterator[bool]:
         """Say whether to read, and note that it is being done."""
+        self._give_up(time.monotonic() - LOST_SECONDS)
         begun = time.monotonic()
         with self.lock:
             may_read = must_ask or self._may_read(begun)
@@ -108,7 +113,21 @@ class Followed:
         finally:
             if may_read:
                 with self.lock:
-                    self._begun.remove(begun)
+                    if begun in self._begun:
+                        self._begun.remove(begun)
+
+    def _give_up(self, before: float) -> None:
+        """Take reads that began before a time for failed ones."""
+        with self.lock:
+            is_lost = any(one < before for one in self._begun)
+            if is_lost:
+                self._begun = [one for one in self._begun if one >= before]
+        if is_lost:
+            reason = (
+                f'a request has waited for more than {LOST_SECONDS:.0f} '
+                'seconds. Check that the database runs.'
+            )
+            self._note_failure(exception.StoreUnavailable(reason=reason))
 
     def _may_read(self, now: float) -> bool:
         if self._failure is not None:

@@ -109,6 +109,26 @@ class HangingTest(FollowedTestCase):
         self.assertEqual(1, len(self.is_locked))
         self.assertEqual(4, self.find_peak())
 
+    def test_a_read_that_never_ends_is_given_up(self) -> None:
+        self.followed.refresh()
+        self.hang()
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+        hanging = self.refresh_beside()
+        self.patch(promises, 'LOST_SECONDS', 0.0)
+        self.patch(promises, 'PAUSE_SECONDS', 0.0)
+        self.admit(self.admission, 'lease', self.later)
+        self.patch(
+            self.database,
+            'transaction',
+            database_mod.Database(self.url).transaction,
+        )
+
+        self.followed.refresh()
+
+        self.assertTrue(hanging.is_alive())
+        self.assertIn('has waited for more than', self.log.output)
+        self.assertEqual(4, self.find_peak())
+
     def test_at_first_each_one_asks_it(self) -> None:
         self.admit(self.admission, 'lease', self.later)
         self.hang()
