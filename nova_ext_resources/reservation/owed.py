@@ -16,14 +16,26 @@ class Taken:
     """What a server of Nova has taken of a place, with its slot.
 
     :ivar consumer: uuid of the server
-    :ivar end: when it is removed, if it is known; ``FOREVER`` if not
+    :ivar end: of the slot
+    :ivar is_removed: whether the server is removed then
     :ivar is_counted: whether it counts as promised still
     """
 
     consumer: str
     amount: int
     end: int
+    is_removed: bool
     is_counted: bool
+
+    def count(self, time: int, held: Mapping[str, int]) -> int:
+        """Return what is missing of it at a time.
+
+        Less than nothing where more is there than now.
+        """
+        has = held.get(self.consumer, 0)
+        if time < self.end:
+            return 0 if self.is_counted else max(self.amount - has, 0)
+        return -min(self.amount, has) if self.is_removed else 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +43,7 @@ class Owed:
     """What is promised of a place while a server is there.
 
     :ivar amounts: (since when, amount) of slots that nobody has taken, and of
-        those that count as promised still, in order of time
+        those that count as promised still, in order of time; from now on
     :ivar taken: slots that servers have taken
     """
 
@@ -47,23 +59,11 @@ class Owed:
 
         :param held: consumer -> what it holds of the place
         """
-        missing = sum(
-            max(one.amount - held.get(one.consumer, 0), 0)
-            for one in self.taken
-            if not one.is_counted
-        )
-        return missing + max(
+        # Slots that are taken have begun: less of them is missing later on.
+        return max(
             (
-                amount - self._count_returned(since, held)
+                amount + sum(one.count(since, held) for one in self.taken)
                 for since, amount in self.amounts
             ),
             default=0,
-        )
-
-    def _count_returned(self, until: int, held: Mapping[str, int]) -> int:
-        """Return what servers hold now and have given back by then."""
-        return sum(
-            min(one.amount, held.get(one.consumer, 0))
-            for one in self.taken
-            if one.end <= until
         )

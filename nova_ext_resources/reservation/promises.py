@@ -341,7 +341,7 @@ class Promises:
     ) -> owed_mod.Owed:
         """Return what is promised of a place in a time, whatever is held."""
         column = self._find(place)
-        amounts: list[tuple[int, int]] = []
+        amounts = [(now, 0)]
         if column is not None and end > now:
             steps = column.profile.list_steps(interval.Interval(now, end))
             amounts = [(part.start, amount) for part, amount in steps]
@@ -397,7 +397,7 @@ class Promises:
             return []
         window = interval.Interval(now, end)
         found = []
-        for slot, until in self._taken_of.get(place[0], {}).values():
+        for slot, removed_at in self._taken_of.get(place[0], {}).values():
             during = _find_during(slot)
             amount = slot.places.get(place, 0)
             if amount and slot.during.overlaps(window):
@@ -405,7 +405,8 @@ class Promises:
                 taken = owed_mod.Taken(
                     consumer=slot.consumer,
                     amount=amount,
-                    end=until,
+                    end=slot.during.end,
+                    is_removed=removed_at < interval.FOREVER,
                     is_counted=during is not None and now < during.end,
                 )
                 found.append(taken)

@@ -755,10 +755,10 @@ class RemovedTest(reserving.ReservingTestCase):
         self.placement = Placement()
 
     def lease(self, at_end: request_mod.AtEnd) -> None:
-        self.reserve(during=reserving.hours(0, 2), vcpus=8, at_end=at_end)
+        self.reserve(during=reserving.hours(0, 2), vcpus=5, at_end=at_end)
         self.reserve('next', during=reserving.hours(2, 4), vcpus=8)
         self.run_filter(
-            self.make_hosts(8, ('a',)), self.make_spec('leased', 'lease')
+            self.make_hosts(5, ('a',)), self.make_spec('leased', 'lease')
         )
         self.set_time(1)
 
@@ -784,21 +784,23 @@ class RemovedTest(reserving.ReservingTestCase):
 
     def test_what_both_have_is_counted_once(self) -> None:
         self.lease(request_mod.AtEnd.DELETE)
-        self.placement.claim('leased', 'a', 8)
+        self.placement.claim('leased', 'a', 5)
 
+        # Five are held now, and three more are needed then.
         self.assertIsNone(self.boot(9))
         self.assertTrue(self.boot(8))
 
     def test_a_server_that_stays_is_in_the_way(self) -> None:
         self.lease(request_mod.AtEnd.KEEP)
-        self.placement.claim('leased', 'a', 8)
+        self.placement.claim('leased', 'a', 5)
 
-        self.assertIsNone(self.boot(1))
+        self.assertIsNone(self.boot(4))
+        self.assertTrue(self.boot(3))
 
     def test_what_it_does_not_hold_it_does_not_give_back(self) -> None:
         self.lease(request_mod.AtEnd.DELETE)
 
-        # What it has of the host is promised to it still.
+        # It was not there when it was looked at first.
         self.assertFalse(self.boot(9))
         self.assertTrue(self.boot(8))
 

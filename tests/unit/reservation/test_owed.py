@@ -24,36 +24,46 @@ class OwedTest(base.TestCase):
         self.assertFalse(owed)
         self.assertEqual(0, owed.count({'other': 5}))
 
-    def test_what_is_not_held_is_owed(self) -> None:
-        taken = owed_mod.Taken(
-            consumer='one', amount=7, end=interval.FOREVER, is_counted=False
+    def make_taken(self, end: int, **fields: bool) -> owed_mod.Taken:
+        return owed_mod.Taken(
+            consumer='one',
+            amount=7,
+            end=end,
+            **{'is_removed': False, 'is_counted': False, **fields},
         )
-        owed = owed_mod.Owed(amounts=[(0, 2)], taken=[taken])
+
+    def test_what_is_not_held_is_owed(self) -> None:
+        owed = owed_mod.Owed(amounts=[(0, 2)], taken=[self.make_taken(9)])
 
         for held, amount in ((0, 9), (4, 5), (7, 2), (9, 2)):
             self.assertEqual(amount, owed.count({'one': held, 'other': 5}))
 
     def test_what_counts_as_promised_is_not_owed_twice(self) -> None:
-        taken = owed_mod.Taken(
-            consumer='one', amount=7, end=interval.FOREVER, is_counted=True
-        )
+        taken = self.make_taken(9, is_counted=True)
         owed = owed_mod.Owed(amounts=[(0, 7)], taken=[taken])
 
         self.assertEqual(7, owed.count({}))
 
     def test_only_what_is_held_is_given_back(self) -> None:
-        taken = owed_mod.Taken(
-            consumer='one', amount=7, end=5, is_counted=False
-        )
+        taken = self.make_taken(5, is_removed=True)
         owed = owed_mod.Owed(amounts=[(0, 0), (5, 9)], taken=[taken])
 
-        for held, amount in ((7, 2), (8, 2), (0, 16)):
+        for held, amount in ((7, 2), (8, 2), (3, 6), (0, 9)):
+            self.assertEqual(amount, owed.count({'one': held}))
+
+    def test_a_server_that_stays_gives_nothing_back(self) -> None:
+        owed = owed_mod.Owed(
+            amounts=[(0, 0), (5, 9)], taken=[self.make_taken(5)]
+        )
+
+        for held, amount in ((7, 9), (0, 9)):
             self.assertEqual(amount, owed.count({'one': held}))
 
     def test_second_by_second(self) -> None:
         dice = random.Random(8)
         for _round in range(300):
-            slots, now = self.draw(dice), dice.randrange(LAST)
+            now = dice.randrange(LAST)
+            slots = self.draw(dice, now)
             promises = promises_mod.Promises()
             for one in slots:
                 request = hosts.make_request(
@@ -70,23 +80,26 @@ class OwedTest(base.TestCase):
             self.assertEqual(
                 test_promises.count_needed(slots, now), owed.count(held)
             )
-            # What is not held is owed, and never less.
             for name in held:
                 held[name] = dice.randint(0, held[name])
-            self.assertGreaterEqual(
-                owed.count(held), self.count_exactly(slots, held, now)
+            self.assertEqual(
+                self.count_exactly(slots, held, now), owed.count(held)
             )
 
-    def draw(self, dice: random.Random) -> list[server_mod.PlannedServer]:
+    def draw(
+        self, dice: random.Random, now: int
+    ) -> list[server_mod.PlannedServer]:
+        """Draw slots; none is taken before it begins."""
         found = []
         for number in range(dice.randint(1, 6)):
-            start = dice.randrange(LAST)
+            consumer = dice.choice([None, f'server {number}'])
+            start = dice.randrange(now + 1 if consumer else LAST)
             found.append(
                 test_promises.make_slot(
                     f'{number}',
                     hosts.span(start, dice.randint(start + 1, LAST)),
                     {PLACE: dice.randint(1, 9)},
-                    consumer=dice.choice([None, f'server {number}']),
+                    consumer=consumer,
                     taken_at=-100,
                 )
             )

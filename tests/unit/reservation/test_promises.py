@@ -214,7 +214,11 @@ class PromisesTest(base.TestCase):
             0, self.promises.find_peak(PLACES[0], 100, interval.FOREVER)
         )
         taken = owed_mod.Taken(
-            consumer='one', amount=7, end=interval.FOREVER, is_counted=False
+            consumer='one',
+            amount=7,
+            end=200,
+            is_removed=False,
+            is_counted=False,
         )
         for now, end, found in (
             (100, 110, [taken]),
