@@ -10,7 +10,8 @@ hosts that are all full but for one. A refusal includes the counter-offer: the
 largest number, the earliest interval, what is short on each host, and that
 no move helps.
 
-:mod:`bench.harness.reserving` measures the filter of nova-scheduler.
+:mod:`bench.harness.reserving` measures the filter of nova-scheduler, and
+:mod:`bench.harness.reserving_ways` the same where cache ways are reserved.
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import time
 import tracemalloc
 
 from bench.harness import reserving
+from bench.harness import reserving_ways
 from bench.harness import rows as rows_mod
 from bench.harness import timing
 from nova_ext_resources.claims.checks import capacity
@@ -207,6 +209,7 @@ def run() -> list[rows_mod.Row]:
         ),
         _measure_memory(*SHAPES[0]),
         *reserving.run(),
+        *reserving_ways.run(),
     ]
 
 

@@ -61,23 +61,38 @@ MAX_START_MS = 2000.0
 class Cloud:
     """Hosts, what placement says of them, and a database."""
 
+    #: How many hosts.
+    SIZE = HOSTS
+
+    #: What each lease takes.
+    DEMAND = demand_mod.Demand(
+        requirement=requirement.Requirement(
+            groups=(requirement.RequestGroup(suffix='', resources=LEASED),)
+        )
+    )
+
     def __init__(self, folder: str, seed: int = 1) -> None:
         self.rng = random.Random(seed)
         self.url = f'sqlite:///{os.path.join(folder, "reservations.db")}'
         self.database = database_mod.Database(self.url)
         schema.upgrade(self.database)
-        self.hosts = [self._make_host(number) for number in range(HOSTS)]
+        self.hosts = [self._make_host(number) for number in range(self.SIZE)]
         self.summaries = {
-            one.uuid: {
-                'resources': {
-                    name: {
-                        'capacity': total,
-                        'used': self.rng.randrange(total // 2),
-                    }
-                    for name, total in CAPACITY.items()
-                }
-            }
+            rp_uuid: {'resources': found}
             for one in self.hosts
+            for rp_uuid, found in self._summarize(one).items()
+        }
+
+    def _summarize(self, host_state: Any) -> dict[str, dict[str, Any]]:
+        """Return provider -> its classes, as placement gives them."""
+        return {
+            host_state.uuid: {
+                name: {
+                    'capacity': total,
+                    'used': self.rng.randrange(total // 2),
+                }
+                for name, total in CAPACITY.items()
+            }
         }
 
     def _make_host(self, number: int) -> Any:
@@ -111,10 +126,6 @@ class Cloud:
     def lease(self) -> None:
         """Write leases of one server each, on any host."""
         now = int(time.time())
-        group = requirement.RequestGroup(suffix='', resources=LEASED)
-        demand = demand_mod.Demand(
-            requirement=requirement.Requirement(groups=(group,))
-        )
         with self.database.transaction() as connection:
             revisions, _purged = shards.read_revisions(connection)
             for number in range(LEASES):
@@ -122,7 +133,7 @@ class Cloud:
                 end = start + self.rng.randint(1, 48) * HOUR
                 asked = request_mod.Request(
                     key=f'lease {number}',
-                    demand=demand,
+                    demand=self.DEMAND,
                     during=interval.Interval(start, end),
                 )
                 reservations.add_reservation(connection, asked, asked.during)
@@ -147,14 +158,20 @@ class Cloud:
             slot,
             assignments=tuple(
                 assignment.Assignment(
-                    rp_uuid=host_state.uuid,
+                    rp_uuid=rp_uuid,
                     rp_key=host_state.nodename,
                     resource_class=name,
                     amount=amount,
                 )
-                for name, amount in LEASED.items()
+                for (rp_uuid, name), amount in self._choose(host_state).items()
             ),
         )
+
+    def _choose(self, host_state: Any) -> dict[tuple[str, str], int]:
+        """Return what a lease takes of which places."""
+        return {
+            (host_state.uuid, name): amount for name, amount in LEASED.items()
+        }
 
 
 def run() -> list[rows_mod.Row]:
@@ -193,17 +210,17 @@ def _measure_leased(cloud: Cloud) -> Iterator[rows_mod.Row]:
     name = f'filter, {HOSTS} hosts, {LEASES} leases'
     yield rows_mod.make_limit_row(
         f'{name}: first request, which reads all : its limit',
-        round(_time(cloud, host_filter), 1),
+        round(time_filter(cloud, host_filter), 1),
         MAX_START_MS,
         'ms',
     )
-    times = sorted(_time(cloud, host_filter) for _ in range(REPETITIONS))
+    times = sorted(time_filter(cloud, host_filter) for _ in range(REPETITIONS))
     yield rows_mod.make_limit_row(
         f'{name} : its limit', round(times[len(times) // 2], 1), MAX_MS, 'ms'
     )
 
 
-def _time(cloud: Cloud, host_filter: Any) -> float:
+def time_filter(cloud: Cloud, host_filter: Any) -> float:
     cloud.offer()
     spec = cloud.make_request()
     return timing.time_once(lambda: _filter(cloud, host_filter, spec))

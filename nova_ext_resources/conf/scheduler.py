@@ -37,6 +37,23 @@ Possible values:
 * a negative number: this weigher prefers the hosts that it would avoid
 """,
     ),
+    cfg.FloatOpt(
+        'reservation_weight_multiplier',
+        default=1.0,
+        help="""
+How much ReservationWeigher counts beside the other weighers.
+
+It prefers hosts where a server that ends leaves the least time unused until
+something is promised. An aggregate overrides it for its hosts with metadata of
+the same name.
+
+Possible values:
+
+* a positive number: the higher, the more this weigher counts
+* 0: this weigher has no effect
+* a negative number: this weigher prefers the hosts that it would avoid
+""",
+    ),
     cfg.Opt(
         'weigh_policies',
         type=types.Dict(types.String(choices=[SPREAD, PACK])),

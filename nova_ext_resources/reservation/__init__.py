@@ -28,6 +28,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``nova_server``: a server of Nova, and how it leaves its host
 * ``order``: what people ask for, checked as a whole
 * ``outage``: what a reservation loses with its hosts
+* ``owed``: what must be left beside what servers hold
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times

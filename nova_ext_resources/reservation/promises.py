@@ -7,6 +7,10 @@ is used, as placement says. So nothing is counted twice, as long as the server
 has what its slot was for. Only until placement knows of the server, which is
 some seconds after it has taken the slot, it counts as promised.
 
+Where servers of a reservation are removed at its end, what they hold is free
+then: of two leases of a host, one after the other, the second one needs
+nothing beside what the servers of the first hold.
+
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
 until it may have become less.
@@ -19,6 +23,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -45,40 +50,83 @@ class Promise:
 
 
 class _Column:
-    """What is promised of one class of one provider, over time."""
+    """What is promised of one class of one provider, over time.
 
-    __slots__ = ('profile', 'promises', 'since', 'top', 'until')
+    :ivar profile: how much that is
+    :ivar returned: how much servers have given back until a time that have
+        slots now. Of those that have gone already, it is not free then but
+        since: so only what is added after now counts
+    :ivar needed: the first less the second
+    """
+
+    __slots__ = (
+        'gives_back',
+        'needed',
+        'profile',
+        'promises',
+        'returned',
+        'since',
+        'top',
+        'until',
+    )
 
     def __init__(self) -> None:
         self.profile = profile.Profile()
+        self.returned = profile.Profile()
+        self.needed = profile.Profile()
+        #: Whether anything is given back: asked for thousands of hosts.
+        self.gives_back = False
         #: By the key of the slot.
         self.promises: dict[str, Promise] = {}
-        #: The most from ``since`` on, which holds until ``until``.
+        #: The most needed from ``since`` on, which holds until ``until``.
         self.top = 0
         self.since = interval.ALWAYS
         self.until = interval.ALWAYS
 
     def add(self, promise: Promise, amount: int) -> None:
         self.promises[promise.slot.key] = promise
-        self.profile.add(promise.during, amount)
-        self.until = interval.ALWAYS
+        self._add(promise.during, amount)
 
     def remove(self, key: str, amount: int) -> None:
         promise = self.promises.pop(key)
-        self.profile.add(promise.during, -amount)
+        self._add(promise.during, -amount)
+
+    def _add(self, during: interval.Interval, amount: int) -> None:
+        self.profile.add(during, amount)
+        self.needed.add(during, amount)
         self.until = interval.ALWAYS
 
+    def give_back(self, end: int, amount: int) -> None:
+        """Note that a server gives something back; undo it if negative."""
+        rest = interval.Interval(end)
+        self.returned.add(rest, amount)
+        self.needed.add(rest, -amount)
+        self.gives_back = len(self.returned) > 1
+        self.until = interval.ALWAYS
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.promises and not self.gives_back
+
+    def count_returned(self, now: int) -> int:
+        """Return what was given back before: it does not count any more."""
+        if not self.gives_back:
+            return 0
+        return self.returned.highest(interval.Interval(now, now + 1))
+
     def find_top(self, now: int) -> int:
-        """Return the most that is promised from a time on."""
+        """Return the most that is needed from a time on."""
         if not self.since <= now < self.until:
             rest = interval.Interval(now)
-            self.top = self.profile.highest(rest)
+            self.top = self.needed.highest(rest)
             self.since = now
             self.until = max(
                 part.end
-                for part, amount in self.profile.list_steps(rest)
+                for part, amount in self.needed.list_steps(rest)
                 if amount == self.top
             )
+        if self.gives_back:
+            return self.top + self.count_returned(now)
         return self.top
 
 
@@ -95,10 +143,18 @@ class Promises:
         self._columns: dict[str, dict[str, _Column]] = {}
         #: Host -> how many slots are promised there.
         self._hosts: collections.Counter[str] = collections.Counter()
+        #: Host -> uuid of its root provider when slots were planned -> how
+        #: many of these slots take of it and are promised.
+        self._roots: dict[str, collections.Counter[str]] = {}
+        #: Host -> how often that has changed.
+        self._versions: collections.Counter[str] = collections.Counter()
         #: Server of Nova -> its slot, after its reservation.
         self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
-        #: Provider -> key -> slot that is taken, and takes of it.
-        self._taken_of: dict[str, dict[str, server_mod.PlannedServer]] = {}
+        #: Provider -> key -> slot that is taken, and takes of it, and when its
+        #: server is removed.
+        self._taken_of: dict[
+            str, dict[str, tuple[server_mod.PlannedServer, int]]
+        ] = {}
 
     def take(
         self, request: request_mod.Request, found: PlannedServers
@@ -108,20 +164,46 @@ class Promises:
         self.slots[request.key] = found
         for one in found:
             if one.consumer is not None:
-                self._taken[one.consumer] = request.key, one
-                for rp_uuid, _resource_class in one.places:
-                    self._taken_of.setdefault(rp_uuid, {})[one.key] = one
+                self._take(request, one)
             during = _find_during(one)
             if during is None:
                 continue
             promise = Promise(request=request, slot=one, during=during)
-            self._hosts[one.host] += 1
-            for (rp_uuid, resource_class), amount in one.places.items():
-                columns = self._columns.setdefault(rp_uuid, {})
-                column = columns.get(resource_class)
-                if column is None:
-                    column = columns[resource_class] = _Column()
-                column.add(promise, amount)
+            self._count(one, 1)
+            for place, amount in one.places.items():
+                self._ensure(place).add(promise, amount)
+
+    def _count(self, slot: server_mod.PlannedServer, number: int) -> None:
+        """Note that a slot is promised; or not any more, if negative."""
+        host = slot.host
+        self._hosts[host] += number
+        self._versions[host] += 1
+        for one in slot.assignments:
+            # Nova's root provider is named as the host is.
+            if one.rp_key == host:
+                roots = self._roots.setdefault(host, collections.Counter())
+                roots[one.rp_uuid] += number
+                if not roots[one.rp_uuid]:
+                    del roots[one.rp_uuid]
+
+    def _take(
+        self, request: request_mod.Request, slot: server_mod.PlannedServer
+    ) -> None:
+        """Note who has taken a slot."""
+        assert slot.consumer is not None, 'it is taken'
+        self._taken[slot.consumer] = request.key, slot
+        is_kept = request.at_end is request_mod.AtEnd.KEEP
+        end = interval.FOREVER if is_kept else slot.during.end
+        for place, amount in slot.places.items():
+            self._taken_of.setdefault(place[0], {})[slot.key] = slot, end
+            if end < interval.FOREVER:
+                self._ensure(place).give_back(end, amount)
+
+    def _ensure(self, place: view_obj.Place) -> _Column:
+        columns = self._columns.setdefault(place[0], {})
+        if place[1] not in columns:
+            columns[place[1]] = _Column()
+        return columns[place[1]]
 
     def drop(self, key: str, found: PlannedServers) -> None:
         """Take a reservation out, with the slots that were added."""
@@ -134,15 +216,20 @@ class Promises:
                 self._forget_taken(one)
             if _find_during(one) is None:
                 continue
-            self._hosts[one.host] -= 1
+            self._count(one, -1)
             for place, amount in one.places.items():
                 self._remove(place, one, amount)
 
     def _forget_taken(self, slot: server_mod.PlannedServer) -> None:
+        end = interval.FOREVER
         for rp_uuid in {place[0] for place in slot.places}:
-            del self._taken_of[rp_uuid][slot.key]
+            _slot, end = self._taken_of[rp_uuid].pop(slot.key)
             if not self._taken_of[rp_uuid]:
                 del self._taken_of[rp_uuid]
+        if end < interval.FOREVER:
+            for place, amount in slot.places.items():
+                self._columns[place[0]][place[1]].give_back(end, -amount)
+                self._tidy(place)
 
     def _remove(
         self,
@@ -150,10 +237,12 @@ class Promises:
         slot: server_mod.PlannedServer,
         amount: int,
     ) -> None:
+        self._columns[place[0]][place[1]].remove(slot.key, amount)
+        self._tidy(place)
+
+    def _tidy(self, place: view_obj.Place) -> None:
         columns = self._columns[place[0]]
-        column = columns[place[1]]
-        column.remove(slot.key, amount)
-        if not column.promises:
+        if columns[place[1]].is_empty:
             del columns[place[1]]
             if not columns:
                 del self._columns[place[0]]
@@ -173,13 +262,48 @@ class Promises:
         """Return whether something of a host is promised, at any time."""
         return self._hosts[host] > 0
 
+    def get_version(self, host: str) -> int:
+        """Return a number that differs if other slots are promised there."""
+        return self._versions[host]
+
+    def concerns(self, rp_uuid: str) -> bool:
+        """Return whether anything of a provider is promised or taken."""
+        return rp_uuid in self._columns or rp_uuid in self._taken_of
+
+    def find_former(self, host: str, rp_uuid: str) -> Promise | None:
+        """Return a slot that was planned on a host of the same name.
+
+        The host was created anew since: for placement it is another one, and
+        nothing is promised of that.
+
+        :param rp_uuid: the root provider that the host has now
+        """
+        for former in self._roots.get(host, ()):
+            if former != rp_uuid:
+                return self._find_promise(host, former)
+        return None
+
+    def _find_promise(self, host: str, rp_uuid: str) -> Promise:
+        return min(
+            (
+                one
+                for column in self._columns[rp_uuid].values()
+                for one in column.promises.values()
+                if one.slot.host == host
+            ),
+            key=lambda one: one.slot.key,
+        )
+
     @property
     def places(self) -> Mapping[str, Mapping[str, object]]:
-        """Provider -> the classes of which something is promised, ever."""
+        """Provider -> the classes of which something may be promised."""
         return self._columns
 
     def find_peak(self, place: view_obj.Place, now: int, end: int) -> int:
         """Return the most that is promised of a place at once.
+
+        Beside what servers hold now: what is promised for a time when some of
+        them are gone is theirs first.
 
         :param now: seconds since the epoch
         :param end: up to which it matters; ``FOREVER`` is answered at once
@@ -189,7 +313,41 @@ class Promises:
             return 0
         if end == interval.FOREVER:
             return column.find_top(now)
-        return column.profile.highest(interval.Interval(now, end))
+        window = interval.Interval(now, end)
+        return column.needed.highest(window) + column.count_returned(now)
+
+    def find_begin(
+        self, place: view_obj.Place, now: int, since: int, limit: int
+    ) -> int:
+        """Return when more is promised of a place than a number.
+
+        Beside what servers hold now, as :meth:`find_peak` counts it.
+
+        :param since: seconds since the epoch, it is not before that
+        :returns: the same; ``FOREVER`` if that is never
+        """
+        column = self._find(place)
+        if column is None or column.find_top(now) <= limit:
+            return interval.FOREVER
+        limit -= column.count_returned(now)
+        steps = column.needed.list_steps(interval.Interval(since))
+        return next(
+            (part.start for part, amount in steps if amount > limit),
+            interval.FOREVER,
+        )
+
+    def find_owed(
+        self, place: view_obj.Place, now: int, end: int
+    ) -> owed_mod.Owed:
+        """Return what is promised of a place in a time, whatever is held."""
+        column = self._find(place)
+        amounts = [(now, 0)]
+        if column is not None and end > now:
+            steps = column.profile.list_steps(interval.Interval(now, end))
+            amounts = [(part.start, amount) for part, amount in steps]
+        return owed_mod.Owed(
+            amounts=amounts, taken=self.list_taken_of(place, now, end)
+        )
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -199,10 +357,10 @@ class Promises:
         if column is None or end <= now:
             return now, []
         window = interval.Interval(now, end)
-        peak = column.profile.highest(window)
+        peak = column.needed.highest(window)
         start = next(
             part.start
-            for part, amount in column.profile.list_steps(window)
+            for part, amount in column.needed.list_steps(window)
             if amount == peak
         )
         found = [
@@ -230,25 +388,28 @@ class Promises:
 
     def list_taken_of(
         self, place: view_obj.Place, now: int, end: int
-    ) -> list[tuple[str, int]]:
+    ) -> list[owed_mod.Taken]:
         """Return who has taken how much of a place, for some of a time.
 
-        Of slots that do not count as promised any more: what their servers do
-        not hold there is promised all the same.
-
-        :returns: (server of Nova, amount)
+        What their servers do not hold there is promised all the same.
         """
         if end <= now:
             return []
         window = interval.Interval(now, end)
         found = []
-        for slot in self._taken_of.get(place[0], {}).values():
+        for slot, removed_at in self._taken_of.get(place[0], {}).values():
             during = _find_during(slot)
-            is_counted = during is not None and now < during.end
             amount = slot.places.get(place, 0)
-            if amount and not is_counted and slot.during.overlaps(window):
+            if amount and slot.during.overlaps(window):
                 assert slot.consumer is not None, 'it is taken'
-                found.append((slot.consumer, amount))
+                taken = owed_mod.Taken(
+                    consumer=slot.consumer,
+                    amount=amount,
+                    end=slot.during.end,
+                    is_removed=removed_at < interval.FOREVER,
+                    is_counted=during is not None and now < during.end,
+                )
+                found.append(taken)
         return found
 
     def list_taken(self) -> Iterator[tuple[str, server_mod.PlannedServer]]:

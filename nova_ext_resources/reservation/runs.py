@@ -6,9 +6,14 @@ Pure. Of cache ways, amounts are not enough: the host chooses which ways a
 server gets, and those that are left may be apart. So the decision itself is
 asked, on the view that the host publishes, for each time at which slots of
 that host are promised.
+
+A decision takes a tenth of a millisecond. So of times that follow each other
+only those count at which most slots are promised at once; and slots that ask
+for the same, of the same places, are decided on once, whenever they are.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import decide
@@ -16,7 +21,21 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import promises as promises_mod
+
+
+#: What slots have in common that can be exchanged: what they take of which
+#: places, their CPUs, and what they ask for.
+Kind: TypeAlias = tuple[
+    tuple[tuple[str, str, int, bool], ...], tuple[int, ...] | None, str
+]
+
+#: Slots that are promised at once.
+Together: TypeAlias = Sequence[tuple[Kind, promises_mod.Promise]]
+
+#: So many different ones are remembered.
+_MAX_DEMANDS = 10_000
 
 
 class Runs:
@@ -34,6 +53,8 @@ class Runs:
     ) -> None:
         self._trackers = trackers
         self._tests = tests
+        #: Id of a demand -> it, and what is the same for others like it.
+        self._demands: dict[int, tuple[demand_mod.Demand, str]] = {}
 
     def needs_units(
         self, view: view_obj.HostView, promise: promises_mod.Promise
@@ -69,24 +90,40 @@ class Runs:
         decision = self._decide(view, request)
         if not decision.fits:
             return None
-        for together in _list_together(wanted, now):
-            missed = self._find_missed(decision.view, together)
-            if missed and not self._find_missed(view, together):
-                return missed
+        after, before = _Placed(self, decision.view), _Placed(self, view)
+        for growing in list_together(wanted, now, self.describe):
+            if after.find_missed(growing[-1]) is None:
+                continue
+            # The most may be too many anyhow, and fewer not.
+            for together in reversed(growing):
+                missed = after.find_missed(together)
+                if missed and not before.find_missed(together):
+                    return missed
         return None
 
-    def _find_missed(
-        self,
-        view: view_obj.HostView,
-        promises: Sequence[promises_mod.Promise],
-    ) -> promises_mod.Promise | None:
-        """Return the first of several slots that does not fit any more."""
-        for one in promises:
-            decision = self._decide(view, _make_request(view, one))
-            if not decision.fits:
-                return one
-            view = decision.view
-        return None
+    def describe(self, promise: promises_mod.Promise) -> Kind:
+        """Return what is the same for all slots that ask for the same."""
+        demand = promise.request.demand
+        found = self._demands.get(id(demand))
+        if found is None:
+            if len(self._demands) >= _MAX_DEMANDS:
+                self._demands.clear()
+            # The demand is kept, so that its id is not used again.
+            found = self._demands[id(demand)] = demand, repr(demand)
+        slot = promise.slot
+        asked = tuple(
+            (one.rp_uuid, one.resource_class, one.amount, one.is_allocated)
+            for one in slot.assignments
+        )
+        cpus = None if slot.cpus is None else tuple(sorted(slot.cpus))
+        return asked, cpus, found[1]
+
+    def place(
+        self, view: view_obj.HostView, promise: promises_mod.Promise
+    ) -> view_obj.HostView | None:
+        """Return the view with the server of a slot; None if it cannot be."""
+        decision = self._decide(view, _make_request(view, promise))
+        return decision.view if decision.fits else None
 
     def _decide(
         self, view: view_obj.HostView, request: assignment.ClaimRequest
@@ -100,23 +137,66 @@ class Runs:
         )
 
 
-def _list_together(
-    promises: Sequence[promises_mod.Promise], now: int
-) -> list[list[promises_mod.Promise]]:
-    """Return what is promised at once, whenever something begins."""
-    starts = sorted({max(one.during.start, now) for one in promises})
-    return [
-        sorted(
-            (
-                one
-                for one in promises
-                if one.during.start <= start < one.during.end
-            ),
-            # The largest first, which is the hardest to place.
-            key=lambda one: (-sum(one.slot.places.values()), one.slot.key),
-        )
-        for start in starts
-    ]
+class _Placed:
+    """Views with servers of slots, one after the other."""
+
+    def __init__(self, runs: Runs, view: view_obj.HostView) -> None:
+        self._runs = runs
+        self._view = view
+        #: What slots ask for -> the view with all of them; None if the last
+        #: one does not fit.
+        self._known: dict[tuple[Kind, ...], view_obj.HostView | None] = {}
+
+    def find_missed(self, together: Together) -> promises_mod.Promise | None:
+        """Return the first of several slots that does not fit any more."""
+        view = self._view
+        kinds: tuple[Kind, ...] = ()
+        for kind, promise in together:
+            kinds = (*kinds, kind)
+            if kinds not in self._known:
+                self._known[kinds] = self._runs.place(view, promise)
+            found = self._known[kinds]
+            if found is None:
+                return promise
+            view = found
+        return None
+
+
+def list_together(
+    promises: Iterable[promises_mod.Promise],
+    now: int,
+    describe: Callable[[promises_mod.Promise], Kind],
+) -> list[list[Together]]:
+    """Return what is promised at once, whenever something begins.
+
+    :returns: lists, in order of time, until the next end: each list has what
+        the one before has, and more
+    """
+    rest = sorted(promises, key=lambda one: one.during.start)
+    starts = sorted({max(one.during.start, now) for one in rest})
+    active: list[tuple[Kind, promises_mod.Promise]] = []
+    found: list[list[Together]] = []
+    index = 0
+    for start in starts:
+        left = [one for one in active if start < one[1].during.end]
+        if not found or len(left) < len(active):
+            found.append([])
+        while index < len(rest) and rest[index].during.start <= start:
+            left.append((describe(rest[index]), rest[index]))
+            index += 1
+        active = sorted(left, key=_rank)
+        found[-1].append(active)
+    return found
+
+
+def _rank(one: tuple[Kind, promises_mod.Promise]) -> tuple[int, str, str]:
+    """Order slots: the largest first, which is the hardest to place.
+
+    Those that ask for the same follow each other.
+    """
+    (asked, cpus, demand), promise = one
+    amount = sum(each[2] for each in asked)
+    return -amount, f'{asked} {cpus} {demand}', promise.slot.key
 
 
 def _make_request(

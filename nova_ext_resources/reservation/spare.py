@@ -74,6 +74,30 @@ class Spare:
         peak = self._promises.find_peak(place, self.now, self.end)
         return peak - self._own.get(place, 0) if self._own else peak
 
+    def find_begin(self, allocations: Allocations) -> int:
+        """Return when a server that takes them would be in the way.
+
+        :returns: seconds since the epoch, not before its end; ``FOREVER`` if
+            it could stay for good
+        """
+        return min(
+            (
+                self._find_begin((rp_uuid, name), amount)
+                for rp_uuid, allocation in allocations.items()
+                for name, amount in allocation['resources'].items()
+                if name in self._places.get(rp_uuid, ())
+            ),
+            default=interval.FOREVER,
+        )
+
+    def _find_begin(self, place: view_obj.Place, amount: int) -> int:
+        free = self._find_free(place)
+        if free is None:
+            return self.end
+        return self._promises.find_begin(
+            place, self.now, self.end, free - amount
+        )
+
     def explain(self, allocations: Allocations) -> list[exception.Shortfall]:
         """Return every place where a promise would be broken, sorted."""
         return sorted(

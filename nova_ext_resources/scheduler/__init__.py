@@ -9,6 +9,7 @@ Whether a host fits is decided in ``claims``; what is promised, in
 * ``claimed``: looks again when Nova has claimed
 * ``filters``: the filters that Nova's scheduler loads
 * ``free``: how much of a class of a provider is free now
+* ``gaps``: how well a server fills the time until something is promised
 * ``ongoing``: what Nova knows of a request, and does not hand to filters
 * ``promises``: what is promised, as the database says
 * ``report``: a line of the log per refused host
@@ -17,5 +18,6 @@ Whether a host fits is decided in ``claims``; what is promised, in
 * ``request``: reads what is needed from Nova's request and host state
 * ``scores``: which host is preferred: one number per host and request
 * ``validators``: checks of extra specs for Nova's API
-* ``weighers``: the weigher that Nova's scheduler loads
+* ``verdicts``: what was decided about units side by side
+* ``weighers``: the weighers that Nova's scheduler loads
 """

@@ -2,7 +2,7 @@
 
 """Which candidates of a host a server may have beside what is promised."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 import functools
 from typing import Any
 
@@ -21,6 +21,7 @@ from nova_ext_resources.reservation import spare as spare_mod
 from nova_ext_resources.scheduler import free as free_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import request
+from nova_ext_resources.scheduler import verdicts as verdicts_mod
 
 #: An allocation request as in ``GET /allocation_candidates``.
 Candidate = Mapping[str, Any]
@@ -30,6 +31,8 @@ class Plugins:
     """What is installed, and what is remembered from one server to the next.
 
     :ivar consumption: units that servers of one request have taken
+    :ivar runs: decides about units side by side
+    :ivar verdicts: what was decided about units side by side
     """
 
     def __init__(
@@ -42,6 +45,8 @@ class Plugins:
         self.tests = tests
         self.grammar = grammar
         self.consumption = consumption.Consumption()
+        self.runs = runs_mod.Runs(trackers, tests)
+        self.verdicts = verdicts_mod.Verdicts()
 
 
 class Beside:
@@ -49,7 +54,9 @@ class Beside:
 
     :param now: seconds since the epoch
     :param end: when the server ends
-    :param without: a slot that the server has, or is to have
+    :param without: a slot that is not to be counted, for the server has it,
+        or is to have it
+    :param is_reserved: whether it is one of its reservation
     """
 
     def __init__(
@@ -61,7 +68,9 @@ class Beside:
         now: int,
         end: int,
         without: server_mod.PlannedServer | None = None,
+        is_reserved: bool = False,
     ) -> None:
+        self._is_reserved = is_reserved
         self._installed = installed
         self._promises = promises
         self._spec_obj = spec_obj
@@ -72,7 +81,6 @@ class Beside:
         self._spare = spare_mod.Spare(
             promises, self._free.find, now=now, end=end, without=without
         )
-        self._runs = runs_mod.Runs(installed.trackers, installed.tests)
         self._requirement = self._find_requirement()
 
     def _find_requirement(self) -> requirement_obj.Requirement | None:
@@ -88,6 +96,11 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Return the candidates that break no promise."""
+        # What was promised there is of providers that are gone.
+        if not self._is_reserved and self._promises.find_former(
+            host_state.nodename, host_state.uuid
+        ):
+            return []
         self._free.host_state = host_state
         fits = self._spare.fits
         kept = [one for one in candidates if fits(one['allocations'])]
@@ -100,6 +113,11 @@ class Beside:
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> list[exception.Shortfall]:
         """Return why no candidate of a host is left."""
+        former = self._promises.find_former(
+            host_state.nodename, host_state.uuid
+        )
+        if former is not None and not self._is_reserved:
+            return [_explain_former(former)]
         self._free.host_state = host_state
         found = {
             short
@@ -115,6 +133,57 @@ class Beside:
     ) -> Sequence[Candidate]:
         """Return those after which units side by side are left."""
         text = request.find_text(host_state)
+        if request.is_multiple(self._spec_obj):
+            return self._keep_counted(host_state, text, candidates)
+        name = host_state.nodename
+        host = name, text, self._promises.get_version(name)
+        document = functools.cache(lambda: stats.decode(text))
+        return [
+            one
+            for one in candidates
+            if self._installed.verdicts.find(
+                host,
+                self._describe(one),
+                self._spare.now,
+                functools.partial(self._decide, document, one),
+            )
+            is None
+        ]
+
+    def _describe(self, candidate: Candidate) -> Hashable:
+        """Return all that a verdict depends on, beside the host."""
+        asked = tuple(
+            (rp_uuid, *sorted(one['resources'].items()))
+            for rp_uuid, one in sorted(candidate['allocations'].items())
+        )
+        own = self._without.key if self._without else None
+        return asked, own, self._spare.end, self._kind
+
+    @functools.cached_property
+    def _kind(self) -> Hashable:
+        return repr(self._requirement), self._is_floating
+
+    @functools.cached_property
+    def _is_floating(self) -> bool:
+        return request.find_sizes(self._spec_obj) == ()
+
+    def _decide(
+        self,
+        read: Callable[[], stats.Document | None],
+        candidate: Candidate,
+    ) -> verdicts_mod.Verdict:
+        document = read()
+        if document is None:
+            return None, interval.FOREVER
+        return self._find_broken(document, candidate)
+
+    def _keep_counted(
+        self,
+        host_state: Any,
+        text: str | None,
+        candidates: Sequence[Candidate],
+    ) -> Sequence[Candidate]:
+        """Do the same, and count what servers of the request have taken."""
         document, _is_used = self._installed.consumption.read(
             host_state, text, self._judge
         )
@@ -123,16 +192,16 @@ class Beside:
         kept = [
             one
             for one in candidates
-            if self._find_broken(document, one) is None
+            if self._find_broken(document, one)[0] is None
         ]
-        if kept and request.is_multiple(self._spec_obj):
+        if kept:
             host_state.allocation_candidates = kept
             self._installed.consumption.remember(host_state, text, document)
         return kept
 
     def _find_broken(
         self, document: stats.Document, candidate: Candidate
-    ) -> promises_mod.Promise | None:
+    ) -> verdicts_mod.Verdict:
         view = stats.make_view(document, self._installed.trackers)
         spare = self._spare
         promised = self._promises.list_promises(
@@ -140,7 +209,7 @@ class Beside:
             interval.Interval(spare.now, spare.end),
         )
         own = self._without.key if self._without else None
-        return self._runs.find_broken(
+        broken = self._installed.runs.find_broken(
             view,
             [one for one in promised if one.slot.key != own],
             runs_mod.make_request(
@@ -149,10 +218,12 @@ class Beside:
                     for rp_uuid, one in candidate['allocations'].items()
                 },
                 self._requirement,
-                is_floating=request.find_sizes(self._spec_obj) == (),
+                is_floating=self._is_floating,
             ),
             spare.now,
         )
+        ends = (one.during.end for one in promised)
+        return broken, min(ends, default=interval.FOREVER)
 
     def _explain_runs(
         self, host_state: Any, candidates: Sequence[Candidate]
@@ -160,7 +231,7 @@ class Beside:
         document = stats.decode(request.find_text(host_state))
         if document is None:
             return set()
-        broken = [self._find_broken(document, one) for one in candidates]
+        broken = [self._find_broken(document, one)[0] for one in candidates]
         return {_make_shortfall(one) for one in broken if one is not None}
 
     @functools.cached_property
@@ -172,6 +243,20 @@ class Beside:
             request.find_sizes(self._spec_obj),
             self._requirement,
         )
+
+
+def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
+    place, amount = min(promise.slot.places.items())
+    return exception.Shortfall(
+        rp_uuid=place[0],
+        resource_class=place[1],
+        requested=amount,
+        available=0,
+        reason=f'the host was created anew since reservation '
+        f'{promise.request.key} was planned on it, and has other resource '
+        'providers now; cancel the reservation and reserve again',
+        is_permanent=True,
+    )
 
 
 def _make_shortfall(promise: promises_mod.Promise) -> exception.Shortfall:

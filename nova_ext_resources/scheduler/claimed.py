@@ -11,8 +11,7 @@ Until then, a server that has reserved may find its units taken. So its claim
 is tried again.
 """
 
-from collections.abc import Callable, Mapping
-import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 import functools
 import inspect
 import time
@@ -22,9 +21,11 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exc
 from nova.scheduler import utils
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 
@@ -38,19 +39,6 @@ _MICROVERSION = '1.0'
 PAUSES = (0.1, 0.3, 1.0, 2.0)
 
 _ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Promised:
-    """What is promised of a place.
-
-    :ivar peak: the most at once, of slots that nobody has taken
-    :ivar taken: (server of Nova, amount) of the others. What the server does
-        not hold there is promised: it may be gone, or not be there yet
-    """
-
-    peak: int
-    taken: list[tuple[str, int]]
 
 
 class Claimed:
@@ -101,29 +89,62 @@ class Claimed:
             )
             return True
 
+    def narrow(self, hosts: Iterable[Any]) -> list[Any]:
+        """Return the hosts that may be alternates of the server.
+
+        Of each, the candidates that take nothing of which something is
+        promised, or taken by a server that may be gone. Nova's conductor
+        claims one of them when a build has failed, and nobody looks again.
+        """
+        now = int(timeutils.utcnow_ts())
+        found = []
+        with self._followed.lock:
+            for host_state in hosts:
+                kept = [
+                    one
+                    for one in host_state.allocation_candidates
+                    if not self._is_promised(one['allocations'], now)
+                ]
+                if kept:
+                    host_state.allocation_candidates = kept
+                    found.append(host_state)
+        return found
+
+    def _is_promised(self, allocations: Any, now: int) -> bool:
+        """Return whether anything of these is promised, or taken.
+
+        Asked about thousands of hosts, with the lock of the promises.
+        """
+        promises = self._followed.promises
+        for rp_uuid, one in allocations.items():
+            if not promises.concerns(rp_uuid):
+                continue
+            for name in one['resources']:
+                asked = (rp_uuid, name), now, self._end
+                if promises.find_peak(*asked) or promises.list_taken_of(
+                    *asked
+                ):
+                    return True
+        return False
+
     def _list_promised(
         self, allocations: Any
-    ) -> dict[view_obj.Place, _Promised]:
+    ) -> dict[view_obj.Place, owed_mod.Owed]:
         """Return what is promised of each place that was claimed of."""
+        try:
+            now = self._followed.refresh()
+        except exception.StoreError:
+            return {}
         with self._followed.lock:
-            try:
-                now = self._followed.refresh()
-            except exception.StoreError:
-                return {}
             promises = self._followed.promises
             found = {
-                (rp_uuid, name): _Promised(
-                    peak=promises.find_peak((rp_uuid, name), now, self._end),
-                    taken=promises.list_taken_of(
-                        (rp_uuid, name), now, self._end
-                    ),
+                (rp_uuid, name): promises.find_owed(
+                    (rp_uuid, name), now, self._end
                 )
                 for rp_uuid, one in allocations.items()
                 for name in one['resources']
             }
-        return {
-            place: one for place, one in found.items() if one.peak or one.taken
-        }
+        return {place: one for place, one in found.items() if one}
 
     def _give_back(
         self,
@@ -138,8 +159,15 @@ class Claimed:
         It is not in an evacuation, which has the allocations of both hosts:
         that must not fail.
         """
-        held = client.get_allocations_for_consumer(context, server)
+        held = client.get_allocs_for_consumer(context, server)['allocations']
         if held.keys() - alloc_req['allocations'].keys():
+            LOG.warning(
+                'Server %(server)s (request %(request)s) keeps its claim of '
+                '%(name)s of provider %(rp_uuid)s, because it has another '
+                'host, too, as in an evacuation; less is left there than is '
+                'promised.',
+                {**self._names, 'name': place[1], 'rp_uuid': place[0]},
+            )
             return False
         client.delete_allocation_for_instance(context, server, force=True)
         LOG.info(
@@ -160,7 +188,7 @@ def _find_broken(
     client: Any,
     context: Any,
     summaries: Mapping[str, Any],
-    promised: Mapping[view_obj.Place, _Promised],
+    promised: Mapping[view_obj.Place, owed_mod.Owed],
 ) -> view_obj.Place | None:
     """Return a place that has less left than is promised.
 
@@ -177,11 +205,7 @@ def _find_broken(
             for consumer, each in held[rp_uuid].items()
         }
         capacity = int(summaries[rp_uuid]['resources'][name]['capacity'])
-        missing = sum(
-            max(amount - amounts.get(consumer, 0), 0)
-            for consumer, amount in one.taken
-        )
-        if capacity - sum(amounts.values()) < one.peak + missing:
+        if capacity - sum(amounts.values()) < one.count(amounts):
             return rp_uuid, name
     return None
 

@@ -7,7 +7,8 @@ gives with the candidates. ``SchedulerManager`` has them, and passes them to a
 method of its own; a thin wrapper around that keeps them. Another wrapper keeps
 hosts for the next server of a request: what filters return for one server is
 all that Nova asks them about for the next one, and a reserved server gets one
-host only.
+host only. A third one names no alternates of which something is promised: the
+conductor claims on them later, and nobody looks again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,10 @@ class Ongoing:
     :ivar check: called when Nova has claimed for a server, with the context,
         the client of placement, the server and the candidate; returns whether
         the claim stands
+    :ivar narrow: called with the hosts that Nova may name as alternates;
+        returns those that it does name
+    :ivar score: called with hosts; returns how well the server fills the time
+        of each until something is promised, 0 to 1. None where it has no end
     :ivar is_begun: whether Nova may have claimed for a server of it
     """
 
@@ -52,6 +57,8 @@ class Ongoing:
         default_factory=list
     )
     check: Callable[[Any, Any, str, Any], bool] | None = None
+    narrow: Callable[[Iterable[Any]], list[Any]] | None = None
+    score: Callable[[Iterable[Any]], list[float]] | None = None
     is_begun: bool = False
     _seen: list[tuple[Any, int, Any]] = dataclasses.field(default_factory=list)
 
@@ -142,6 +149,31 @@ def _keep_hosts(original: Callable[..., Any]) -> Callable[..., Any]:
     return get_sorted_hosts
 
 
+def _narrow_alternates(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_alternate_hosts(
+        self: Any,
+        selected_hosts: Sequence[Any],
+        spec_obj: Any,
+        hosts: Sequence[Any],
+        index: int,
+        num_alts: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if num_alts:
+            if index:
+                # What Nova does itself, and does not do with index 0.
+                hosts = self._get_sorted_hosts(spec_obj, hosts, index)
+            if (narrow := find(spec_obj).narrow) is not None:
+                hosts = narrow(hosts)
+        return original(
+            self, selected_hosts, spec_obj, hosts, 0, num_alts, *args, **kwargs
+        )
+
+    return get_alternate_hosts
+
+
 #: Nova's method -> its arguments, what is put in its place, and what does not
 #: work without. Also in ``virt.internals``.
 _WRAPPED = {
@@ -155,12 +187,17 @@ _WRAPPED = {
         _keep_hosts,
         'reserved servers of one request get slots of one host only',
     ),
+    '_get_alternate_hosts': (
+        ['selected_hosts', 'spec_obj', 'hosts', 'index', 'num_alts'],
+        _narrow_alternates,
+        'when a build fails, its server may get what is promised meanwhile',
+    ),
 }
 
 
 @functools.cache
 def install() -> None:
-    """Put both wrappers in place, where this Nova has the methods."""
+    """Put all wrappers in place, where this Nova has the methods."""
     for name, (arguments, wrap, loss) in _WRAPPED.items():
         original = getattr(manager.SchedulerManager, name, None)
         if original is None or not _takes(original, arguments):

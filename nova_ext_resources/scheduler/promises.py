@@ -5,8 +5,16 @@
 While the database does not answer, what was read last holds: a promise is
 worth more than what came after it. Where nothing was ever read, nothing is
 known, and no server can be placed.
+
+No lock is held while anything is waited for. Each request reads for itself,
+so that it knows of all that was promised before it came; what it has read is
+taken if it is newer than what another one has taken meanwhile. Where a
+read hangs, or the database is known to be away, requests do not queue behind
+it: they go by what was read last at once.
 """
 
+from collections.abc import Iterator
+import contextlib
 import threading
 import time
 
@@ -22,19 +30,36 @@ from nova_ext_resources.reservation.store import schema
 
 LOG = logging.getLogger(__name__)
 
-#: So long is not asked again after a failure: each attempt may take as long
-#: as it takes to find out that a machine is not there, and servers wait.
+#: Each step of a read waits for so long at most; see ``Database.max_wait``.
+WAIT_SECONDS = 5
+
+#: A read that takes longer hangs: requests that come then do not join it.
+PATIENCE_SECONDS = 1.0
+
+#: A read that takes longer is lost, whatever keeps it: psycopg2 waits for a
+#: server that is alive and frozen for as long as that is.
+LOST_SECONDS = 30.0
+
+#: So long is not asked again after a failure.
 PAUSE_SECONDS = 10.0
+
+#: While the database is away, a line of the log says so as often.
+REMINDER_SECONDS = 600.0
 
 #: The clock may be set back by so much without all being read anew.
 KEPT_SECONDS = 3600
+
+#: Others may take what they have read while this one reads. What is there
+#: then is as new as what this one would have read.
+_ATTEMPTS = 3
 
 
 class Followed:
     """Keeps promises as the database is.
 
     :ivar database: nothing is promised, or taken, without it
-    :ivar lock: hold it from a refresh until the promises have been used
+    :ivar lock: hold it while promises are used, and never while something is
+        waited for
     :ivar promises: as they were read last
     """
 
@@ -45,57 +70,132 @@ class Followed:
         self._reader = reader_mod.Reader(self.promises)
         self._oldest = interval.ALWAYS
         self._is_checked = False
+        #: When each read that goes on has begun.
+        self._begun: list[float] = []
         self._failure: exception.StoreError | None = None
+        self._failed_at = 0.0
         self._pause = 0.0
+        self._reminder = 0.0
 
-    def refresh(self) -> int:
-        """Read what has changed.
+    @property
+    def is_away(self) -> bool:
+        """Whether the database did not answer when it was asked last."""
+        return self._failure is not None
 
+    def refresh(self, *, must_ask: bool = False) -> int:
+        """Read what has changed, unless it is known that that would hang.
+
+        :param must_ask: whether it is read all the same, for what cannot be
+            done without the database
         :returns: now, in seconds since the epoch
         :raises StoreError: nothing was ever read
         """
         now = int(timeutils.utcnow_ts())
+        with self._reading(must_ask) as may_read:
+            if may_read:
+                self._try_read(now)
         with self.lock:
-            if self._failure is None or time.monotonic() >= self._pause:
-                try:
-                    self._read(now)
-                except exception.StoreError as err:
-                    self._note_failure(err)
-                # Of a row that cannot be read, as a newer release writes it.
-                except (LookupError, TypeError, ValueError) as err:
-                    reason = f'a row cannot be read: {err!r}'
-                    self._note_failure(exception.StoreError(reason=reason))
             if self._failure is not None and not self._reader.revisions:
                 raise self._failure
         return now
+
+    @contextlib.contextmanager
+    def _reading(self, must_ask: bool) -> Iterator[bool]:
+        """Say whether to read, and note that it is being done."""
+        self._give_up(time.monotonic() - LOST_SECONDS)
+        begun = time.monotonic()
+        with self.lock:
+            may_read = must_ask or self._may_read(begun)
+            if may_read:
+                self._begun.append(begun)
+        try:
+            yield may_read
+        finally:
+            if may_read:
+                with self.lock:
+                    if begun in self._begun:
+                        self._begun.remove(begun)
+
+    def _give_up(self, before: float) -> None:
+        """Take reads that began before a time for failed ones."""
+        with self.lock:
+            is_lost = any(one < before for one in self._begun)
+            if is_lost:
+                self._begun = [one for one in self._begun if one >= before]
+        if is_lost:
+            reason = (
+                f'a request has waited for more than {LOST_SECONDS:.0f} '
+                'seconds. Check that the database runs.'
+            )
+            self._note_failure(exception.StoreUnavailable(reason=reason))
+
+    def _may_read(self, now: float) -> bool:
+        if self._failure is not None:
+            # One request finds out if it answers again.
+            return now >= self._pause and not self._begun
+        if not self._reader.revisions:
+            return True
+        return all(now - one <= PATIENCE_SECONDS for one in self._begun)
+
+    def _try_read(self, now: int) -> None:
+        try:
+            self._read(now)
+        except exception.StoreError as err:
+            self._note_failure(err)
+        # Of a row that cannot be read, as a newer release writes it.
+        except (LookupError, TypeError, ValueError) as err:
+            reason = f'a row cannot be read: {err!r}'
+            self._note_failure(exception.StoreError(reason=reason))
+        else:
+            self._note_success()
 
     def _read(self, now: int) -> None:
         if not self._is_checked:
             # An empty one may be the wrong one: nothing would be promised.
             schema.check(self.database)
             self._is_checked = True
-        oldest = reader_mod.choose_oldest(self._oldest, now, KEPT_SECONDS)
-        with self.database.transaction() as connection:
-            self._reader.refresh(connection, oldest)
-        self._oldest = oldest
-        if self._failure is not None:
+        for _attempt in range(_ATTEMPTS):
+            oldest = reader_mod.choose_oldest(self._oldest, now, KEPT_SECONDS)
+            with self.database.transaction() as connection:
+                changes = self._reader.fetch(connection, oldest)
+            with self.lock:
+                if self._reader.apply(changes):
+                    self._oldest = oldest
+                    return
+
+    def _note_success(self) -> None:
+        with self.lock:
+            was_away, self._failure = self.is_away, None
+        if was_away:
             LOG.info('The database of the reservations answers again.')
-            self._failure = None
 
     def _note_failure(self, err: exception.StoreError) -> None:
-        """Log once, until it answers again."""
-        if self._failure is None:
-            if self._reader.revisions:
-                LOG.warning(
-                    'Reservations cannot be read: %(err)s What was read last '
-                    'holds, and no server with a reservation is placed.',
-                    {'err': err},
-                )
-            else:
-                LOG.error(
-                    'Reservations cannot be read: %(err)s It is not known '
-                    'what is promised, so no server is placed at all.',
-                    {'err': err},
-                )
-        self._failure = err
-        self._pause = time.monotonic() + PAUSE_SECONDS
+        """Log it, and again from time to time until it answers."""
+        now = time.monotonic()
+        with self.lock:
+            is_new = self._failure is None
+            if is_new:
+                self._failed_at = now
+            self._failure = err
+            self._pause = now + PAUSE_SECONDS
+            is_due = is_new or now >= self._reminder
+            if is_due:
+                self._reminder = now + REMINDER_SECONDS
+            has_read = bool(self._reader.revisions)
+            seconds = int(now - self._failed_at)
+        if not is_due:
+            return
+        if has_read:
+            LOG.warning(
+                'Reservations cannot be read for %(seconds)d seconds: %(err)s '
+                'What was read last holds, and no server with a reservation '
+                'is placed.',
+                {'err': err, 'seconds': seconds},
+            )
+        else:
+            LOG.error(
+                'Reservations cannot be read for %(seconds)d seconds: %(err)s '
+                'It is not known what is promised, so no server is placed at '
+                'all.',
+                {'err': err, 'seconds': seconds},
+            )

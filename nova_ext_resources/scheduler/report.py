@@ -3,7 +3,8 @@
 """Logs a line per refused host, with all that speaks against it.
 
 Ten thousand of them help nobody at INFO, and take longer to write than to
-find. The rest is at DEBUG.
+find. The rest is at DEBUG. All are written at the end: what they are made of
+may be locked until then.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,24 +32,27 @@ class Report:
         self._spec_obj = spec_obj
         self._count = 0
         self._is_debug = LOG.isEnabledFor(logging.DEBUG)
+        self._lines: list[tuple[int, str, dict[str, Any]]] = []
 
     def add(
         self,
         host_state: Any,
         explain: Callable[[], Iterable[exception.Shortfall]],
     ) -> None:
-        """Log that a host is refused.
+        """Note that a host is refused.
 
         :param explain: called only if somebody may read it
         """
         self._count += 1
         if self._count <= MAX_EXPLAINED:
-            LOG.info(*self._describe(host_state, explain()))
+            self._note(logging.INFO, host_state, explain())
         elif self._is_debug:
-            LOG.debug(*self._describe(host_state, explain()))
+            self._note(logging.DEBUG, host_state, explain())
 
     def finish(self) -> None:
-        """Log how many there were, if not all have a line."""
+        """Log them, and how many there were if not all have a line."""
+        for level, text, arguments in self._lines:
+            LOG.log(level, text, arguments)
         if self._count > MAX_EXPLAINED:
             LOG.info(
                 '%(filter)s refuses %(count)d hosts in all for server '
@@ -61,17 +65,21 @@ class Report:
                 },
             )
 
-    def _describe(
-        self, host_state: Any, shortfalls: Iterable[exception.Shortfall]
-    ) -> tuple[str, dict[str, Any]]:
-        return (
+    def _note(
+        self,
+        level: int,
+        host_state: Any,
+        shortfalls: Iterable[exception.Shortfall],
+    ) -> None:
+        text = (
             '%(filter)s refuses host %(host)s node %(node)s for server '
-            '%(server)s (request %(request)s): %(reasons)s',
-            {
-                'filter': self._name,
-                'host': host_state.host,
-                'node': host_state.nodename,
-                'reasons': '; '.join(map(str, shortfalls)),
-                **request.identify(self._spec_obj),
-            },
+            '%(server)s (request %(request)s): %(reasons)s'
         )
+        arguments = {
+            'filter': self._name,
+            'host': host_state.host,
+            'node': host_state.nodename,
+            'reasons': '; '.join(map(str, shortfalls)),
+            **request.identify(self._spec_obj),
+        }
+        self._lines.append((level, text, arguments))

@@ -8,12 +8,24 @@ from typing import Any
 from nova import context as nova_context
 from nova import exception as nova_exc
 from nova import objects
+from oslo_db import exception as db_exc
+from oslo_log import log as logging
+import sqlalchemy as sa
 
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import lending
+
+LOG = logging.getLogger(__name__)
+
+#: Of Nova's databases, whatever they are about.
+_DATABASE_ERRORS = (
+    db_exc.CantStartEngineError,
+    db_exc.DBError,
+    sa.exc.SQLAlchemyError,
+)
 
 #: Scheduler hint that names the reservation of a server.
 HINT = 'nova_ext:reservation'
@@ -134,10 +146,10 @@ def find_end(spec_obj: Any, now: int) -> int:
     return lending.find_end(get_extra_specs(spec_obj), now)
 
 
-def is_move(spec_obj: Any) -> bool:
+def is_move(spec_obj: Any) -> bool | None:
     """Return whether the server is in a cell: it was built before.
 
-    Asks the database of Nova's API.
+    Asks the database of Nova's API; None if that does not answer.
     """
     try:
         found = objects.InstanceMapping.get_by_instance_uuid(
@@ -145,4 +157,13 @@ def is_move(spec_obj: Any) -> bool:
         )
     except nova_exc.InstanceMappingNotFound:
         return False
+    # An error would reach Nova when it may have claimed for other servers of
+    # the request, and Nova would leave these claims.
+    except _DATABASE_ERRORS as err:
+        LOG.warning(
+            'The database of Nova\'s API does not say whether server '
+            '%(server)s (request %(request)s) moves: %(err)s',
+            {'err': err, **identify(spec_obj)},
+        )
+        return None
     return found.cell_mapping is not None

@@ -28,6 +28,7 @@ from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import beside as beside_mod
 from nova_ext_resources.scheduler import claimed as claimed_mod
+from nova_ext_resources.scheduler import gaps as gaps_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 from nova_ext_resources.scheduler import report as report_mod
@@ -35,6 +36,8 @@ from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import reserved as reserved_mod
 
 LOG = logging.getLogger(__name__)
+
+_AWAY = 'the database of the reservations does not answer; try again later'
 
 _UNKNOWN = (
     'It is not known what is reserved, because the database of the '
@@ -67,7 +70,9 @@ class ReservationFilter(filters.BaseHostFilter):
             plugins.load_claim_tests(trackers),
             plugins.load_grammar(),
         )
-        self._followed = promises_mod.Followed(loading.open_database(url))
+        self._followed = promises_mod.Followed(
+            loading.open_database(url, promises_mod.WAIT_SECONDS)
+        )
         self._reserved = reserved_mod.Reserved(self._followed)
         ongoing_mod.install()
         claimed_mod.install()
@@ -89,19 +94,16 @@ class ReservationFilter(filters.BaseHostFilter):
             return hosts
         ongoing = ongoing_mod.find(spec_obj)
         ongoing.count_consumed()
-        with self._followed.lock:
-            try:
-                now = self._followed.refresh()
-            except exception.StoreError:
-                # It was logged when it was new.
-                return self._refuse(spec_obj, ongoing, _UNKNOWN)
-            key = request.find_reservation(spec_obj)
-            if key is not None:
-                return self._place(hosts, spec_obj, key, now)
-            if self._followed.promises.is_empty:
-                return hosts
-            end = request.find_end(spec_obj, now)
-            return self._keep(hosts, spec_obj, now, end)
+        try:
+            now = self._followed.refresh()
+        except exception.StoreError:
+            # It was logged when it was new.
+            return self._refuse(spec_obj, ongoing, _UNKNOWN)
+        key = request.find_reservation(spec_obj)
+        if key is not None:
+            return self._place(hosts, spec_obj, key, now)
+        end = request.find_end(spec_obj, now)
+        return self._keep(hosts, spec_obj, now, end)
 
     # Servers without a reservation
 
@@ -109,11 +111,44 @@ class ReservationFilter(filters.BaseHostFilter):
         self, hosts: Iterable[Any], spec_obj: Any, now: int, end: int
     ) -> list[Any]:
         """Return the hosts on which a server would break no promise."""
-        promises = self._followed.promises
-        beside = beside_mod.Beside(
-            self._installed, promises, spec_obj, now=now, end=end
-        )
         report = report_mod.Report('ReservationFilter', spec_obj)
+        with self._followed.lock:
+            if self._followed.promises.is_empty:
+                return [*hosts]
+            passed = self._narrow(hosts, spec_obj, report, now, end)
+        report.finish()
+        ongoing = ongoing_mod.find(spec_obj)
+        claimed = claimed_mod.Claimed(
+            self._followed,
+            ongoing.summaries,
+            request.identify(spec_obj),
+            end,
+        )
+        ongoing.check, ongoing.narrow = claimed.check, claimed.narrow
+        if end < interval.FOREVER:
+            ongoing.score = gaps_mod.Gaps(
+                self._followed, ongoing, self._installed.trackers, end
+            ).score
+        if request.is_multiple(spec_obj):
+            ongoing.note(passed)
+        return passed
+
+    def _narrow(
+        self,
+        hosts: Iterable[Any],
+        spec_obj: Any,
+        report: report_mod.Report,
+        now: int,
+        end: int,
+    ) -> list[Any]:
+        """Narrow the candidates of hosts, with the lock of the promises."""
+        beside = beside_mod.Beside(
+            self._installed,
+            self._followed.promises,
+            spec_obj,
+            now=now,
+            end=end,
+        )
         passed = []
         for host_state in hosts:
             options = host_state.allocation_candidates
@@ -126,16 +161,6 @@ class ReservationFilter(filters.BaseHostFilter):
                 continue
             host_state.allocation_candidates = kept
             passed.append(host_state)
-        report.finish()
-        ongoing = ongoing_mod.find(spec_obj)
-        ongoing.check = claimed_mod.Claimed(
-            self._followed,
-            ongoing.summaries,
-            request.identify(spec_obj),
-            end,
-        ).check
-        if request.is_multiple(spec_obj):
-            ongoing.note(passed)
         return passed
 
     # Servers with a reservation
@@ -163,14 +188,17 @@ class ReservationFilter(filters.BaseHostFilter):
                 '%(err)s',
                 {'key': key, 'err': err, 'server': server},
             )
-            reason = (
-                'The database of the reservations does not answer; try again '
-                'later'
-            )
+            reason = _AWAY
         if reason is None:
             return [ongoing.placed[server]]
-        if request.is_move(spec_obj):
+        is_move = request.is_move(spec_obj)
+        if is_move:
             return self._keep_moving(hosts, spec_obj, key, reason, now)
+        if is_move is None:
+            reason += (
+                '; whether this server only moves is not known, because the '
+                'database of Nova does not answer'
+            )
         return self._refuse(spec_obj, ongoing, reason)
 
     def _take(
@@ -181,6 +209,11 @@ class ReservationFilter(filters.BaseHostFilter):
         :returns: why there is none; None if it has one now
         :raises StoreError: the database did not take it
         """
+        if self._followed.is_away:
+            # It may be there again. If not, to take a slot would take longer.
+            now = self._followed.refresh(must_ask=True)
+            if self._followed.is_away:
+                return _AWAY
         reason = self._reserved.find_refusal(key, spec_obj, now)
         if reason is not None:
             return reason
@@ -190,15 +223,17 @@ class ReservationFilter(filters.BaseHostFilter):
         def fits(
             slot: server_mod.PlannedServer, candidate: beside_mod.Candidate
         ) -> bool:
-            beside = beside_mod.Beside(
-                self._installed,
-                self._followed.promises,
-                spec_obj,
-                now=now,
-                end=slot.during.end,
-                without=None if slot.consumer else slot,
-            )
-            return bool(beside.keep(by_node[slot.host], [candidate]))
+            with self._followed.lock:
+                beside = beside_mod.Beside(
+                    self._installed,
+                    self._followed.promises,
+                    spec_obj,
+                    now=now,
+                    end=slot.during.end,
+                    without=None if slot.consumer else slot,
+                    is_reserved=True,
+                )
+                return bool(beside.keep(by_node[slot.host], [candidate]))
 
         take = functools.partial(self._reserved.take, key, server, hosts, fits)
         free_abandoned = self._reserved.free_abandoned
@@ -228,9 +263,10 @@ class ReservationFilter(filters.BaseHostFilter):
 
         It keeps the slot that it has: a move may be taken back.
         """
-        taken = self._followed.promises.find_taken(
-            request.get_server_uuid(spec_obj)
-        )
+        with self._followed.lock:
+            taken = self._followed.promises.find_taken(
+                request.get_server_uuid(spec_obj)
+            )
         end = interval.FOREVER
         if taken is not None and taken[1].during.end > now:
             end = taken[1].during.end

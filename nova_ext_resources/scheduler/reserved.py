@@ -10,6 +10,7 @@ that it has, or another one in its place.
 from collections.abc import Iterable, Sequence
 import dataclasses
 import random
+import time
 from typing import Any
 
 from keystoneauth1 import exceptions as ks_exc
@@ -37,6 +38,9 @@ ABANDONED_SECONDS = 300
 #: Servers that placement is asked about, for one that has found no slot.
 MAX_ASKED = 20
 
+#: So long it is asked about them at most.
+MAX_ASKING_SECONDS = 5.0
+
 
 class Reserved:
     """Takes slots, and frees those of servers that are no more."""
@@ -49,12 +53,14 @@ class Reserved:
 
         In words for the owner of the server; None if one may.
         """
-        promises = self._followed.promises
-        asked = promises.reservations.get(key)
         project = request.get_project(spec_obj)
+        with self._followed.lock:
+            promises = self._followed.promises
+            asked = promises.reservations.get(key)
+            held = promises.slots.get(key, ())
         if asked is None or asked.project not in ('', project):
             return self._explain_unknown(key, project, now)
-        during = promises.slots[key][0].during
+        during = held[0].during
         if now < during.start:
             start = interval.format_time(during.start)
             return (
@@ -123,18 +129,30 @@ class Reserved:
         names = {one.nodename for one in hosts}
         old = [
             one
-            for one in self._followed.promises.slots.get(key, ())
+            for one in self._list_slots(key)
             if one.consumer not in (None, server)
             and one.host in names
             and (one.taken_at or 0) <= now - ABANDONED_SECONDS
         ]
-        freed = [
-            self._free(key, one)
-            # Any: so all are asked about in the end.
-            for one in random.sample(old, min(len(old), MAX_ASKED))
-            if one.consumer is not None and _is_gone(one.consumer)
-        ]
-        return any(freed)
+        is_freed = False
+        latest = time.monotonic() + MAX_ASKING_SECONDS
+        # Any: so all are asked about in the end.
+        for one in random.sample(old, min(len(old), MAX_ASKED)):
+            if time.monotonic() > latest:
+                LOG.warning(
+                    'Placement answers too slowly: not all servers of '
+                    'reservation %(key)s could be asked about, and slots of '
+                    'some that are gone may not be free yet.',
+                    {'key': key},
+                )
+                break
+            if one.consumer is not None and _is_gone(one.consumer):
+                is_freed |= self._free(key, one)
+        return is_freed
+
+    def _list_slots(self, key: str) -> servers.PlannedServers:
+        with self._followed.lock:
+            return self._followed.promises.slots.get(key, ())
 
     def _free(self, key: str, slot: server_mod.PlannedServer) -> bool:
         is_freed = slots.free(self._followed.database, key, slot)
@@ -157,21 +175,24 @@ class Reserved:
     ) -> None:
         """Free the slots of a request that fails as a whole.
 
-        What cannot be freed now is abandoned, and freed when it is needed.
+        What cannot be freed now is abandoned, and freed when it is needed: to
+        try it for each of them would take as long as many servers.
         """
         for key, slot in taken:
             try:
                 slots.free(self._followed.database, key, slot)
             except exception.StoreError as err:
                 LOG.warning(
-                    'Cannot free slot %(slot)s of reservation %(key)s now: '
-                    '%(err)s',
+                    'Cannot free slot %(slot)s of reservation %(key)s, and '
+                    'others of its request, now: %(err)s They are freed when '
+                    'they are needed.',
                     {'slot': slot.key, 'key': key, 'err': err},
                 )
+                return
 
     def explain_none(self, key: str, hosts: Sequence[Any]) -> str:
         """Return why there was no slot for a server on some hosts."""
-        held = self._followed.promises.slots.get(key, ())
+        held = self._list_slots(key)
         free = [one for one in held if one.consumer is None]
         if not free:
             return (
@@ -211,9 +232,11 @@ def _is_gone(consumer: str) -> bool:
     """Return whether it is certain that placement has nothing of a server."""
     client = report.report_client_singleton()
     try:
-        found = client.get_allocations_for_consumer(
+        # Not get_allocations_for_consumer, for which a placement that does not
+        # answer has nothing of anyone.
+        found = client.get_allocs_for_consumer(
             nova_context.get_admin_context(), consumer
-        )
+        )['allocations']
     except (
         ks_exc.ClientException,
         nova_exc.ConsumerAllocationRetrievalFailed,

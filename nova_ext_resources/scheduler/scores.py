@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.conf import scheduler as options
+from nova_ext_resources.reservation import interval
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,22 @@ class Preference:
         others = self.policies.get(options.ANY, options.SPREAD)
         policy = self.policies.get(name, others)
         return -1 if policy == options.PACK else 1
+
+
+def score_gap(now: int, end: int, begin: int) -> float:
+    """Score a host for a server that ends before something is promised there.
+
+    What such a server can use, one without an end cannot. The less of it is
+    left unused, the better; a host that has nothing to give back in time is
+    kept for those that stay.
+
+    :param end: of the server; all times are in seconds since the epoch
+    :param begin: when it would be in the way; ``FOREVER`` if it never is
+    :returns: the share of the time until then that it uses, 0 to 1
+    """
+    if begin >= interval.FOREVER or end <= now:
+        return 0.0
+    return (end - now) / (max(begin, end) - now)
 
 
 def fill_gaps(scores: Iterable[float | None]) -> list[float]:

@@ -20,11 +20,13 @@ from nova_ext_resources.conf import scheduler as options
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import scores
 
-#: Also the key in an aggregate's metadata.
+#: Options that are keys in an aggregate's metadata, too.
 MULTIPLIER = 'ext_resources_weight_multiplier'
+RESERVATION_MULTIPLIER = 'reservation_weight_multiplier'
 
 
 def all_weighers() -> list[type[weights.BaseHostWeigher]]:
@@ -62,12 +64,7 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
 
     def weight_multiplier(self, host_state: Any) -> float:
         """Return the option, or the value in the host's aggregates."""
-        multiplier: float = self._options[MULTIPLIER]
-        if host_state.aggregates:
-            multiplier = utils.get_weight_multiplier(
-                host_state, MULTIPLIER, multiplier
-            )
-        return multiplier
+        return _find_multiplier(host_state, MULTIPLIER)
 
     def weigh_objects(
         self, weighed_obj_list: Iterable[Any], weight_properties: Any
@@ -113,3 +110,46 @@ class ExtendedResourcesWeigher(weights.BaseHostWeigher):
             return None if preference.asked else 0.0
         totals = stats.decode_totals(text)
         return None if totals is None else preference.score(totals)
+
+
+class ReservationWeigher(weights.BaseHostWeigher):
+    """Has servers that end fill the time until something is promised.
+
+    Of the hosts that ``ReservationFilter`` leaves, which knows what is
+    promised: without that filter, or for a server without an end, all hosts
+    are alike.
+
+    Nova constructs it without arguments, so it reads the option itself.
+    """
+
+    # Scores are shares: a host is not good because all others are worse.
+    minval = 0.0
+    maxval = 1.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        options.register_opts(nova.conf.CONF)
+
+    def weight_multiplier(self, host_state: Any) -> float:
+        """Return the option, or the value in the host's aggregates."""
+        return _find_multiplier(host_state, RESERVATION_MULTIPLIER)
+
+    def weigh_objects(
+        self, weighed_obj_list: Iterable[Any], weight_properties: Any
+    ) -> list[float]:
+        """Weigh all hosts of a request."""
+        hosts = [weighed.obj for weighed in weighed_obj_list]
+        score = ongoing_mod.find(weight_properties).score
+        return [0.0] * len(hosts) if score is None else score(hosts)
+
+    def _weigh_object(self, host_state: Any, weight_properties: Any) -> float:
+        """Weigh one host; Nova itself weighs all of them at once."""
+        score = ongoing_mod.find(weight_properties).score
+        return 0.0 if score is None else score([host_state])[0]
+
+
+def _find_multiplier(host_state: Any, name: str) -> float:
+    multiplier: float = nova.conf.CONF[options.GROUP.name][name]
+    if host_state.aggregates:
+        multiplier = utils.get_weight_multiplier(host_state, name, multiplier)
+    return multiplier

@@ -112,6 +112,8 @@ NAMES = (
     'nova.scheduler.client.report:SchedulerReportClient.get',
     'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocations_for_consumer',
+    'nova.scheduler.client.report:'
+    'SchedulerReportClient.get_allocs_for_consumer',
     'nova.scheduler.client.report:report_client_singleton',
     'nova.scheduler.filters:BaseHostFilter.RUN_ON_REBUILD',
     'nova.scheduler.filters:BaseHostFilter.filter_all',
@@ -123,6 +125,8 @@ NAMES = (
     'nova.scheduler.host_manager:HostState.stats',
     'nova.scheduler.manager:SchedulerManager._get_all_host_states'
     '(context, spec_obj, provider_summaries)',
+    'nova.scheduler.manager:SchedulerManager._get_alternate_hosts'
+    '(selected_hosts, spec_obj, hosts, index, num_alts)',
     'nova.scheduler.manager:SchedulerManager._get_sorted_hosts'
     '(spec_obj, host_states, index)',
     'nova.scheduler.utils:claim_resources',

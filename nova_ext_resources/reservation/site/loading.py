@@ -208,14 +208,17 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     )
 
 
-def open_database(url: str) -> database_mod.Database:
+def open_database(
+    url: str, max_wait: int | None = None
+) -> database_mod.Database:
     """Prepare the use of a database.
 
+    :param max_wait: see :class:`~.store.database.Database`
     :raises InvalidConfiguration: there is no such kind, or no driver of it,
         or it is no URL
     """
     try:
-        return database_mod.Database(url)
+        return database_mod.Database(url, max_wait)
     except (ImportError, sa.exc.NoSuchModuleError) as err:
         reason = (
             f'{err}; correct what is before "://", or install the driver into '

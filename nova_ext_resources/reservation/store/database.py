@@ -9,6 +9,7 @@ Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
 from collections.abc import Iterator
 import contextlib
 import sqlite3
+import threading
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -22,7 +23,7 @@ from nova_ext_resources import exception
 BUSY_SECONDS = 30
 
 #: Name of a dialect -> what each new connection is told.
-_SETTINGS = {
+_SETTINGS: dict[str, tuple[str, ...]] = {
     # Readers and the writer do not wait for each other in WAL mode.
     'sqlite': ('PRAGMA busy_timeout = {}000', 'PRAGMA journal_mode = WAL'),
     # All statements of a transaction read the same, as in SQLite, whatever the
@@ -36,6 +37,35 @@ _SETTINGS = {
         'SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL '
         'REPEATABLE READ',
     ),
+}
+
+#: The same, where whoever asks must not wait for long.
+_HURRIED: dict[str, tuple[str, ...]] = {
+    'postgresql': ("SET SESSION statement_timeout = '{}s'",),
+}
+
+#: Name of a driver -> what its URL is given, where it does not say otherwise,
+#: so that it does not wait for a machine that is gone. ``{}`` are seconds.
+_BOUNDS = {
+    'pymysql': {
+        'connect_timeout': '{}',
+        'read_timeout': '{}',
+        'write_timeout': '{}',
+    },
+    'mysqldb': {
+        'connect_timeout': '{}',
+        'read_timeout': '{}',
+        'write_timeout': '{}',
+    },
+    # A statement that was sent is lost with the machine: nothing but
+    # keepalives finds that out.
+    'psycopg2': {
+        'connect_timeout': '{}',
+        'tcp_user_timeout': '{}000',
+        'keepalives_idle': '{}',
+        'keepalives_interval': '1',
+        'keepalives_count': '3',
+    },
 }
 
 #: The other one goes on, and this transaction was rolled back.
@@ -67,21 +97,36 @@ class Database:
 
     :param url: as SQLAlchemy reads it, such as ``sqlite:////var/lib/x.db`` or
         ``mysql+pymysql://user:password@host/name?charset=utf8mb4``
+    :param max_wait: seconds for which each step waits at most, be it for a
+        connection, an answer or another writer. None where it may take long:
+        then :data:`BUSY_SECONDS` for others that write, and for the machine
+        what the URL says
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, max_wait: int | None = None) -> None:
+        made = sa.make_url(url)
+        is_file = made.get_backend_name() == 'sqlite'
         self.engine = engines.create_engine(
-            url,
+            made if max_wait is None else bound(made, max_wait),
             sqlite_fk=True,
             # MariaDB shortens what is too long where it is not strict.
             mysql_sql_mode='TRADITIONAL',
             max_retries=0,
             # For eventlet only; it gives the CPU away after each transaction.
             thread_checkin=False,
+            # A file has no pool.
+            pool_timeout=None if is_file else max_wait,
         )
-        self._settings = _SETTINGS.get(self.engine.dialect.name, ())
+        dialect = self.engine.dialect.name
+        settings = _SETTINGS.get(dialect, ())
+        if max_wait is not None:
+            settings += _HURRIED.get(dialect, ())
+        seconds = BUSY_SECONDS if max_wait is None else max_wait
+        self._settings = [one.format(seconds) for one in settings]
         sa.event.listen(self.engine, 'connect', self._prepare)
         self._kept: sa.Connection | None = None
+        #: Held once, for the first connection to a file.
+        self._keeping = threading.Lock()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -110,7 +155,7 @@ class Database:
     def _prepare(self, connection: Any, _record: object) -> None:
         cursor = connection.cursor()
         for one in self._settings:
-            cursor.execute(one.format(BUSY_SECONDS))
+            cursor.execute(one)
         cursor.close()
         # psycopg2 has begun a transaction, which would undo the setting.
         connection.commit()
@@ -121,11 +166,29 @@ class Database:
         oslo.db closes these at their end, and with the last one SQLite copies
         its log into the database, which takes longer than all else.
         """
-        if self._kept is None and self.engine.dialect.name == 'sqlite':
-            kept = self.engine.connect()
-            kept.execute(sa.text('PRAGMA schema_version'))
-            kept.rollback()
-            self._kept = kept
+        if self._kept is not None or self.engine.dialect.name != 'sqlite':
+            return
+        with self._keeping:
+            if self._kept is None:
+                kept = self.engine.connect()
+                kept.execute(sa.text('PRAGMA schema_version'))
+                kept.rollback()
+                self._kept = kept
+
+
+def bound(url: sa.URL, seconds: int) -> sa.URL:
+    """Return a URL whose driver waits for so long at most.
+
+    What the URL says itself holds.
+    """
+    added = _BOUNDS.get(url.get_driver_name(), {})
+    return url.update_query_dict(
+        {
+            name: value.format(seconds)
+            for name, value in added.items()
+            if name not in url.query
+        }
+    )
 
 
 @contextlib.contextmanager

@@ -5,8 +5,14 @@
 A reservation whose servers have changed is dropped and taken anew. That is
 the same however often it is done, so that rows may be newer than the revision
 up to which they were asked for.
+
+Reading and taking are apart, so that several threads can read at once and
+none keeps the others waiting: what was read late, and is older than what
+another one has taken meanwhile, changes nothing.
 """
 
+from collections.abc import Mapping, Sequence
+import dataclasses
 import heapq
 from typing import Protocol
 
@@ -31,6 +37,28 @@ class Target(Protocol):
         """Drop a reservation, with the servers that were taken."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What has changed in the store from some revisions to others.
+
+    :ivar before: since when they were read
+    :ivar revisions: until when
+    :ivar is_whole: whether it is all that there is, and not what has changed
+    :ivar oldest: what ended until then is left out
+    :ivar changed: the reservations
+    :ivar requests: reservation -> what was asked for, of those that exist
+    :ivar found: reservation -> its servers, of those that are not over
+    """
+
+    before: shards.Revisions
+    revisions: shards.Revisions
+    is_whole: bool
+    oldest: int
+    changed: Sequence[str]
+    requests: Mapping[str, request_mod.Request]
+    found: Mapping[str, servers.PlannedServers]
+
+
 class Reader:
     """Keeps a target as the store is.
 
@@ -50,29 +78,70 @@ class Reader:
     def refresh(self, connection: sa.Connection, oldest: int) -> None:
         """Read what has changed, and drop what ended before a time.
 
-        If that fails, all is as it was before.
+        If that fails, all is as it was before. One thread at a time only.
 
         :param oldest: seconds since the epoch. If less than before, all is
             read anew
         """
+        self.apply(self.fetch(connection, oldest))
+
+    def fetch(self, connection: sa.Connection, oldest: int) -> Changes:
+        """Read what has changed, and leave all here as it is.
+
+        Any number of threads may do so at once.
+
+        :param oldest: as of :meth:`refresh`
+        """
+        before, former = self.revisions, self._oldest
         revisions, purged = shards.read_revisions(connection)
-        is_anew = oldest < self._oldest or self._has_missed(purged)
-        seen = {} if is_anew else self.revisions
+        is_whole = (
+            not before
+            or oldest < former
+            or not _is_until(before, revisions)
+            or _has_missed(before, purged)
+        )
+        seen: shards.Revisions = {} if is_whole else before
         changed = _list_changed(connection, seen, revisions, oldest)
-        requests, found = {}, {}
+        requests: Mapping[str, request_mod.Request] = {}
+        found: Mapping[str, servers.PlannedServers] = {}
         if changed:
             requests = reservations.read_requests(connection, changed)
             found = servers.read_servers(connection, changed, oldest)
-        if is_anew:
+        return Changes(
+            before=before,
+            revisions=revisions,
+            is_whole=is_whole,
+            oldest=oldest,
+            changed=changed,
+            requests=requests,
+            found=found,
+        )
+
+    def apply(self, changes: Changes) -> bool:
+        """Take what was read. One thread at a time only.
+
+        :returns: False where it does not fit what is here, because others
+            have taken something meanwhile: read again
+        """
+        if self.revisions is not changes.before:
+            if changes.is_whole:
+                return False
+            if _is_until(changes.revisions, self.revisions):
+                return True
+            if not _is_until(self.revisions, changes.revisions):
+                return False
+        if changes.is_whole:
             self._clear()
-        self._oldest = oldest
-        for key in changed:
+            self._oldest = changes.oldest
+        self._oldest = max(self._oldest, changes.oldest)
+        for key in changes.changed:
             self._drop(key)
-            if key in found:
-                self._target.take(requests[key], found[key])
-                self.keep(key, found[key])
-        self.revisions = revisions
-        self._forget(oldest)
+            if key in changes.found:
+                self._target.take(changes.requests[key], changes.found[key])
+                self.keep(key, changes.found[key])
+        self.revisions = changes.revisions
+        self._forget(self._oldest)
+        return True
 
     def keep(self, key: str, found: servers.PlannedServers) -> None:
         """Note what the target has taken."""
@@ -85,13 +154,6 @@ class Reader:
             **self.revisions,
             **{number: one + 1 for number, one in raised.items()},
         }
-
-    def _has_missed(self, purged: shards.Revisions) -> bool:
-        """Return whether rows are gone that were not read in time."""
-        return any(
-            self.revisions.get(number, one) < one
-            for number, one in purged.items()
-        )
 
     def _clear(self) -> None:
         for key in [*self.held]:
@@ -107,6 +169,19 @@ class Reader:
             _end, key = heapq.heappop(self._ends)
             if all(one.during.end <= oldest for one in self.held.get(key, ())):
                 self._drop(key)
+
+
+def _has_missed(seen: shards.Revisions, purged: shards.Revisions) -> bool:
+    """Return whether rows are gone that were not read in time."""
+    return any(seen.get(number, one) < one for number, one in purged.items())
+
+
+def _is_until(one: shards.Revisions, other: shards.Revisions) -> bool:
+    """Return whether no shard has a higher revision in the first one."""
+    return all(
+        revision <= other.get(number, revision)
+        for number, revision in one.items()
+    )
 
 
 def _list_changed(

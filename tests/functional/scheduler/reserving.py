@@ -3,6 +3,7 @@
 """Hosts with reservations, as Nova's scheduler sees them."""
 
 from collections.abc import Mapping
+import dataclasses
 import datetime
 from typing import Any
 
@@ -45,7 +46,7 @@ class ReservingTestCase(scheduling.TestCase):
     :ivar used: host -> CPUs that placement says are used
     """
 
-    HOSTS = ('a', 'b')
+    HOSTS: tuple[str, ...] = ('a', 'b')
 
     #: CPUs of each host, as placement says.
     capacity = 8
@@ -78,7 +79,14 @@ class ReservingTestCase(scheduling.TestCase):
         )
 
     def make_planned(self) -> list[host_mod.Host]:
-        return [planned.make_host(one) for one in self.HOSTS]
+        return [
+            dataclasses.replace(
+                host, view=dataclasses.replace(host.view, keys={name: name})
+            )
+            for name, host in (
+                (name, planned.make_host(name)) for name in self.HOSTS
+            )
+        ]
 
     def reserve(
         self,

@@ -2,7 +2,9 @@
 
 """ReservationFilter on Nova's own objects, with a database of its own."""
 
+from collections.abc import Iterator
 from concurrent import futures
+import contextlib
 import functools
 import gc
 import pathlib
@@ -13,12 +15,16 @@ from unittest import mock
 
 import nova.conf
 from nova import exception as nova_exc
+from nova import objects
 from nova.scheduler.client import report
+from oslo_db import exception as db_exc
 from oslo_utils.fixture import uuidsentinel
+import sqlalchemy as sa
 
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import claimed
@@ -133,6 +139,22 @@ class OthersTest(reserving.ReservingTestCase):
         )
         self.assertEqual(
             ['b'], self.run_filter(self.make_hosts(3), self.make_spec())
+        )
+
+    def test_a_host_that_was_created_anew_is_refused(self) -> None:
+        """Nothing is promised of its new provider, and yet it is."""
+        self.reserve()
+        hosts = self.make_hosts(1)
+        hosts[0].uuid = 'new'
+        hosts[0].allocation_candidates = [reserving.make_candidate({'new': 1})]
+
+        self.assertEqual(['b'], self.run_filter(hosts, self.make_spec()))
+        self.assertIn('was created anew since', self.log.output)
+        self.assertEqual(
+            ['a'],
+            self.run_filter(
+                hosts[:1], self.make_spec(uuidsentinel.one, 'lease')
+            ),
         )
 
     def test_only_candidates_that_hurt_are_removed(self) -> None:
@@ -474,17 +496,21 @@ class ReservedTest(reserving.ReservingTestCase):
     def ask_placement(self, allocations: Any) -> Any:
         """Let placement know of servers, or fail."""
         client = mock.Mock()
-        client.get_allocations_for_consumer.side_effect = (
+        client.get_allocs_for_consumer.side_effect = (
             allocations
             if isinstance(allocations, Exception)
-            else lambda _context, uuid: allocations.get(uuid, {})
+            else lambda _context, uuid: {
+                'allocations': allocations.get(uuid, {})
+            }
         )
+        # What Nova returns where placement does not answer.
+        client.get_allocations_for_consumer.return_value = {}
         patch = mock.patch.object(
             report, 'report_client_singleton', return_value=client
         )
         self.addCleanup(patch.stop)
         patch.start()
-        return client.get_allocations_for_consumer
+        return client.get_allocs_for_consumer
 
     def test_the_slot_of_a_deleted_server_is_taken_again(self) -> None:
         self.reserve(servers=2)
@@ -502,6 +528,33 @@ class ReservedTest(reserving.ReservingTestCase):
         )
         self.assertIn('Freed slot', self.log.output)
         self.refuse(uuidsentinel.more)
+
+    def test_placement_that_is_slow_is_not_asked_about_all(self) -> None:
+        self.reserve(servers=4)
+        for number in range(4):
+            self.boot(getattr(uuidsentinel, f'gone_{number}'))
+        ask = self.ask_placement({})
+        self.patch(reserved, 'MAX_ASKING_SECONDS', -1.0)
+        self.set_time(1)
+
+        self.refuse(uuidsentinel.new)
+
+        ask.assert_not_called()
+        self.assertIn('Placement answers too slowly', self.log.output)
+
+    def test_where_nova_does_not_say_whether_it_moves(self) -> None:
+        self.reserve()
+        mock.patch.stopall()
+        for err in (db_exc.DBConnectionError(), sa.exc.TimeoutError()):
+            with mock.patch.object(
+                objects.InstanceMapping,
+                'get_by_instance_uuid',
+                side_effect=err,
+            ):
+                reason = self.refuse(uuidsentinel.one, 'unknown')
+
+            self.assertIn('There is no reservation unknown', reason)
+            self.assertIn('is not known', reason)
 
     def test_while_placement_does_not_answer_no_slot_is_freed(self) -> None:
         self.reserve()
@@ -553,9 +606,9 @@ class Placement:
         }
         return response
 
-    def get_allocations_for_consumer(self, _context: Any, server: str) -> Any:
+    def get_allocs_for_consumer(self, _context: Any, server: str) -> Any:
         host, amount = self.held[server]
-        return {host: {'resources': {'VCPU': amount}}}
+        return {'allocations': {host: {'resources': {'VCPU': amount}}}}
 
     def delete_allocation_for_instance(
         self, _context: Any, server: str, *, force: bool
@@ -666,6 +719,16 @@ class GoneTest(reserving.ReservingTestCase):
     def test_its_room_is_promised_all_the_same(self) -> None:
         self.assertFalse(self.check())
 
+    def test_an_evacuation_stands_and_is_logged(self) -> None:
+        held: Any = {'allocations': {'a': {}, 'source': {}}}
+        self.patch(
+            self.placement, 'get_allocs_for_consumer', lambda *_args: held
+        )
+
+        self.assertTrue(self.check())
+
+        self.assertIn('as in an evacuation', self.log.output)
+
     def test_so_is_what_it_does_not_hold_any_more(self) -> None:
         self.placement.claim('leased', 'a', 3)
 
@@ -677,6 +740,116 @@ class GoneTest(reserving.ReservingTestCase):
         self.placement.claim('leased', 'a', 8)
 
         self.assertTrue(self.check())
+
+
+class RemovedTest(reserving.ReservingTestCase):
+    """Two leases of a host, one after the other."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(Placement, 'CAPACITY', 16)
+        self.patch(self, 'capacity', 16)
+        patch = mock.patch.object(request, 'is_move', return_value=False)
+        self.addCleanup(patch.stop)
+        patch.start()
+        self.placement = Placement()
+
+    def lease(self, at_end: request_mod.AtEnd) -> None:
+        self.reserve(during=reserving.hours(0, 2), vcpus=5, at_end=at_end)
+        self.reserve('next', during=reserving.hours(2, 4), vcpus=8)
+        self.run_filter(
+            self.make_hosts(5, ('a',)), self.make_spec('leased', 'lease')
+        )
+        self.set_time(1)
+
+    def boot(self, vcpus: int) -> bool | None:
+        """Return whether the claim of another server stays.
+
+        None where the host is refused before.
+        """
+        self.used = {'a': self.placement.count('a')}
+        spec = self.make_spec('other')
+        hosts = self.filter.filter_all(self.make_hosts(vcpus, ('a',)), spec)
+        if not hosts:
+            return None
+        self.assertTrue(self.placement.claim('other', 'a', vcpus))
+        check = ongoing.find(spec).check
+        assert check is not None
+        return check(
+            mock.Mock(),
+            self.placement,
+            'other',
+            hosts[0].allocation_candidates[0],
+        )
+
+    def test_what_both_have_is_counted_once(self) -> None:
+        self.lease(request_mod.AtEnd.DELETE)
+        self.placement.claim('leased', 'a', 5)
+
+        # Five are held now, and three more are needed then.
+        self.assertIsNone(self.boot(9))
+        self.assertTrue(self.boot(8))
+
+    def test_a_server_that_stays_is_in_the_way(self) -> None:
+        self.lease(request_mod.AtEnd.KEEP)
+        self.placement.claim('leased', 'a', 5)
+
+        self.assertIsNone(self.boot(4))
+        self.assertTrue(self.boot(3))
+
+    def test_what_it_does_not_hold_it_does_not_give_back(self) -> None:
+        self.lease(request_mod.AtEnd.DELETE)
+
+        # It was not there when it was looked at first.
+        self.assertFalse(self.boot(9))
+        self.assertTrue(self.boot(8))
+
+
+class AlternatesTest(reserving.ReservingTestCase):
+    """Hosts that Nova's conductor may claim on without asking again."""
+
+    def list_alternates(
+        self, hosts: list[Any], spec: Any, index: int = 0
+    ) -> list[str]:
+        named = mock.Mock()
+        manager = mock.Mock()
+        manager._get_sorted_hosts.side_effect = lambda spec, hosts, _index: (
+            self.filter.filter_all(hosts, spec)
+        )
+        get_alternates = ongoing._narrow_alternates(named)
+
+        get_alternates(manager, hosts[:1], spec, hosts, index, 2, 'more')
+
+        args = named.call_args.args
+        self.assertEqual((manager, hosts[:1], spec), args[:3])
+        self.assertEqual((0, 2, 'more'), args[4:])
+        return [one.nodename for one in args[3]]
+
+    def test_one_of_which_something_is_promised_is_none(self) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=1)
+        for index in (0, 1):
+            spec = self.make_spec(num_instances=index + 1)
+            hosts = self.filter.filter_all(self.make_hosts(1), spec)
+            self.assertEqual(2, len(hosts))
+
+            self.assertEqual(['b'], self.list_alternates(hosts, spec, index))
+
+    def test_a_candidate_without_promises_is_one(self) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=1)
+        host = self.make_state('a', 1)
+        harmless = reserving.make_candidate({'other': 1})
+        host.allocation_candidates.append(harmless)
+        spec = self.make_spec()
+        hosts = self.filter.filter_all([host], spec)
+
+        self.assertEqual(['a'], self.list_alternates(hosts, spec))
+        self.assertEqual([harmless], host.allocation_candidates)
+
+    def test_without_promises_all_are(self) -> None:
+        spec = self.make_spec()
+        hosts = self.filter.filter_all(self.make_hosts(1), spec)
+
+        self.assertEqual(['a', 'b'], self.list_alternates(hosts, spec))
 
 
 class MemoryTest(reserving.ReservingTestCase):
@@ -765,6 +938,96 @@ class AwayTest(reserving.ReservingTestCase):
 
         self.assertEqual(['b'], found)
         self.assertIn('answers again', self.log.output)
+
+    def test_a_database_that_hangs_keeps_no_other_request_waiting(
+        self,
+    ) -> None:
+        self.reserve(vcpus=8)
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+        database = self.filter._followed.database
+        asked, answer = threading.Event(), threading.Event()
+        transaction = database.transaction
+
+        @contextlib.contextmanager
+        def hang() -> Iterator[Any]:
+            asked.set()
+            self.assertTrue(answer.wait(30))
+            with transaction() as connection:
+                yield connection
+
+        self.patch(database, 'transaction', hang)
+        self.addCleanup(answer.set)
+        with futures.ThreadPoolExecutor(2) as pool:
+            try:
+                hanging = pool.submit(
+                    self.run_filter, self.make_hosts(), self.make_spec()
+                )
+                self.assertTrue(asked.wait(30))
+
+                other = pool.submit(
+                    self.run_filter, self.make_hosts(), self.make_spec()
+                )
+
+                self.assertEqual(['b'], other.result(20))
+                self.assertFalse(hanging.done())
+            finally:
+                answer.set()
+        self.assertEqual(['b'], hanging.result())
+
+    def test_no_lock_is_held_where_something_is_waited_for(self) -> None:
+        patch = mock.patch.object(request, 'is_move', return_value=False)
+        self.addCleanup(patch.stop)
+        patch.start()
+        self.reserve()
+        followed = self.filter._followed
+        transaction = followed.database.transaction
+        held: list[bool] = []
+
+        def ask(*_args: Any) -> Any:
+            held.append(followed.lock._is_owned())
+            return {'allocations': {}}
+
+        @contextlib.contextmanager
+        def note() -> Iterator[Any]:
+            ask()
+            with transaction() as connection:
+                yield connection
+
+        self.patch(followed.database, 'transaction', note)
+        client = mock.Mock()
+        client.get_allocs_for_consumer.side_effect = ask
+        with mock.patch.object(
+            report, 'report_client_singleton', return_value=client
+        ):
+            self.run_filter(
+                self.make_hosts(), self.make_spec(uuidsentinel.one, 'lease')
+            )
+            self.set_time(1)
+            # That of the first one is free again.
+            self.run_filter(
+                self.make_hosts(), self.make_spec(uuidsentinel.two, 'lease')
+            )
+        self.run_filter(self.make_hosts(), self.make_spec())
+
+        client.get_allocs_for_consumer.assert_called_once()
+        self.assertEqual({uuidsentinel.two: 'a'}, self.find_slots())
+        self.assertFalse(any(held))
+
+    def test_a_server_with_a_reservation_asks_it_at_once(self) -> None:
+        """A failure of a moment is not its fault."""
+        self.reserve()
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.break_database()
+        self.patch(promises, 'PAUSE_SECONDS', 60.0)
+        self.run_filter(self.make_hosts(), self.make_spec())
+        mock.patch.stopall()
+
+        found = self.run_filter(
+            self.make_hosts(), self.make_spec(uuidsentinel.one, 'lease')
+        )
+
+        self.assertEqual(['a'], found)
 
     def test_after_a_failure_it_is_left_alone_for_a_while(self) -> None:
         self.run_filter(self.make_hosts(), self.make_spec())

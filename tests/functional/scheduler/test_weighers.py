@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""ExtendedResourcesWeigher in Nova's own weight handler."""
+"""Both weighers in Nova's own weight handler."""
 
 from typing import Any
+from unittest import mock
 
 from nova import objects
 from nova.scheduler import weights as nova_weights
 
+from nova_ext_resources.scheduler import request
+from tests.functional.scheduler import reserving
 from tests.functional.scheduler import scheduling
 from tests.unit import builders
+from tests.unit.reservation.store import stores
 
 
 class WeigherTestCase(scheduling.TestCase):
@@ -104,6 +108,79 @@ class WeigherTestCase(scheduling.TestCase):
         )
 
         self.assertEqual(['full', 'empty', 'half'], order)
+
+
+class ReservationWeigherTest(reserving.ReservingTestCase):
+    """ReservationWeigher after ReservationFilter."""
+
+    HOSTS = ('a', 'b', 'c')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.aggregates: list[Any] = []
+        # a is needed in six hours, b in three; c is not.
+        self.reserve('six', during=reserving.hours(6, 8), vcpus=8)
+        self.reserve('three', during=reserving.hours(3, 8), vcpus=8)
+        self.assertEqual(
+            {'six': 'a', 'three': 'b'},
+            {
+                row.reservation: row.host
+                for row in stores.dump(self.url)['servers']
+            },
+        )
+
+    def weigh(self, hours: int, **fields: Any) -> list[tuple[str, float]]:
+        """Return the hosts for a server that ends, the best one first."""
+        spec = self.make_spec(**fields)
+        hosts = self.make_hosts()
+        end = reserving.NOW + hours * reserving.HOUR
+        with mock.patch.object(request, 'find_end', return_value=end):
+            hosts = self.filter.filter_all(hosts, spec)
+        for one in hosts:
+            one.aggregates = self.aggregates
+        return self.weigh_hosts(hosts, spec)
+
+    def weigh_hosts(
+        self, hosts: list[Any], spec: Any
+    ) -> list[tuple[str, float]]:
+        handler = nova_weights.HostWeightHandler()
+        [cls] = handler.get_matching_classes(
+            ['nova_ext_resources.scheduler.weighers.ReservationWeigher']
+        )
+        weighed = handler.get_weighed_objects([cls()], hosts, spec)
+        return [(one.obj.host, round(one.weight, 3)) for one in weighed]
+
+    def test_a_server_fills_the_shortest_gap(self) -> None:
+        self.assertEqual([('b', 1.0), ('a', 0.5), ('c', 0.0)], self.weigh(3))
+        self.assertEqual([('b', 0.667), ('a', 0.333), ('c', 0)], self.weigh(2))
+
+    def test_where_it_does_not_fit_the_next_one_is_best(self) -> None:
+        self.assertEqual([('a', 1.0), ('c', 0.0)], self.weigh(6))
+
+    def test_what_does_not_need_the_room_does_not_matter(self) -> None:
+        self.patch(self, 'capacity', 12)
+
+        self.assertEqual({0.0}, {weight for _host, weight in self.weigh(3)})
+
+    def test_without_an_end_all_hosts_are_alike(self) -> None:
+        spec = self.make_spec()
+        hosts = self.filter.filter_all(self.make_hosts(), spec)
+
+        self.assertEqual([('c', 0.0)], self.weigh_hosts(hosts, spec))
+
+    def test_without_the_filter_all_hosts_are_alike(self) -> None:
+        found = self.weigh_hosts(self.make_hosts(), self.make_spec())
+
+        self.assertEqual([('a', 0.0), ('b', 0.0), ('c', 0.0)], found)
+
+    def test_the_multiplier(self) -> None:
+        self.configure(reservation_weight_multiplier=-2.0)
+        self.assertEqual([('c', 0.0), ('a', -1.0), ('b', -2.0)], self.weigh(3))
+
+        self.aggregates = [
+            objects.Aggregate(metadata={'reservation_weight_multiplier': '3'})
+        ]
+        self.assertEqual([('b', 3.0), ('a', 1.5), ('c', 0.0)], self.weigh(3))
 
 
 def _use(view: Any, taken: int) -> Any:

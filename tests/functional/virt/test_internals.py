@@ -25,6 +25,7 @@ _OURS = (
     libvirt.LibvirtDriver,
     validators.GrammarValidator,
     weighers.ExtendedResourcesWeigher,
+    weighers.ReservationWeigher,
 )
 
 #: Get their arguments by position: Nova's own classes give them other names.

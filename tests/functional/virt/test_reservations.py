@@ -6,6 +6,7 @@ from typing import Any
 
 import fixtures
 import nova.conf
+from nova import exception as nova_exc
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
@@ -181,6 +182,50 @@ class ReservationsTest(base.NovaTestCase):
             {}, self._get_allocations_by_server_uuid(server['id'])
         )
         self.boot_reserved('lease')
+
+    def test_an_alternate_of_which_something_is_promised_is_none(
+        self,
+    ) -> None:
+        self.reserve('lease', servers=1, starts_at='+1h')
+        [slot] = self.reservations.get('lease').servers
+        self.assertEqual('host1', slot.host)
+        self.fail_builds('host2')
+
+        server = self.boot(self.flavor, 'ERROR')
+
+        # It would have fit, and a minute later, it may not any more.
+        self.assertEqual(
+            {}, self._get_allocations_by_server_uuid(server['id'])
+        )
+        self.assertIn('Exhausted all hosts', server['fault']['message'])
+        self.reservations.cancel('lease')
+        other = self.boot(self.flavor)
+        self.assertEqual(['host1'], self.list_hosts([other]))
+
+    def fail_builds(self, host: str) -> None:
+        """Let servers go to a host first, and fail there."""
+        self.flags(
+            build_failure_weight_multiplier=0.0, group='filter_scheduler'
+        )
+        narrow = reservations.ReservationFilter.filter_all
+
+        def put_first(*args: Any) -> list[Any]:
+            return sorted(narrow(*args), key=lambda one: one.host != host)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                f'{reservations.__name__}.ReservationFilter.filter_all',
+                put_first,
+            )
+        )
+
+        def fail(*_args: Any, **_kwargs: Any) -> None:
+            raise nova_exc.ComputeResourcesUnavailable(reason='it is broken')
+
+        manager = self.services[host].manager
+        self.useFixture(
+            fixtures.MockPatchObject(manager.driver, 'spawn', fail)
+        )
 
     def claim_elsewhere(self, host: str) -> None:
         """Claim as another scheduler does."""

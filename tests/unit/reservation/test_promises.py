@@ -8,7 +8,9 @@ from typing import Any
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from tests import base
 from tests.unit.reservation import hosts
@@ -151,6 +153,41 @@ class PromisesTest(base.TestCase):
         self.assertEqual([slots[1]], [one.slot for one in found])
         self.assertEqual((0, []), self.promises.list_peak(PLACES[2], 0, 9))
 
+    def test_when_more_is_promised_than_a_number(self) -> None:
+        self.take(
+            make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7}),
+            make_slot('x/1', hosts.span(8, 9), {PLACES[0]: 2}),
+        )
+
+        for since, limit, begin in (
+            (0, 6, 2),
+            (3, 6, 3),
+            (5, 6, interval.FOREVER),
+            (5, 1, 8),
+            (0, 7, interval.FOREVER),
+        ):
+            self.assertEqual(
+                begin, self.promises.find_begin(PLACES[0], 0, since, limit)
+            )
+        self.assertEqual(
+            interval.FOREVER, self.promises.find_begin(PLACES[2], 0, 0, 0)
+        )
+
+    def test_a_host_that_was_created_anew(self) -> None:
+        slot = make_slot('x/0', hosts.span(2, 5), {PLACES[0]: 7})
+        own = dataclasses.replace(slot.assignments[0], rp_key='a')
+        slot = dataclasses.replace(slot, assignments=(own,))
+        self.take(slot)
+
+        found = self.promises.find_former('a', 'new')
+
+        assert found is not None
+        self.assertEqual(slot, found.slot)
+        self.assertIsNone(self.promises.find_former('a', 'a'))
+        self.assertIsNone(self.promises.find_former('b', 'new'))
+        self.promises.drop('x', (slot,))
+        self.assertIsNone(self.promises.find_former('a', 'new'))
+
     def test_who_has_taken_what(self) -> None:
         taken = make_slot(
             'x/0', hosts.span(2, 5), {PLACES[0]: 7}, consumer='one'
@@ -176,12 +213,18 @@ class PromisesTest(base.TestCase):
         self.assertEqual(
             0, self.promises.find_peak(PLACES[0], 100, interval.FOREVER)
         )
+        taken = owed_mod.Taken(
+            consumer='one',
+            amount=7,
+            end=200,
+            is_removed=False,
+            is_counted=False,
+        )
         for now, end, found in (
-            (100, 110, [('one', 7)]),
+            (100, 110, [taken]),
             (50, 100, []),
             (200, 300, []),
-            # It still counts as promised.
-            (100 - promises_mod.CLAIM_SECONDS, 110, [('one', 7)]),
+            (100 - promises_mod.CLAIM_SECONDS, 110, [taken]),
         ):
             self.assertEqual(
                 found, self.promises.list_taken_of(PLACES[0], now, end)
@@ -222,3 +265,117 @@ class PromisesTest(base.TestCase):
         self.assertEqual(['x/2', 'x/1', 'x/0'], find('ab', 0, 20))
         self.assertEqual(['x/0'], find('a', 3, 20))
         self.assertEqual([], find('c', 0, 20))
+
+
+class RemovedTest(base.TestCase):
+    """Servers that are removed at the end of their reservation."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.promises = promises_mod.Promises()
+
+    def take(
+        self,
+        key: str,
+        during: interval.Interval,
+        amount: int,
+        at_end: request_mod.AtEnd = request_mod.AtEnd.DELETE,
+        **fields: Any,
+    ) -> None:
+        slot = make_slot(f'{key}/0', during, {PLACES[0]: amount}, **fields)
+        request = hosts.make_request(key, during, at_end=at_end)
+        self.promises.take(request, (slot,))
+
+    def find_peak(self, now: int, end: int = interval.FOREVER) -> int:
+        return self.promises.find_peak(PLACES[0], now, end)
+
+    def test_the_next_one_needs_no_more_than_they_hold(self) -> None:
+        self.take('x', hosts.span(100, 200), 7, consumer='one', taken_at=100)
+        self.take('y', hosts.span(200, 300), 9)
+
+        # Two more than there are free when the first has gone.
+        self.assertEqual(2, self.find_peak(150))
+        self.assertEqual(0, self.find_peak(150, 200))
+        # It is removed, and may be there for a moment, or be gone.
+        self.assertEqual(9, self.find_peak(200))
+
+    def test_what_is_kept_is_not_free(self) -> None:
+        self.take(
+            'x',
+            hosts.span(100, 200),
+            7,
+            request_mod.AtEnd.KEEP,
+            consumer='one',
+            taken_at=100,
+        )
+        self.take('y', hosts.span(200, 300), 9)
+
+        self.assertEqual(9, self.find_peak(150))
+
+    def test_what_begins_before_they_have_gone_is_needed(self) -> None:
+        self.take('x', hosts.span(100, 200), 7, consumer='one', taken_at=100)
+        self.take('y', hosts.span(199, 300), 9)
+
+        self.assertEqual(9, self.find_peak(150))
+
+    def test_a_slot_that_nobody_has_taken_gives_nothing_back(self) -> None:
+        self.take('x', hosts.span(100, 200), 7)
+        self.take('y', hosts.span(200, 300), 9)
+
+        self.assertEqual(9, self.find_peak(150))
+
+    def test_nothing_is_left_of_it(self) -> None:
+        self.take('x', hosts.span(100, 200), 7, consumer='one', taken_at=100)
+        self.take('y', hosts.span(200, 300), 9)
+
+        self.promises.drop('x', self.promises.slots['x'])
+        self.assertEqual(9, self.find_peak(150))
+        self.promises.drop('y', self.promises.slots['y'])
+        self.assertEqual({}, dict(self.promises.places))
+
+    def test_second_by_second(self) -> None:
+        dice = random.Random(6)
+        for _round in range(100):
+            self.promises = promises_mod.Promises()
+            known = []
+            for number in range(dice.randint(1, 6)):
+                start = dice.randrange(LAST)
+                slot = make_slot(
+                    f'{number}/0',
+                    hosts.span(start, dice.randint(start + 1, LAST)),
+                    {PLACES[0]: dice.randint(1, 9)},
+                    consumer=dice.choice([None, f'server {number}']),
+                    # Long before: it is held now.
+                    taken_at=-100,
+                )
+                known.append(slot)
+                self.promises.take(
+                    hosts.make_request(
+                        str(number),
+                        slot.during,
+                        at_end=request_mod.AtEnd.SHELVE,
+                    ),
+                    (slot,),
+                )
+            now = dice.randrange(LAST)
+            self.assertEqual(count_needed(known, now), self.find_peak(now))
+
+
+def count_needed(slots: list[server_mod.PlannedServer], now: int) -> int:
+    """Return what must be free beside what is held now, in any second."""
+
+    def count(second: int) -> int:
+        promised = sum(
+            one.places[PLACES[0]]
+            for one in slots
+            if one.consumer is None
+            and one.during.start <= second < one.during.end
+        )
+        returned = sum(
+            one.places[PLACES[0]]
+            for one in slots
+            if one.consumer is not None and now < one.during.end <= second
+        )
+        return promised - returned
+
+    return max(count(second) for second in range(now, LAST + 1))

@@ -2,6 +2,9 @@
 
 """Tests that ways side by side are left for those who have reserved them."""
 
+import random
+from typing import Any
+
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import runs as runs_mod
@@ -106,3 +109,76 @@ class RunsTest(base.TestCase):
 
         self.assertFalse(self.runs.needs_units(view, found))
         self.assertIsNone(self.find(view, found))
+
+    def test_as_if_each_time_were_decided_by_itself(self) -> None:
+        dice = random.Random(7)
+        answers = set()
+        for _round in range(60):
+            view = builders.make_view([dice.getrandbits(12), 0xFF])
+            promises = [
+                self.promise(
+                    f'{number}',
+                    dice.randint(1, 4),
+                    start := dice.randrange(9),
+                    start + dice.randint(1, 5),
+                )
+                for number in range(dice.randint(1, 6))
+            ]
+            found = self.find(view, *promises, ways=3)
+            is_broken = self.is_broken(view, promises, ways=3)
+            answers.add(is_broken)
+            self.assertEqual(is_broken, found is not None)
+        self.assertEqual({False, True}, answers)
+
+    def is_broken(
+        self,
+        view: view_obj.HostView,
+        promises: list[promises_mod.Promise],
+        ways: int,
+    ) -> bool:
+        """Ask for every second, before and after."""
+        guest = self.promise('guest', ways)
+        after = self.runs.place(view, guest)
+        if after is None:
+            return False
+        for second in range(20):
+            together = sorted(
+                (
+                    one
+                    for one in promises
+                    if one.during.start <= second < one.during.end
+                ),
+                key=lambda one: -sum(one.slot.places.values()),
+            )
+            if not self.fit(after, together) and self.fit(view, together):
+                return True
+        return False
+
+    def fit(
+        self,
+        view: view_obj.HostView | None,
+        promises: list[promises_mod.Promise],
+    ) -> bool:
+        for one in promises:
+            if view is not None:
+                view = self.runs.place(view, one)
+        return view is not None
+
+    def test_slots_that_ask_for_the_same_are_decided_on_once(self) -> None:
+        view = builders.make_view([0xFFF, 0])
+        promises = [
+            self.promise(f'{number}', 2, number, number + 2)
+            for number in range(20)
+        ]
+        place = self.runs.place
+        asked = []
+
+        def count(*args: Any) -> Any:
+            asked.append(args)
+            return place(*args)
+
+        self.patch(self.runs, 'place', count)
+
+        self.assertIsNone(self.find(view, *promises))
+        # One, and two at once.
+        self.assertEqual(2, len(asked))

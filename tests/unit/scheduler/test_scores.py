@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import math
 from typing import Any
 
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.scheduler import scores
 from tests import base
 
@@ -102,3 +103,17 @@ class ScoreTestCase(base.TestCase):
     def test_hosts_that_say_nothing_are_in_the_middle(self) -> None:
         self.assertEqual([0.2, 0.4, 0.6], scores.fill_gaps([0.2, None, 0.6]))
         self.assertEqual([0.0], scores.fill_gaps([None]))
+
+
+class GapTest(base.TestCase):
+    def test_the_share_of_the_time_that_is_used(self) -> None:
+        for now, end, begin, score in (
+            (0, 4, 4, 1.0),
+            (0, 4, 8, 0.5),
+            (100, 104, 116, 0.25),
+            # Nothing of it is ever needed.
+            (0, 4, interval.FOREVER, 0.0),
+            # It has ended, and its units are needed now.
+            (4, 4, 4, 0.0),
+        ):
+            self.assertEqual(score, scores.score_gap(now, end, begin))

@@ -159,3 +159,44 @@ class TransactionTest(stores.StoreTestCase):
         )
 
         self.assertIn('tables', str(err))
+
+
+class BoundTest(stores.StoreTestCase):
+    """Who boots a server must not wait for a machine that is gone."""
+
+    def test_drivers_are_told_how_long_to_wait(self) -> None:
+        for driver, names in (
+            (
+                'mysql+pymysql',
+                ('connect_timeout', 'read_timeout', 'write_timeout'),
+            ),
+            ('postgresql+psycopg2', ('connect_timeout', 'keepalives_idle')),
+        ):
+            url = sa.make_url(
+                f'{driver}://me:secret@host/name?charset=utf8mb4'
+            )
+
+            found = database_mod.bound(url, 5)
+
+            self.assertEqual('secret', found.password)
+            self.assertEqual('utf8mb4', found.query['charset'])
+            for name in names:
+                self.assertEqual('5', found.query[name], name)
+
+    def test_what_the_url_says_holds(self) -> None:
+        url = sa.make_url('mysql+pymysql://host/name?read_timeout=9')
+
+        found = database_mod.bound(url, 5)
+
+        self.assertEqual('9', found.query['read_timeout'])
+        self.assertEqual('5', found.query['connect_timeout'])
+
+    def test_another_writer_is_waited_for_as_long(self) -> None:
+        for database, seconds in (
+            (database_mod.Database(self.url, 3), 3),
+            (database_mod.Database(self.url), database_mod.BUSY_SECONDS),
+        ):
+            with database.transaction() as connection:
+                found = connection.scalar(sa.text('PRAGMA busy_timeout'))
+
+            self.assertEqual(seconds * 1000, found)

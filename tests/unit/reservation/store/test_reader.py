@@ -77,6 +77,89 @@ class ReaderTest(stores.StoreTestCase):
         self.assertIsNone(self.promises.find_taken('one'))
 
 
+class ThreadsTest(stores.StoreTestCase):
+    """What several threads read at once is taken in any order."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.admission = stores.make_admission(self.url)
+        self.promises = promises_mod.Promises()
+        self.reader = reader_mod.Reader(self.promises)
+
+    def fetch(self, oldest: int = 0) -> reader_mod.Changes:
+        with self.database.transaction() as connection:
+            return self.reader.fetch(connection, oldest)
+
+    def find_peak(self) -> int:
+        return self.promises.find_peak(('a', 'VCPU'), 0, 100)
+
+    def test_to_read_changes_nothing(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+
+        changes = self.fetch()
+
+        self.assertEqual(0, self.find_peak())
+        self.assertTrue(self.reader.apply(changes))
+        self.assertEqual(4, self.find_peak())
+
+    def test_what_is_older_changes_nothing(self) -> None:
+        self.reader.apply(self.fetch())
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        early = self.fetch()
+        slots.take(
+            self.database, 'lease', 'one', lambda held: held[0], now=-100
+        )
+        late = self.fetch()
+
+        self.assertTrue(self.reader.apply(late))
+        self.assertTrue(self.reader.apply(early))
+
+        self.assertIsNotNone(self.promises.find_taken('one'))
+        self.assertEqual(late.revisions, self.reader.revisions)
+
+    def test_what_is_newer_is_taken_though_another_was_faster(self) -> None:
+        self.reader.apply(self.fetch())
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        early = self.fetch()
+        self.admit(self.admission, 'other', hosts.span(5, 9))
+        late = self.fetch()
+
+        self.assertTrue(self.reader.apply(early))
+        self.assertTrue(self.reader.apply(late))
+
+        self.assertEqual(8, self.find_peak())
+
+    def test_what_was_read_as_a_whole_is_read_again(self) -> None:
+        """What was released meanwhile is not in it."""
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        first, second = self.fetch(), self.fetch()
+        self.admit(self.admission, 'other', hosts.span(5, 9))
+        third = self.fetch()
+
+        self.assertTrue(self.reader.apply(first))
+        self.assertFalse(self.reader.apply(second))
+        self.assertFalse(self.reader.apply(third))
+        self.assertEqual(4, self.find_peak())
+        self.assertTrue(self.reader.apply(self.fetch()))
+        self.assertEqual(8, self.find_peak())
+
+    def test_an_older_copy_of_the_database_is_read_as_a_whole(self) -> None:
+        self.reader.apply(self.fetch())
+        self.admit(self.admission, 'lease', hosts.span(5, 9))
+        changes = self.fetch()
+        self.reader.apply(changes)
+        self.reader.revisions = {
+            number: revision + 1
+            for number, revision in changes.revisions.items()
+        }
+        self.admit(self.admission, 'other', hosts.span(5, 9))
+
+        self.assertTrue(self.reader.apply(self.fetch()))
+
+        self.assertEqual(8, self.find_peak())
+
+
 class OldestTest(stores.StoreTestCase):
     def test_a_clock_that_goes_back_a_little_changes_nothing(self) -> None:
         choose = reader_mod.choose_oldest

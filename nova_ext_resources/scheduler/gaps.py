@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How well a server that ends fills the time until something is promised."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from oslo_utils import timeutils
+
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import spare as spare_mod
+from nova_ext_resources.scheduler import free as free_mod
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
+from nova_ext_resources.scheduler import promises as promises_mod
+from nova_ext_resources.scheduler import scores
+
+
+class Gaps:
+    """Answers for one server of a request.
+
+    It must not hold Nova's request: it is kept as long as that lives.
+
+    :param trackers: all that are installed, by name
+    :param end: when the server ends, in seconds since the epoch
+    """
+
+    def __init__(
+        self,
+        followed: promises_mod.Followed,
+        ongoing: ongoing_mod.Ongoing,
+        trackers: Mapping[str, view_obj.StateReader],
+        end: int,
+    ) -> None:
+        self._followed = followed
+        self._free = free_mod.Free(ongoing, trackers)
+        self._end = end
+
+    def score(self, hosts: Iterable[Any]) -> list[float]:
+        """Score hosts, by the candidates that Nova would claim."""
+        now = int(timeutils.utcnow_ts())
+        with self._followed.lock:
+            spare = spare_mod.Spare(
+                self._followed.promises,
+                self._free.find,
+                now=now,
+                end=self._end,
+            )
+            return [self._score(one, spare) for one in hosts]
+
+    def _score(self, host_state: Any, spare: spare_mod.Spare) -> float:
+        candidates = host_state.allocation_candidates
+        if not candidates:
+            return 0.0
+        self._free.host_state = host_state
+        begin = spare.find_begin(candidates[0]['allocations'])
+        return scores.score_gap(spare.now, self._end, begin)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What was decided about candidates beside what is promised, and when.
+
+A decision about units side by side takes as long as a hundred comparisons of
+amounts. It is the same as long as the host publishes the same, and the same is
+promised of it: for all servers of a flavor that come until then.
+"""
+
+from collections.abc import Callable, Hashable
+import dataclasses
+from typing import TypeAlias
+
+from nova_ext_resources.reservation import promises as promises_mod
+
+#: A slot that would be broken, or None; and the end of what was looked at
+#: that ends first: fewer slots may be broken then.
+Verdict: TypeAlias = tuple[promises_mod.Promise | None, int]
+
+#: Kinds of requests that are remembered of a host.
+MAX_KINDS = 64
+
+
+@dataclasses.dataclass(slots=True)
+class _Host:
+    """What was decided on one host.
+
+    :ivar text: what it published
+    :ivar version: of what is promised of it
+    :ivar known: kind of request -> since when, and the verdict
+    """
+
+    text: str | None
+    version: int
+    known: dict[Hashable, tuple[int, Verdict]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+class Verdicts:
+    """Those of all hosts, as long as they hold."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, _Host] = {}
+
+    def find(
+        self,
+        host: tuple[str, str | None, int],
+        kind: Hashable,
+        now: int,
+        decide: Callable[[], Verdict],
+    ) -> promises_mod.Promise | None:
+        """Return a slot that would be broken, None if there is none.
+
+        :param host: its name, what it publishes, and the version of what is
+            promised of it
+        :param kind: what the request asks for, and of which places
+        :param now: seconds since the epoch
+        :param decide: called if it is not known
+        """
+        name, text, version = host
+        held = self._hosts.get(name)
+        if held is None or (held.text, held.version) != (text, version):
+            held = self._hosts[name] = _Host(text, version)
+        if kind in held.known:
+            since, verdict = held.known[kind]
+            if since <= now < verdict[1]:
+                return verdict[0]
+        elif len(held.known) >= MAX_KINDS:
+            held.known.clear()
+        verdict = decide()
+        held.known[kind] = now, verdict
+        return verdict[0]

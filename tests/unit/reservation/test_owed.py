@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what must be left, beside a count second by second."""
+
+import random
+
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import owed as owed_mod
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import server as server_mod
+from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation import test_promises
+
+PLACE = test_promises.PLACES[0]
+LAST = test_promises.LAST
+
+
+class OwedTest(base.TestCase):
+    def test_nothing_is_owed(self) -> None:
+        owed = promises_mod.Promises().find_owed(PLACE, 0, 9)
+
+        self.assertFalse(owed)
+        self.assertEqual(0, owed.count({'other': 5}))
+
+    def make_taken(self, end: int, **fields: bool) -> owed_mod.Taken:
+        return owed_mod.Taken(
+            consumer='one',
+            amount=7,
+            end=end,
+            **{'is_removed': False, 'is_counted': False, **fields},
+        )
+
+    def test_what_is_not_held_is_owed(self) -> None:
+        owed = owed_mod.Owed(amounts=[(0, 2)], taken=[self.make_taken(9)])
+
+        for held, amount in ((0, 9), (4, 5), (7, 2), (9, 2)):
+            self.assertEqual(amount, owed.count({'one': held, 'other': 5}))
+
+    def test_what_counts_as_promised_is_not_owed_twice(self) -> None:
+        taken = self.make_taken(9, is_counted=True)
+        owed = owed_mod.Owed(amounts=[(0, 7)], taken=[taken])
+
+        self.assertEqual(7, owed.count({}))
+
+    def test_only_what_is_held_is_given_back(self) -> None:
+        taken = self.make_taken(5, is_removed=True)
+        owed = owed_mod.Owed(amounts=[(0, 0), (5, 9)], taken=[taken])
+
+        for held, amount in ((7, 2), (8, 2), (3, 6), (0, 9)):
+            self.assertEqual(amount, owed.count({'one': held}))
+
+    def test_a_server_that_stays_gives_nothing_back(self) -> None:
+        owed = owed_mod.Owed(
+            amounts=[(0, 0), (5, 9)], taken=[self.make_taken(5)]
+        )
+
+        for held, amount in ((7, 9), (0, 9)):
+            self.assertEqual(amount, owed.count({'one': held}))
+
+    def test_second_by_second(self) -> None:
+        dice = random.Random(8)
+        for _round in range(300):
+            now = dice.randrange(LAST)
+            slots = self.draw(dice, now)
+            promises = promises_mod.Promises()
+            for one in slots:
+                request = hosts.make_request(
+                    one.key, one.during, at_end=request_mod.AtEnd.DELETE
+                )
+                promises.take(request, (one,))
+            owed = promises.find_owed(PLACE, now, interval.FOREVER)
+            held = {
+                one.consumer: one.places[PLACE]
+                for one in slots
+                if one.consumer
+            }
+
+            self.assertEqual(
+                test_promises.count_needed(slots, now), owed.count(held)
+            )
+            for name in held:
+                held[name] = dice.randint(0, held[name])
+            self.assertEqual(
+                self.count_exactly(slots, held, now), owed.count(held)
+            )
+
+    def draw(
+        self, dice: random.Random, now: int
+    ) -> list[server_mod.PlannedServer]:
+        """Draw slots; none is taken before it begins."""
+        found = []
+        for number in range(dice.randint(1, 6)):
+            consumer = dice.choice([None, f'server {number}'])
+            start = dice.randrange(now + 1 if consumer else LAST)
+            found.append(
+                test_promises.make_slot(
+                    f'{number}',
+                    hosts.span(start, dice.randint(start + 1, LAST)),
+                    {PLACE: dice.randint(1, 9)},
+                    consumer=consumer,
+                    taken_at=-100,
+                )
+            )
+        return found
+
+    def count_exactly(
+        self,
+        slots: list[server_mod.PlannedServer],
+        held: dict[str, int],
+        now: int,
+    ) -> int:
+        def count(second: int) -> int:
+            total = 0
+            for one in slots:
+                has = held.get(one.consumer or '', 0)
+                if one.during.start <= second < one.during.end:
+                    total += one.places[PLACE] - has
+                elif now < one.during.end <= second:
+                    total -= has
+            return total
+
+        return max(count(second) for second in range(now, LAST + 1))

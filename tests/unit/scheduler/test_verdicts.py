@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of how long a decision about units side by side holds."""
+
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.scheduler import verdicts
+from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation import test_promises
+
+
+class VerdictsTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.verdicts = verdicts.Verdicts()
+        self.asked = 0
+        self.until = 100
+        during = hosts.span(5, 100)
+        self.broken = promises_mod.Promise(
+            request=hosts.make_request('x', during),
+            slot=test_promises.make_slot('x/0', during, {('a', 'VCPU'): 1}),
+            during=during,
+        )
+
+    def decide(self) -> verdicts.Verdict:
+        self.asked += 1
+        return self.broken, self.until
+
+    def check(
+        self,
+        asked: int,
+        *,
+        host: str = 'a',
+        text: str = 'published',
+        version: int = 1,
+        kind: str = 'kind',
+        now: int = 10,
+    ) -> None:
+        self.asked = 0
+        found = self.verdicts.find(
+            (host, text, version), kind, now, self.decide
+        )
+        self.assertIs(self.broken, found)
+        self.assertEqual(asked, self.asked)
+
+    def test_it_is_the_same_for_the_same(self) -> None:
+        self.check(1)
+        self.check(0)
+        self.check(0, now=99)
+
+    def test_something_else_is_decided_anew(self) -> None:
+        for fields in (
+            {'host': 'b'},
+            {'kind': 'other'},
+            {'text': 'other'},
+            {'version': 2},
+        ):
+            with self.subTest(fields=fields):
+                self.check(1, **fields)
+                self.check(0, **fields)
+        # What it published before is forgotten.
+        self.check(1)
+
+    def test_what_has_ended_is_no_reason_any_more(self) -> None:
+        self.check(1)
+        self.check(1, now=100)
+
+    def test_a_clock_that_goes_back(self) -> None:
+        self.check(1)
+        self.check(1, now=9)
+
+    def test_no_host_grows_without_bound(self) -> None:
+        self.until = interval.FOREVER
+        for number in range(3 * verdicts.MAX_KINDS):
+            self.check(1, kind=str(number))
+
+        self.assertLessEqual(
+            len(self.verdicts._hosts['a'].known), verdicts.MAX_KINDS
+        )
