@@ -71,6 +71,12 @@ class FakeCloud:
         self.looked += 1
         return consumer in self.holders
 
+    def list_held(self, consumer: str) -> set[str]:
+        if not self.has_allocations(consumer):
+            return set()
+        places = self.held.get(consumer, self.capacities)
+        return {place[0] for place in places}
+
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()
         return dict(self.enabled)
