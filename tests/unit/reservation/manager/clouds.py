@@ -64,7 +64,9 @@ class FakeCloud:
 
     def check_nova(self) -> None:
         if self.is_nova_away:
-            raise exception.ComputeUnavailable(action='ask', reason='away')
+            raise exception.ComputeUnavailable(
+                action='ask', reason='away', is_away=True
+            )
 
     def has_allocations(self, consumer: str) -> bool:
         self.check_placement()

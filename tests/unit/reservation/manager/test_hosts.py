@@ -190,6 +190,15 @@ class TroubleTest(HostsTests):
 
             self.assertEqual(wanted, asked, 'those come first next time')
 
+    def test_nova_that_is_away_hides_no_shortage(self) -> None:
+        self.cloud.is_nova_away = True
+
+        self.assertFalse(self.run_at(START))
+
+        for one in ('one', 'two'):
+            self.assertEqual(State.DEGRADED, self.get_state(one))
+        self.assertNotIn('can be told to go', self.log.output)
+
     def test_time_that_is_over(self) -> None:
         self.run_at(START)
         for one in ('one', 'two'):
