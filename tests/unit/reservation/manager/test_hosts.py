@@ -335,6 +335,11 @@ class SharedTest(HostsTests):
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
 
     def test_each_server_is_told_and_asked_once(self) -> None:
+        """In a pass, whichever of the two hosts it is looked at for."""
+        self.run_at(NOTICE)
+        self.run_at(NOTICE + 300)
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
+
         self.run_from(NOTICE, START + 60)
 
         self.assertEqual(
