@@ -467,9 +467,14 @@ class MovedTest(ServersTests):
                 self.assertEqual(['a'], self.list_places())
 
     def test_a_server_that_is_in_its_place_keeps_it(self) -> None:
+        """Placement says so: Nova is not asked for each of thousands."""
         self.cloud.hold('one', 'a', 4)
+        asked = list[str]()
+        self.patch(self.cloud, 'find_server', asked.append)
 
         self.run_often()
+
+        self.assertEqual([], asked)
 
         self.assertEqual(['a'], self.list_places())
         self.assertNotIn('moved', self.log.output)
