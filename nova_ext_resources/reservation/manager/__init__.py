@@ -15,6 +15,7 @@ any moment, or may not run at all.
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
 * ``loop``: one pass after the other, until a signal comes
+* ``moved``: servers that are not where their place is
 * ``outages``: moves what has lost its hosts, or degrades it
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over

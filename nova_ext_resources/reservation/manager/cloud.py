@@ -2,7 +2,7 @@
 
 """What a manager needs of the cloud around."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Protocol
 
 from nova_ext_resources.reservation import lending
@@ -20,6 +20,9 @@ class Cloud(Protocol):
 
     def has_allocations(self, consumer: str) -> bool:
         """Return whether a consumer has any in placement."""
+
+    def list_held(self, consumer: str) -> Set[str]:
+        """Return the uuids of providers that a consumer has allocations of."""
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""

@@ -134,7 +134,8 @@ class Draining:
         self._borrowers = borrowers.Borrowers(cloud)
         self._telling = telling.Telling(cloud)
         self._requests = requests_mod.Requests()
-        self._effort = effort_mod.Effort()
+        #: While Nova is away, it is seen nevertheless what is missing.
+        self._nova = effort_mod.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
@@ -146,9 +147,9 @@ class Draining:
         now = reading.now
         if not reading.is_steady:
             return True
-        self._effort = effort = effort_mod.Effort()
-        self._removal.begin(effort)
-        self._borrowers.begin(effort)
+        self._nova = effort_mod.Effort()
+        self._removal.begin(self._nova)
+        self._borrowers.begin(self._nova)
         with self._database.transaction() as connection:
             near = promised.read(
                 connection,
@@ -159,7 +160,7 @@ class Draining:
         if near.slots and not sight.can_trust(self._cloud.list_enabled()):
             return False
         self._found = {one.key: one for one in near.reservations}
-        done, seen = self._look_at_all(effort, near, now)
+        done, seen = self._look_at_all(near, now)
         unknown = {
             key
             for host in near.by_host.keys() - seen.hosts
@@ -173,9 +174,13 @@ class Draining:
         return all(done)
 
     def _look_at_all(
-        self, effort: effort_mod.Effort, near: promised.Promised, now: int
+        self, near: promised.Promised, now: int
     ) -> tuple[list[bool], _Sight]:
-        """Look at the hosts, those first that had no turn for longest."""
+        """Look at the hosts, those first that had no turn for longest.
+
+        One for which Nova is not asked any more has not had its turn.
+        """
+        effort = effort_mod.Effort()
         self._looks = {
             host: look
             for host, look in self._looks.items()
@@ -196,7 +201,8 @@ class Draining:
                 done.append(False)
                 break
             self._turn += 1
-            self._looks[host] = _Look(turn=self._turn, at=now, next_at=now)
+            turn = self._find_turn(host) if self._nova.is_over else self._turn
+            self._looks[host] = _Look(turn=turn, at=now, next_at=now)
             what = f'host {host}'
             done.append(
                 effort.attempt(what, self._look, near, host, now, seen)
@@ -269,16 +275,17 @@ class Draining:
         with self._database.transaction() as connection:
             told = notices.read_notices(connection, holders)
         found = self._borrowers.list(need.host, holders, told, now)
-        is_asked = self._report_failures(need)
+        is_well = is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]
         chosen, left = lending.choose(due, need.shortage, need.uses)
-        if left and now >= need.start - lending.LEAVE_SECONDS:
+        is_asked &= not self._borrowers.has_more(need.host)
+        if left and is_asked and now >= need.start - lending.LEAVE_SECONDS:
             _warn(need, left, holders)
         new = [one for one in chosen if one.told_at is None]
         is_told = not new or self._tell(need, new, now)
         self._go_on(need, chosen, now)
-        if chosen or not is_asked or self._borrowers.has_more(need.host):
-            return is_asked and is_told, now
+        if chosen or not is_asked:
+            return is_well and is_told, now
         later = [lending.find_due(one, need.start) for one in found]
         return is_told, min(
             [one for one in later if one is not None and one > now],
@@ -384,7 +391,7 @@ class Draining:
 
     def _tell_owner(self, one: lending.Borrower) -> None:
         server = self._borrowers.get_server(one)
-        self._telling.tell(self._effort, server, one)
+        self._telling.tell(self._nova, server, one)
 
     def _note(self, key: str, seen: _Sight, now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room."""

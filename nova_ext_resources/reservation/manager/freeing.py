@@ -11,6 +11,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import moved
 from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
@@ -52,6 +53,7 @@ class Freeing:
         self._database = database
         self._cloud = cloud
         self._is_once = is_once
+        self._moved = moved.Moved(database, cloud)
         self._left = MOST_FREED
         #: Servers that held nothing when they were looked for last.
         self._empty: set[str] = set()
@@ -104,8 +106,9 @@ class Freeing:
     ) -> bool:
         """Free a slot if its server is gone; return True."""
         assert slot.consumer is not None
-        if self._cloud.has_allocations(slot.consumer):
+        if held := self._cloud.list_held(slot.consumer):
             self._empty.discard(slot.consumer)
+            self._moved.look(key, slot, held, now)
             return True
         is_known = self._is_once or slot.consumer in self._empty
         self._empty.add(slot.consumer)

@@ -12,8 +12,8 @@ READY = 'READY=1'
 STOPPING = 'STOPPING=1'
 ALIVE = 'WATCHDOG=1'
 
-#: Seconds to wait for a reader whose queue is full.
-_SECONDS = 1.0
+#: Seconds for which a message waits for whoever does not read those before.
+PATIENCE = 10.0
 
 
 def notify(*lines: str) -> None:
@@ -24,7 +24,7 @@ def notify(*lines: str) -> None:
     if path.startswith('@'):
         path = '\0' + path[1:]  # An abstract name.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-        sender.settimeout(_SECONDS)
+        sender.settimeout(PATIENCE)
         try:
             sender.connect(path)
             sender.sendall('\n'.join(lines).encode())

@@ -23,6 +23,9 @@ from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
 
+#: Seconds after which it is reported within a pass that it goes on.
+ALIVE_SECONDS = 10.0
+
 
 class Turn:
     """Brings the store up to the time that it is.
@@ -40,6 +43,7 @@ class Turn:
         self._watch = watch
         self._chores = chores
         self._is_checked = False
+        self._alive_at = watch_mod.read_passed()
 
     def run(self) -> bool:
         """Do all that is due.
@@ -59,7 +63,9 @@ class Turn:
 
     def _run(self, chore: chores_mod.Chore) -> bool:
         """Do one part, by the clock of now: those before may take minutes."""
-        systemd.notify(systemd.ALIVE)
+        if watch_mod.read_passed() >= self._alive_at + ALIVE_SECONDS:
+            self._alive_at = watch_mod.read_passed()
+            systemd.notify(systemd.ALIVE)
         with self._database.transaction() as connection:
             reading = self._watch.read(connection)
         if not reading.is_right:

@@ -2,7 +2,7 @@
 
 """From configuration files to what :mod:`..api` works with."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 import functools
 
 from keystoneauth1 import adapter as ks_adapter
@@ -121,9 +121,13 @@ class ManagedSite(Site):
 
     def has_allocations(self, consumer: str) -> bool:
         """Return whether a consumer has any in placement."""
+        return bool(self.list_held(consumer))
+
+    def list_held(self, consumer: str) -> Set[str]:
+        """Return the uuids of providers that a consumer has allocations of."""
         client = placement_client.Client(self._adapter)
         found = placement_retry.call(client.get_allocations, consumer)
-        return bool(found.resources)
+        return found.resources.keys()
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""

@@ -52,11 +52,11 @@ class ManagerTestCase(base.NovaTestCase):
         self.time = managers.Time(START)
 
     def make_compute(
-        self, roles: str = 'admin,member,reader'
+        self, user: str = 'admin', roles: str = 'admin,member,reader'
     ) -> compute.Compute:
         headers = {
-            'X-Auth-User': 'admin',
-            'X-User-Id': 'admin',
+            'X-Auth-User': user,
+            'X-User-Id': user,
             'X-Auth-Project-Id': self.admin_api.project_id,
             'X-Roles': roles,
         }
@@ -149,7 +149,7 @@ class ServersTest(ManagerTestCase):
         self.reserve(request_mod.AtEnd.KEEP)
 
         self.assertEqual('', self.site.find_missing_right())
-        member = self.make_compute(roles='member,reader')
+        member = self.make_compute('member', 'member,reader')
         self.assertIn('403', member.find_missing_right())
 
     def test_a_host_that_is_disabled(self) -> None:

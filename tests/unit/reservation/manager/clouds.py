@@ -64,12 +64,20 @@ class FakeCloud:
 
     def check_nova(self) -> None:
         if self.is_nova_away:
-            raise exception.ComputeUnavailable(action='ask', reason='away')
+            raise exception.ComputeUnavailable(
+                action='ask', reason='away', is_away=True
+            )
 
     def has_allocations(self, consumer: str) -> bool:
         self.check_placement()
         self.looked += 1
         return consumer in self.holders
+
+    def list_held(self, consumer: str) -> set[str]:
+        if not self.has_allocations(consumer):
+            return set()
+        places = self.held.get(consumer, self.capacities)
+        return {place[0] for place in places}
 
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()

@@ -212,12 +212,39 @@ class DrainingTest(stores.StoreTestCase):
 
     def test_placement_that_is_away_drains_nobody(self) -> None:
         self.borrow('x', 8)
+        self.run_at(NOTICE)
         self.cloud.is_placement_away = True
 
-        self.assertFalse(self.run_at(START))
+        for clock in (NOTICE + 300, START):
+            self.assertFalse(self.run_at(clock))
 
         self.assertEqual([], self.cloud.asked)
         self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_placement_that_goes_away_in_a_pass_drains_nobody(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+        find_server = self.cloud.find_server
+        self.change_meanwhile(
+            lambda: setattr(self.cloud, 'is_placement_away', True), 1
+        )
+
+        self.run_at(NOTICE + 300)
+        self.assertEqual([], self.cloud.asked)
+
+        self.cloud.is_placement_away = False
+        self.cloud.find_server = find_server  # type: ignore[method-assign]
+        self.run_at(NOTICE + 310)
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
+
+    def test_a_placement_that_is_empty_drains_nobody(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+        self.cloud.enabled = {'a': False}
+
+        self.assertFalse(self.run_at(NOTICE + 300))
+
+        self.assertEqual([], self.cloud.asked)
 
     def test_servers_with_a_slot_are_left_alone(self) -> None:
         self.run_at(START)
@@ -518,6 +545,21 @@ class DrainingTest(stores.StoreTestCase):
             self.run_at(clock)
 
         self.assertEqual(([], []), (self.list_notices(), self.cloud.asked))
+
+    def test_a_clock_that_jumps_after_the_notice(self) -> None:
+        self.borrow('x', 8)
+        self.turn = self.make_turn(wait=300)
+        self.run_at(NOTICE - 300)
+        self.time.pass_by(300)
+        self.turn.run()
+        self.assertEqual(1, len(self.list_notices()))
+
+        self.run_at(NOTICE + 300)
+        self.assertEqual([], self.cloud.asked)
+        self.time.pass_by(300)
+        self.turn.run()
+
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
 
     def test_a_manager_that_dies_after_the_notice(self) -> None:
         self.borrow('x', 8)

@@ -190,6 +190,15 @@ class TroubleTest(HostsTests):
 
             self.assertEqual(wanted, asked, 'those come first next time')
 
+    def test_nova_that_is_away_hides_no_shortage(self) -> None:
+        self.cloud.is_nova_away = True
+
+        self.assertFalse(self.run_at(START))
+
+        for one in ('one', 'two'):
+            self.assertEqual(State.DEGRADED, self.get_state(one))
+        self.assertNotIn('can be told to go', self.log.output)
+
     def test_time_that_is_over(self) -> None:
         self.run_at(START)
         for one in ('one', 'two'):
@@ -326,6 +335,11 @@ class SharedTest(HostsTests):
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
 
     def test_each_server_is_told_and_asked_once(self) -> None:
+        """In a pass, whichever of the two hosts it is looked at for."""
+        self.run_at(NOTICE)
+        self.run_at(NOTICE + 300)
+        self.assertEqual([('x', 'shelve')], self.cloud.asked)
+
         self.run_from(NOTICE, START + 60)
 
         self.assertEqual(

@@ -412,6 +412,74 @@ class FreeingTest(ServersTests):
         self.assertEqual(['one', None, None], self.list_consumers())
 
 
+class MovedTest(ServersTests):
+    """A server with a place on host ``a`` is on host ``b``."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reserve(least=4)
+        self.assertEqual(['a', 'b'], self.get().hosts)
+        self.take('one')
+        self.cloud.hold('one', 'b', 4)
+        self.log = self.useFixture(fixtures.FakeLogger())
+
+    def list_places(self) -> list[str]:
+        return [one.host for one in self.get().servers if one.consumer]
+
+    def run_often(self) -> None:
+        for clock in (300, 315, 600, 900):
+            self.run_at(START + clock)
+
+    def test_it_gets_a_place_where_it_is(self) -> None:
+        self.run_often()
+
+        self.assertEqual(['b'], self.list_places())
+        self.assertEqual(3, self.list_consumers().count(None))
+
+    def test_there_is_none_for_it(self) -> None:
+        for uuid in ('two', 'three', 'four'):
+            self.take(uuid)
+            host = self.get().servers[len(self.list_places()) - 1].host
+            self.cloud.hold(uuid, host, 4)
+        self.run_often()
+
+        self.assertEqual(['a', 'a', 'b', 'b'], self.list_places())
+        self.assertEqual(1, self.log.output.count('move the server back'))
+        self.assertIn('Server one of reservation lease', self.log.output)
+
+    def test_a_move_that_goes_on_is_left_alone(self) -> None:
+        cases: list[dict[str, Any]] = [
+            {'task_state': 'migrating'},
+            {'status': 'VERIFY_RESIZE'},
+            {'host': 'a'},
+            {'host': ''},
+        ]
+        for fields in cases:
+            with self.subTest(fields=fields):
+                self.cloud.hold('one', 'b', 4)
+                self.cloud.servers['one'] = dataclasses.replace(
+                    self.cloud.servers['one'], **fields
+                )
+                self.turn = self.make_turn()
+
+                self.run_at(START + 300)
+
+                self.assertEqual(['a'], self.list_places())
+
+    def test_a_server_that_is_in_its_place_keeps_it(self) -> None:
+        """Placement says so: Nova is not asked for each of thousands."""
+        self.cloud.hold('one', 'a', 4)
+        asked = list[str]()
+        self.patch(self.cloud, 'find_server', asked.append)
+
+        self.run_often()
+
+        self.assertEqual([], asked)
+
+        self.assertEqual(['a'], self.list_places())
+        self.assertNotIn('moved', self.log.output)
+
+
 class RightsTest(ServersTests):
     def test_a_right_that_is_missing_is_said_once(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())
@@ -552,14 +620,15 @@ class EndingTest(ServersTests):
 
     def test_another_reservation_of_the_same_name(self) -> None:
         """Its servers stay, whatever the first one said of its own."""
+        self.turn = self.make_turn(notice=600)
         self.end(AtEnd.DELETE)
-        for _server in ('one', 'two'):
-            self.run_at(GOING)
-        self.assertTrue(self.is_over())
-        self.assertEqual(1, purge.purge(self.database, GOING))
-        self.cloud.asked.clear()
-        self.time.clock = START
-        self.end(AtEnd.KEEP)
+        self.run_at(END - 300)
+        self.admission.change(
+            'lease', State.CANCELLED, now=END - 200, reason='not needed'
+        )
+        self.assertEqual(1, purge.purge(self.database, END))
+        self.reserve(at_end=AtEnd.KEEP)
+        self.take('one')
 
         self.assertTrue(self.run_at(GOING))
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import systemd
+from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -180,6 +181,7 @@ class TurnTest(TurnTests):
             return True
 
         self.patch(systemd, 'notify', notify)
+        self.patch(turn_mod, 'ALIVE_SECONDS', 0)
         self.patch(freeing.Freeing, 'run', run)
 
         managers.make_turn(self.url, self.time).run()
@@ -188,6 +190,10 @@ class TurnTest(TurnTests):
         self.assertEqual(
             [systemd.ALIVE] * 2, [events[index - 1], events[index + 1]]
         )
+        self.patch(turn_mod, 'ALIVE_SECONDS', 60)
+        events.clear()
+        managers.make_turn(self.url, self.time).run()
+        self.assertEqual(['freeing'], events, 'short passes say nothing')
 
 
 class ClockTest(TurnTests):
