@@ -153,8 +153,10 @@ class Beside:
     def _describe(self, candidate: Candidate) -> Hashable:
         """Return all that a verdict depends on, beside the host."""
         asked = tuple(
-            (rp_uuid, *sorted(one['resources'].items()))
+            (rp_uuid, name, amount)
             for rp_uuid, one in sorted(candidate['allocations'].items())
+            for name, amount in sorted(one['resources'].items())
+            if name not in request.NOVA_CLASSES
         )
         own = self._without.key if self._without else None
         return asked, own, self._spare.end, self._kind

@@ -202,11 +202,50 @@ class ReservationsTest(base.NovaTestCase):
         other = self.boot(self.flavor)
         self.assertEqual(['host1'], self.list_hosts([other]))
 
+    def test_a_server_that_ends_goes_where_something_is_promised(
+        self,
+    ) -> None:
+        self.reserve(
+            'lease',
+            servers=1,
+            vcpus=self.count_vcpus('host1'),
+            starts_at='+4h',
+        )
+        [slot] = self.reservations.get('lease').servers
+        self.assertEqual('host1', slot.host)
+        self.put_first('host2')
+        ends = self.make_flavor(resource__lease__max_seconds=3600)
+        self.assertEqual(['host2'], self.list_hosts([self.boot(ends)]))
+
+        self.flags(
+            weight_classes=[
+                'nova_ext_resources.scheduler.weighers.ReservationWeigher'
+            ],
+            group='filter_scheduler',
+        )
+        self.scheduler_service.stop()
+        self.scheduler_service = self.start_service('scheduler')
+
+        self.assertEqual(['host1'], self.list_hosts([self.boot(ends)]))
+        self.assertEqual(['host2'], self.list_hosts([self.boot(self.flavor)]))
+
     def fail_builds(self, host: str) -> None:
         """Let servers go to a host first, and fail there."""
         self.flags(
             build_failure_weight_multiplier=0.0, group='filter_scheduler'
         )
+        self.put_first(host)
+
+        def fail(*_args: Any, **_kwargs: Any) -> None:
+            raise nova_exc.ComputeResourcesUnavailable(reason='it is broken')
+
+        manager = self.services[host].manager
+        self.useFixture(
+            fixtures.MockPatchObject(manager.driver, 'spawn', fail)
+        )
+
+    def put_first(self, host: str) -> None:
+        """Let a host be the first of those with the best weight."""
         narrow = reservations.ReservationFilter.filter_all
 
         def put_first(*args: Any) -> list[Any]:
@@ -217,14 +256,6 @@ class ReservationsTest(base.NovaTestCase):
                 f'{reservations.__name__}.ReservationFilter.filter_all',
                 put_first,
             )
-        )
-
-        def fail(*_args: Any, **_kwargs: Any) -> None:
-            raise nova_exc.ComputeResourcesUnavailable(reason='it is broken')
-
-        manager = self.services[host].manager
-        self.useFixture(
-            fixtures.MockPatchObject(manager.driver, 'spawn', fail)
         )
 
     def claim_elsewhere(self, host: str) -> None:
