@@ -11,7 +11,6 @@ RabbitMQ are the distribution's. :class:`.cloud.Cloud` starts and stops it.
 * ``config``: writes every configuration file
 * ``database``: MariaDB
 * ``endpoints``: the ports, with that of keystone
-* ``programs``: the programs that are installed
 * ``schemas``: makes the tables of all services
 * ``services``: one process for each service
 """
