@@ -187,7 +187,7 @@ def _drain(scene: scenes.Scene, promise: _Promise) -> None:
         ('server', 'status', 'holds in placement'),
         [_row(scene, name) for name in _BORROWERS],
     )
-    _show_history(scene)
+    _show_history(scene, _order(scene, 'show', _FIRST))
 
 
 def _has_gone(scene: scenes.Scene, name: str) -> bool:
@@ -260,10 +260,10 @@ def _release(scene: scenes.Scene, promise: _Promise) -> None:
         for name in names:
             scene.delete(name)
     hearing.wait(scene, scene.hosts)
-    _order(scene, 'cancel', _FIRST, '--reason', 'done earlier')
+    gone = _order(scene, 'cancel', _FIRST, '--reason', 'done earlier')
+    _show_history(scene, gone)
     boot.boot(scene, _ORDINARY, _FLAVOR)
     _draw(scene, f'The calendar: {_SECOND} has its time still')
-    _show_history(scene)
     _order(scene, 'cancel', _SECOND, '--reason', 'end of the act')
 
 
@@ -289,16 +289,15 @@ def _draw(scene: scenes.Scene, title: str) -> None:
     )
 
 
-def _show_history(scene: scenes.Scene) -> None:
-    """Print what happened to the first reservation."""
-    changes = _order(scene, 'show', _FIRST)['changes']
+def _show_history(scene: scenes.Scene, shown: Any) -> None:
+    """Print what happened to the first reservation.
+
+    :param shown: by a command
+    """
+    changes = (
+        f'{one["changed_at"]} {one["state"]}: {one["reason"]}'
+        for one in shown['changes']
+    )
     scene.stage.listing(
-        f'The history of {_FIRST}',
-        reasons.replace_uuids(
-            scene,
-            (
-                f'{one["changed_at"]} {one["state"]}: {one["reason"]}'
-                for one in changes
-            ),
-        ),
+        f'The history of {_FIRST}', reasons.replace_uuids(scene, changes)
     )
