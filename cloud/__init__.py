@@ -7,6 +7,7 @@ the process that started it.
 
 * ``base``: what every cloud does
 * ``child``: one process of a cloud, as its parent sees it
+* ``commands``: the ``openstack`` command line
 * ``ending``: ends a service's process when its main function fails
 * ``endpoints``: free ports, taken before anything starts
 * ``errors``: what keeps a cloud from running
@@ -21,6 +22,8 @@ the process that started it.
 * ``mounts``: removes a folder in which something may still be mounted
 * ``network``: an empty network service
 * ``options``: configuration that all clouds have in common
+* ``programs``: the programs that are installed
+* ``reservations``: the commands and the manager of reservations
 * ``sdk``: clients of the public APIs
 * ``servers``: boots, deletes and looks at servers
 * ``serving``: serves a WSGI application on an inherited socket

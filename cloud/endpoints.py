@@ -18,8 +18,9 @@ _LOOPBACK = '127.0.0.1'
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Bound sockets of the four services, not listening yet."""
+    """Bound sockets of the five services, not listening yet."""
 
+    identity: socket.socket
     placement: socket.socket
     compute: socket.socket
     network: socket.socket
@@ -47,23 +48,33 @@ class Endpoints:
 
     def urls(self) -> 'Urls':
         """Where the services will answer."""
-        return Urls(**self._list_urls())
-
-    def _list_urls(self) -> dict[str, str]:
-        return {
-            field.name: _url(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-        }
+        return Urls(
+            **{
+                field.name: _url(getattr(self, field.name))
+                for field in dataclasses.fields(self)
+            }
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Urls:
-    """Base URLs of the four services, without a slash at the end."""
+    """Base URLs of the five services, without a slash at the end."""
 
+    identity: str
     placement: str
     compute: str
     network: str
     image: str
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        """Service type -> URL, as a catalog of keystone has them."""
+        return {
+            'placement': self.placement,
+            'image': self.image,
+            'compute': f'{self.compute}/v2.1',
+            'network': self.network,
+        }
 
 
 def _url(bound: socket.socket) -> str:

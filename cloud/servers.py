@@ -2,6 +2,7 @@
 
 """Boot, delete and look at servers through Nova's public API."""
 
+from collections.abc import Mapping
 import dataclasses
 import functools
 from typing import Any
@@ -35,14 +36,18 @@ def boot(
     flavor_id: str,
     image_id: str,
     host: str | None = None,
+    hints: Mapping[str, str] | None = None,
     seconds: float = _SECONDS,
 ) -> sdk_server.Server:
     """Ask for a server and wait until Nova has decided; it may be ERROR.
 
     :param host: the host to build on, past the scheduler's choice
+    :param hints: for the scheduler
     :raises NotAsTold: it was still building after a long time
     """
-    where = {'host': host} if host else {}
+    where: dict[str, Any] = {'host': host} if host else {}
+    if hints:
+        where['scheduler_hints'] = dict(hints)
     asked = sdk.compute.create_server(
         name=name,
         flavor_id=flavor_id,

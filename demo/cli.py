@@ -72,12 +72,27 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help='what manages the cache of the hosts (default: rmd)',
     )
     parser.add_argument(
+        '--act',
+        action='append',
+        default=[],
+        choices=list(story.ACTS),
+        metavar='NAME',
+        dest='acts',
+        help='play only this act and what it needs; may be repeated. One of '
+        f'{", ".join(story.ACTS)} (default: all)',
+    )
+    parser.add_argument(
         '--keep',
         action='store_true',
         help='leave the cloud up after the story, print how to use it, and '
         'stop it at Enter or Ctrl-C',
     )
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    try:
+        story.choose(arguments.acts, arguments.backend)
+    except ValueError as err:
+        parser.error(f'--act: {err}')
+    return arguments
 
 
 def _computes(text: str) -> int:
@@ -102,7 +117,7 @@ def _run(
                 stage, computes=arguments.computes, backend=arguments.backend
             )
         )
-        story.play(scene)
+        story.play(scene, arguments.acts)
     except _FAILURES as error:
         _report(stage, scene, error)
         code = 1
@@ -148,6 +163,10 @@ def _keep(stage: stages.Stage, scene: scenes.Scene) -> None:
     )
     stage.plain('  openstack server list --long')
     stage.plain('  openstack resource provider list')
+    stage.plain(
+        f'  openstack extended reservation calendar --config-file '
+        f'{folder.etc / "nova.conf"}'
+    )
     for host, machine in scene.machines.items():
         stage.plain(f'  {machine.describe()}    # {host}')
     stage.plain(f'  less {folder.nova_log}')

@@ -2,6 +2,7 @@
 
 """Why hosts said no, from the log of Nova's services."""
 
+from collections.abc import Iterable, Iterator
 import re
 
 from cloud import tree
@@ -34,13 +35,17 @@ def show(scene: scenes.Scene, mark: int, *kinds: str, host: str = '') -> None:
     :param host: a word that a line must hold
     :raises NotAsTold: nobody gave a reason
     """
-    names = _list_names(scene)
     said = dict.fromkeys(
-        _UUID.sub(
-            lambda found: names.get(found[0], found[0]), _clean(line.message)
+        replace_uuids(
+            scene,
+            (
+                _clean(line.message)
+                for line in scene.journal.since(mark, host)
+                if any(
+                    kind in f'{line.logger} {line.message}' for kind in kinds
+                )
+            ),
         )
-        for line in scene.journal.since(mark, host)
-        if any(kind in f'{line.logger} {line.message}' for kind in kinds)
     )
     stages.expect(
         bool(said),
@@ -53,5 +58,8 @@ def _clean(message: str) -> str:
     return _CLASS.split(_REQUEST.sub('', message))[0]
 
 
-def _list_names(scene: scenes.Scene) -> dict[str, str]:
-    return {**scene.names, **tree.list_names(scene.cloud.placement)}
+def replace_uuids(scene: scenes.Scene, lines: Iterable[str]) -> Iterator[str]:
+    """Return lines with names of providers and servers for their uuids."""
+    names = {**scene.names, **tree.list_names(scene.cloud.placement)}
+    for line in lines:
+        yield _UUID.sub(lambda found: names.get(found[0], found[0]), line)

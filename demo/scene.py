@@ -17,9 +17,12 @@ from cloud.lite import cloud as clouds
 from cloud import machines as machines_mod
 from cloud.machines import base as machines_base
 from cloud import options
+from cloud import reservations as reservations_mod
 from cloud import servers
 from cloud import settings as cloud_settings
 from demo import stage as stages
+from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.reservation.store import schema
 
 #: How often Nova asks a host for its statistics, in seconds, after which
 #: the host looks at what it has and tells placement. It is a minute where
@@ -64,11 +67,17 @@ class Scene:
         return self.cloud.sdk
 
     def boot(
-        self, name: str, flavor: str, *, host: str | None = None
+        self,
+        name: str,
+        flavor: str,
+        *,
+        host: str | None = None,
+        reservation: str | None = None,
     ) -> server.Server:
         """Boot a server of the story; it may be in ERROR.
 
         :param host: the only host that may build it
+        :param reservation: of which it is to have a place
         :raises NotAsTold: Nova could not make up its mind
         """
         made = servers.boot(
@@ -77,6 +86,9 @@ class Scene:
             flavor_id=self.flavors[flavor],
             image_id=self.image_id,
             host=host,
+            hints={reservations_mod.HINT: reservation}
+            if reservation
+            else None,
         )
         self.servers[name] = made.id
         self.names[made.id] = name
@@ -88,6 +100,14 @@ class Scene:
         :raises NotAsTold: it does not go away
         """
         servers.delete(self.sdk, self.servers.pop(name))
+
+    @property
+    def reservations(self) -> reservations_mod.Reservations:
+        """The commands and the manager of reservations."""
+        folder = self.cloud.folder
+        return reservations_mod.Reservations(
+            folder, [folder.etc / 'nova.conf']
+        )
 
     @property
     def journal(self) -> journal.Journal:
@@ -110,6 +130,8 @@ def opened(
         stack.callback(folder.remove)
         with stage.step(f'Start {computes} simulated machines with {backend}'):
             started = _start_machines(backend, hosts, folder, stack)
+        # Without its tables, the filter lets no server in.
+        schema.ensure(loading.open_database(_reservations_url(folder)))
         with stage.step('Start placement, Nova and glance') as step:
             cloud = stack.enter_context(
                 clouds.Cloud(
@@ -149,9 +171,15 @@ def _settings(
     started: Mapping[str, machines_base.Machine],
 ) -> cloud_settings.Settings:
     chosen = {'inventory_providers': backend, 'enforcers': backend}
+    reserved = {'connection': _reservations_url(folder)}
     return cloud_settings.Settings(
         hosts=tuple(started),
-        nova=options.merge(extended.NOVA, _NOVA, {'ext_resources': chosen}),
+        nova=options.merge(
+            extended.NOVA,
+            reservations_mod.SCHEDULER,
+            _NOVA,
+            {'ext_resources': chosen, 'ext_resources_reservation': reserved},
+        ),
         per_host={
             host: {
                 'ext_resources': {
@@ -164,6 +192,10 @@ def _settings(
     )
 
 
+def _reservations_url(folder: folders.Folder) -> str:
+    return f'sqlite:///{folder.lib}/reservations.db'
+
+
 _NOVA: cloud_settings.Options = {
     'DEFAULT': {
         'update_resources_interval': str(REFRESH_SECONDS),
@@ -171,6 +203,13 @@ _NOVA: cloud_settings.Options = {
         # demo.hearing; the others would only fill the log.
         'default_log_levels': 'nova.compute.resource_tracker=DEBUG,'
         'neutronclient=ERROR,sqlalchemy=WARN,stevedore=WARN',
+    },
+    'ext_resources_reservation': {
+        # Seconds; a story has no time for the defaults.
+        'interval': '1',
+        'clock_wait': '0',
+        # The end is never far away, and of no interest here.
+        'end_notice': '0',
     },
     'filter_scheduler': {
         # So strong that free memory alone decides, see demo.ballast.

@@ -112,6 +112,14 @@ class Stage:
             )
         self.console.print()
 
+    def figure(self, title: str, lines: Iterable[str]) -> None:
+        """Print lines that belong below each other, as they are."""
+        self.console.print()
+        self.console.print(rich_text.Text(title, style='bold'))
+        for line in lines:
+            self.plain(line)
+        self.console.print()
+
     def tree(self, tree: rich_tree.Tree) -> None:
         """Print a tree."""
         self.console.print(tree)

@@ -10,8 +10,6 @@ RabbitMQ are the distribution's. :class:`.cloud.Cloud` starts and stops it.
 * ``cloud``: starts, restarts and stops the services
 * ``config``: writes every configuration file
 * ``database``: MariaDB
-* ``endpoints``: the ports, with that of keystone
-* ``programs``: the programs that are installed
 * ``schemas``: makes the tables of all services
 * ``services``: one process for each service
 """

@@ -13,7 +13,7 @@ import socket
 from cloud import child
 from cloud import endpoints
 from cloud import folder as folders
-from cloud.full import programs
+from cloud import programs
 
 _LOOPBACK = '127.0.0.1'
 _READY_SECONDS = 600.0

@@ -4,8 +4,8 @@
 
 from openstack import connection
 
+from cloud import endpoints
 from cloud.full import config
-from cloud.full import endpoints
 
 _DOMAIN = 'default'
 
@@ -30,12 +30,7 @@ def make(sdk: connection.Connection, urls: endpoints.Urls) -> None:
         )
         for role in roles:
             sdk.identity.assign_project_role_to_user(project, user, role)
-    for kind, url in (
-        ('placement', urls.placement),
-        ('image', urls.image),
-        ('compute', f'{urls.compute}/v2.1'),
-        ('network', urls.network),
-    ):
+    for kind, url in urls.catalog.items():
         _make_endpoints(sdk, kind, url)
 
 

@@ -7,12 +7,12 @@ import functools
 
 from cloud import base
 from cloud import child
+from cloud import endpoints
 from cloud import folder as folders
 from cloud.full import bus as buses
 from cloud.full import catalog
 from cloud.full import config
 from cloud.full import database as databases
-from cloud.full import endpoints
 from cloud.full import schemas
 from cloud.full import services
 from cloud import settings as cloud_settings
@@ -183,7 +183,6 @@ class Cloud(base.Cloud):
 
     def _find_url(self, name: str) -> str | None:
         urls = self.urls
-        assert isinstance(urls, endpoints.Urls)
         return {
             'keystone': f'{urls.identity}/v3',
             'placement': urls.placement,

@@ -7,10 +7,10 @@ import pathlib
 
 import yaml
 
+from cloud import endpoints
 from cloud import folder as folders
 from cloud.full import bus as buses
 from cloud.full import database as databases
-from cloud.full import endpoints
 from cloud import options
 from cloud import settings as cloud_settings
 

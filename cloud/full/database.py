@@ -9,7 +9,7 @@ import pymysql
 
 from cloud import child
 from cloud import folder as folders
-from cloud.full import programs
+from cloud import programs
 
 _READY_SECONDS = 300.0
 

@@ -8,7 +8,7 @@ import grp
 import os
 
 from cloud.full import config
-from cloud.full import programs
+from cloud import programs
 
 #: Placement makes its own tables when it starts.
 DATABASES = (

@@ -10,7 +10,7 @@ import sys
 from cloud import child
 from cloud import folder as folders
 from cloud.full import config
-from cloud.full import programs
+from cloud import programs
 
 #: Name -> the module of its WSGI application.
 _APPLICATIONS = {

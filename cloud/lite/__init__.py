@@ -7,8 +7,9 @@
 * ``cloud``: starts and stops the processes
 * ``config``: writes every configuration file
 * ``control``: placement, nova-api, the conductor, the scheduler, the computes
-  and an empty network service, in one process
+  and what stands in for keystone and the network service, in one process
 * ``fakeauth``: a filter in the place of keystone's
+* ``identity``: an identity service in the place of keystone
 * ``image``: glance
 * ``sqlite``: lets many threads share SQLite files
 """

@@ -72,6 +72,7 @@ class Cloud(base.Cloud):
 
     def _control(self, bound: endpoints.Endpoints) -> child.Child:
         fds = {
+            'identity': bound.identity.fileno(),
             'placement': bound.placement.fileno(),
             'compute': bound.compute.fileno(),
             'network': bound.network.fileno(),

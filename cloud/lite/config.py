@@ -2,16 +2,23 @@
 
 """Write every configuration file of the cloud into its folder."""
 
+import json
+from typing import Any
+
 import yaml
 
 from cloud import endpoints
 from cloud import errors
 from cloud import folder as folders
+from cloud.lite import identity
 from cloud import options as options_mod
 from cloud import settings as cloud_settings
 
-#: The one token that all services and clients use; see fakeauth.
+#: The one token that all services and clients use, and its user; see fakeauth.
 TOKEN = 'admin'
+
+#: What the identity service reads, below ``etc``.
+CATALOG = 'catalog.json'
 
 _KEYSTONE = 'keystonemiddleware.auth_token:filter_factory'
 _FAKE = 'cloud.lite.fakeauth:filter_factory'
@@ -39,6 +46,7 @@ def write(
         folder.etc / 'glance-api-paste.ini': _paste(
             'glance', 'glance-api-paste.ini'
         ),
+        folder.etc / CATALOG: json.dumps(urls.catalog, indent=2),
         folder.clouds_yaml: yaml.safe_dump(_clouds(urls), sort_keys=False),
     }
     for host in settings.hosts:
@@ -86,6 +94,11 @@ def _nova(
         'database': {'connection': _sqlite(folder, 'nova')},
         'ext_resources': {'host_config_dir': str(folder.hosts)},
         'placement': _service(urls.placement),
+        # For programs that need the Compute API beside placement.
+        'ext_resources_placement': {
+            'auth_type': 'password',
+            **_credentials(urls),
+        },
         'neutron': _service(urls.network),
         'glance': {'endpoint_override': urls.image},
     }
@@ -98,20 +111,25 @@ def _glance(folder: folders.Folder) -> cloud_settings.Options:
     )
 
 
+def _credentials(urls: endpoints.Urls) -> dict[str, Any]:
+    return {
+        'auth_url': f'{urls.identity}/v3',
+        'username': TOKEN,
+        # The identity service believes any.
+        'password': TOKEN,
+        'project_name': TOKEN,
+        'user_domain_id': 'default',
+        'project_domain_id': 'default',
+    }
+
+
 def _clouds(urls: endpoints.Urls) -> dict[str, object]:
     return {
         'clouds': {
             folders.CLOUD: {
-                'auth_type': 'admin_token',
-                'auth': {'endpoint': urls.placement, 'token': TOKEN},
-                'compute_endpoint_override': f'{urls.compute}/v2.1',
-                'image_endpoint_override': urls.image,
-                'network_endpoint_override': urls.network,
-                'placement_endpoint_override': urls.placement,
-                # There is no keystone: the clients insist on a version and
-                # on an address that answers, and ask it nothing.
+                'auth': _credentials(urls),
+                'region_name': identity.REGION,
                 'identity_api_version': '3',
-                'identity_endpoint_override': urls.placement,
             }
         }
     }

@@ -2,8 +2,8 @@
 
 """Placement and all of Nova in one process, on native threads.
 
-``python -m cloud.lite.control --etc FOLDER --placement-fd N --compute-fd N
---network-fd N HOST ...``
+``python -m cloud.lite.control --etc FOLDER --identity-fd N --placement-fd N
+--compute-fd N --network-fd N HOST ...``
 
 The services are the real ones. What is missing is between them: messages go
 through oslo.messaging's in-process ``fake`` driver, and the computes use the
@@ -17,7 +17,9 @@ stand inside functions here.
 import argparse
 import importlib
 import itertools
+import json
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -26,6 +28,8 @@ from typing import Any
 import warnings
 
 from cloud import ending
+from cloud.lite import config
+from cloud.lite import identity
 from cloud.lite import sqlite
 from cloud import network
 from cloud import serving
@@ -37,7 +41,7 @@ def main() -> None:
     """Start everything in order and stay until a signal comes."""
     arguments = _parse()
     _prepare(arguments)
-    serving.serve(network.application, arguments.network_fd, threads=2)
+    _start_stand_ins(arguments)
     _start_placement(arguments.placement_fd)
     _configure_nova(arguments.etc)
     _make_databases()
@@ -53,6 +57,7 @@ def main() -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument('--etc', required=True)
+    parser.add_argument('--identity-fd', type=int, required=True)
     parser.add_argument('--placement-fd', type=int, required=True)
     parser.add_argument('--compute-fd', type=int, required=True)
     parser.add_argument('--network-fd', type=int, required=True)
@@ -79,6 +84,16 @@ def _prepare(arguments: argparse.Namespace) -> None:
     for name in arguments.prepare:
         module, _, function = name.partition(':')
         getattr(importlib.import_module(module), function)()
+
+
+def _start_stand_ins(arguments: argparse.Namespace) -> None:
+    catalog = pathlib.Path(arguments.etc, config.CATALOG).read_text()
+    serving.serve(
+        identity.make_application(json.loads(catalog)),
+        arguments.identity_fd,
+        threads=2,
+    )
+    serving.serve(network.application, arguments.network_fd, threads=2)
 
 
 def _start_placement(fd: int) -> None:

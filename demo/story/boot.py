@@ -39,17 +39,23 @@ def play(scene: scenes.Scene) -> None:
 
 
 def boot(
-    scene: scenes.Scene, name: str, flavor: str, *, host: str | None = None
+    scene: scenes.Scene,
+    name: str,
+    flavor: str,
+    *,
+    host: str | None = None,
+    reservation: str | None = None,
 ) -> str:
     """Boot a server that has to work.
 
     :param host: the only host that may build it
+    :param reservation: of which it is to have a place
     :returns: the host that it is on
     :raises NotAsTold: it is not ACTIVE
     """
-    where = f' on {host}' if host else ''
+    where = f' on {host}' if host else _describe(reservation)
     with scene.stage.step(f'Boot {name}, {flavor}{where}') as step:
-        made = scene.boot(name, flavor, host=host)
+        made = scene.boot(name, flavor, host=host, reservation=reservation)
         servers.check_active(made)
         asked = [one.host for one in servers.list_attempts(scene.sdk, made.id)]
         step.result = f'{made.status} on {made.compute_host}'
@@ -59,19 +65,34 @@ def boot(
 
 
 def boot_in_vain(
-    scene: scenes.Scene, name: str, flavor: str, *, host: str | None = None
+    scene: scenes.Scene,
+    name: str,
+    flavor: str,
+    *,
+    host: str | None = None,
+    reservation: str | None = None,
+    reason: str = '',
 ) -> None:
     """Boot a server that must be refused, and delete what Nova keeps of it.
 
+    :param host: the only host that may build it
+    :param reservation: of which it is to have a place
+    :param reason: words that its fault must have
     :raises NotAsTold: it is ACTIVE, or holds something in placement
     """
-    where = f' on {host} only' if host else ''
+    where = f' on {host} only' if host else _describe(reservation)
     with scene.stage.step(f'Boot {name}, {flavor}{where}') as step:
-        made = scene.boot(name, flavor, host=host)
+        made = scene.boot(name, flavor, host=host, reservation=reservation)
         held = tree.list_allocations(scene.cloud.placement, made.id)
         scene.delete(name)
         stages.expect(
             made.status == 'ERROR', f'{name} is refused', made.status
         )
         stages.expect(not held, f'{name} holds nothing in placement', held)
-        step.result = f'refused, as it should be: {servers.fault(made)}'
+        fault = servers.fault(made)
+        stages.expect(reason in fault, f'{name} is refused: {reason}', fault)
+        step.result = f'refused, as it should be: {fault}'
+
+
+def _describe(reservation: str | None) -> str:
+    return f', of reservation {reservation}' if reservation else ''

@@ -2,15 +2,20 @@
 
 """The flavor alone says what a server needs."""
 
+from collections.abc import Mapping
+
 from cloud import tree
 from demo import ballast
 from demo import scene as scenes
 
 _PINNED = {'hw:cpu_policy': 'dedicated'}
 
+#: Of a server with four ways: vCPUs, MiB of memory, extra specs.
+GOLD = (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '4'})
+
 #: Name -> (vCPUs, MiB of memory, extra specs).
 _FLAVORS = {
-    'gold': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '4'}),
+    'gold': GOLD,
     'silver': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '2'}),
     'bronze': (1, 256, {**_PINNED, f'resources:{tree.WAYS}': '1'}),
     'giant': (2, 512, {**_PINNED, f'resources:{tree.WAYS}': '11'}),
@@ -37,7 +42,7 @@ def play(scene: scenes.Scene) -> None:
         flavors |= _KERNEL_FLAVORS
     with scene.stage.step('Create the flavors'):
         for name, (vcpus, ram, extra_specs) in flavors.items():
-            scene.flavors[name] = _create(scene, name, vcpus, ram, extra_specs)
+            create(scene, name, vcpus, ram, extra_specs)
     scene.stage.table(
         'Flavors',
         ('name', 'vCPUs', 'MiB', 'extra specs'),
@@ -59,16 +64,20 @@ def _upload_image(scene: scenes.Scene) -> None:
         scene.image_id = image.id
 
 
-def _create(
+def create(
     scene: scenes.Scene,
     name: str,
     vcpus: int,
     ram: int,
-    extra_specs: dict[str, str],
-) -> str:
+    extra_specs: Mapping[str, str],
+) -> None:
+    """Create one more flavor.
+
+    :param ram: MiB
+    """
     flavor = scene.sdk.compute.create_flavor(
         name=name, vcpus=vcpus, ram=ram, disk=0
     )
     if extra_specs:
-        scene.sdk.compute.create_flavor_extra_specs(flavor, extra_specs)
-    return str(flavor.id)
+        scene.sdk.compute.create_flavor_extra_specs(flavor, dict(extra_specs))
+    scene.flavors[name] = str(flavor.id)

@@ -17,9 +17,9 @@ from openstack import exceptions
 
 from cloud import errors
 from cloud import folder as folders
-from cloud.full import programs
 from cloud import journal
 from cloud import machines
+from cloud import programs
 from cloud import told
 from tools.gate import audit
 from tools.gate import package

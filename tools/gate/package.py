@@ -8,7 +8,7 @@ import shutil
 import sys
 import sysconfig
 
-from cloud.full import programs
+from cloud import programs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -4,11 +4,11 @@
 
 from unittest import mock
 
+from cloud import endpoints
 from cloud import folder as folders
 from cloud.full import bus
 from cloud.full import config
 from cloud.full import database
-from cloud.full import endpoints
 from cloud import settings
 from tests import base
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
 
+from oslo_config import cfg
+
 from cloud import errors
 from cloud.lite import cloud
 from cloud import servers
 from cloud import settings
 from cloud import tree
+from nova_ext_resources.conf import reader
+from nova_ext_resources.reservation.site import loading
 from tests import base
 
 
@@ -32,10 +36,21 @@ class CloudTest(base.TestCase):
             self.assertEqual(
                 [{'MEMORY_MB': 64, 'VCPU': 1}], list(held.values())
             )
+            self.check_catalog(made)
             servers.delete(made.sdk, server.id)
             left = tree.list_allocations(made.placement, server.id)
             self.assertEqual({}, left)
         self.assertFalse(made.folder.root.exists())
+
+    def check_catalog(self, made: cloud.Cloud) -> None:
+        """One set of credentials leads to placement and to Nova."""
+        conf = cfg.ConfigOpts()
+        reader.parse(conf, [str(made.folder.etc / 'nova.conf')], [])
+        site = loading.Site(conf)
+
+        self.assertEqual(['a', 'b'], [one.name for one in site.list_hosts()])
+        site.check_zones()
+        self.assertIsNotNone(site.find_flavor('small'))
 
     def test_a_driver_that_does_not_exist_is_told_with_the_reason(
         self,

@@ -24,13 +24,22 @@ class StoryTest(base.TestCase):
 
         self.play('resctrl')
 
-    def play(self, backend: str) -> None:
+    def test_a_reservation_is_kept(self) -> None:
+        printed = self.play('rmd', 'reservation')
+
+        # Drained, offered, and given.
+        self.assertIn('servers are told to leave host', printed)
+        self.assertIn('can be had from', printed)
+        self.assertIn(', of reservation night: ACTIVE on ', printed)
+
+    def play(self, backend: str, *names: str) -> str:
         printed = io.StringIO()
         theatre = stage.Stage(console.Console(file=printed, width=120))
         self.addOnException(lambda _: print(printed.getvalue()))
 
         with scenes.opened(theatre, computes=2, backend=backend) as scene:
-            story.play(scene)
+            story.play(scene, names)
 
         self.assertNotIn('FAIL', printed.getvalue())
         self.assertFalse(scene.cloud.folder.root.exists())
+        return printed.getvalue()

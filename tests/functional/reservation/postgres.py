@@ -12,7 +12,7 @@ import psycopg2
 from cloud import child
 from cloud import errors
 from cloud import folder as folders
-from cloud.full import programs
+from cloud import programs
 
 #: Where Debian has what is not on the path.
 _DEBIAN = pathlib.Path('/usr/lib/postgresql')

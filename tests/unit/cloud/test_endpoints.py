@@ -18,7 +18,7 @@ class EndpointsTest(base.TestCase):
 
         parsed = [
             urllib.parse.urlsplit(url)
-            for url in (urls.placement, urls.compute, urls.network, urls.image)
+            for url in (urls.identity, *urls.catalog.values())
         ]
         self.assertEqual({'127.0.0.1'}, {one.hostname for one in parsed})
-        self.assertEqual(4, len({one.port for one in parsed}))
+        self.assertEqual(5, len({one.port for one in parsed}))

@@ -3,7 +3,7 @@
 import sys
 
 from cloud import errors
-from cloud.full import programs
+from cloud import programs
 from tests import base
 
 

@@ -4,13 +4,13 @@
 
 from collections.abc import Iterator
 import contextlib
-import json
+import pathlib
 from typing import Any
 
 from openstack.compute.v2 import server as sdk_server
 
-from cloud import extended
 from cloud import options
+from cloud import reservations
 from cloud import servers
 from cloud import settings as cloud_settings
 from cloud import told
@@ -22,7 +22,7 @@ from tools.gate import site as sites
 _DATABASE = 'reservations'
 _FLAVOR = 'three'
 _NAME = 'lease'
-_HINT = f'nova_ext:reservation={_NAME}'
+_HINT = f'{reservations.HINT}={_NAME}'
 
 
 def play(site: sites.Site) -> None:
@@ -60,29 +60,22 @@ def _reserving(site: sites.Site) -> Iterator[None]:
     _get_path(site).write_text(options.render(own))
     # The first command makes the tables.
     _order(site, 'list')
-    former = extended.NOVA['filter_scheduler']['enabled_filters']
-    filters = {'enabled_filters': f'{former},ReservationFilter'}
     site.cloud.reconfigure(
-        'nova-scheduler', options.merge(own, {'filter_scheduler': filters})
+        'nova-scheduler', options.merge(own, reservations.SCHEDULER)
     )
     yield
     site.cloud.reconfigure('nova-scheduler', {})
 
 
-def _get_path(site: sites.Site) -> Any:
+def _get_path(site: sites.Site) -> pathlib.Path:
     return site.cloud.folder.etc / 'reservations.conf'
 
 
 def _order(site: sites.Site, *words: str) -> Any:
     """Run a command of the reservations; return what it shows."""
-    etc = site.cloud.folder.etc
-    text = client.run(
-        site,
-        *('extended', 'reservation', *words, '-f', 'json'),
-        *('--config-file', str(etc / 'nova.conf')),
-        *('--config-file', str(_get_path(site))),
-    )
-    return json.loads(text)
+    folder = site.cloud.folder
+    files = folder.etc / 'nova.conf', _get_path(site)
+    return reservations.Reservations(folder, files).order(*words)
 
 
 def _count_fits(site: sites.Site) -> int:

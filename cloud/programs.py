@@ -28,6 +28,7 @@ def get(name: str) -> str:
     if not path.is_file():
         raise errors.CloudError(
             f'{path} does not exist. The environment that has it is made by: '
+            f'sh tools/tox -e functional --notest; that of the gate by: '
             f'sh tools/tox -e gate --notest'
         )
     return str(path)
