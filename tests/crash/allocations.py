@@ -369,22 +369,12 @@ def find_doubled(seen: seen_mod.Seen, server_uuid: str) -> str | None:
 
     A source that was killed in a move to here has taken the task away from
     the server when it started. Nova then accepted a second move to here, and
-    its scheduler added what that was to get to what the first one has. Both
-    have failed, and the server is in ERROR on this host, with all of the
-    first.
+    its scheduler added what that was to get to what the first one has. The
+    server is in ERROR on this host, or still on its former one, with all of
+    the first.
     """
-    server = seen.found.get(server_uuid)
-    if server is None or (server.host, server.vm_state) != (
-        seen.host,
-        'error',
-    ):
+    if not _has_two_moves(seen, server_uuid):
         return None
-    failed = [
-        one
-        for one in records.list_moves(server_uuid)
-        if (one.dest_compute, one.status) == (seen.host, 'error')
-        and one.migration_type in records.COLD
-    ]
     held = seen.list_own(seen.list_held(), server_uuid)
     allocated = seen.list_own(seen.list_allocated(), server_uuid)
     extra = allocated.keys() - held.keys()
@@ -392,8 +382,36 @@ def find_doubled(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     is_beside = all(
         any(place[2] == other[2] for other in held) for place in extra
     )
-    is_doubled = len(failed) >= 2 and extra and is_first_whole and is_beside
-    return server_uuid if is_doubled else None
+    return server_uuid if extra and is_first_whole and is_beside else None
+
+
+def _has_two_moves(seen: seen_mod.Seen, server_uuid: str) -> bool:
+    """Return whether two moves of a server to here have come to nothing."""
+    server = seen.found.get(server_uuid)
+    entry = seen.entries.get(server_uuid)
+    if server is None or entry is None:
+        return False
+    cold = [
+        one
+        for one in records.list_moves(server_uuid)
+        if one.migration_type in records.COLD
+    ]
+    failed = [one for one in cold if one.status == 'error']
+    if server.host == seen.host:
+        here = [one for one in failed if one.dest_compute == seen.host]
+        return server.vm_state == 'error' and len(here) >= 2
+    left = [
+        one
+        for one in cold
+        if one.status in (*novas.ON_ITS_WAY, 'error')
+        and one.dest_compute == seen.host
+    ]
+    # Of a failed one, Nova has not always recorded where it went.
+    return (
+        entry.purpose is Purpose.INCOMING
+        and bool(left)
+        and any(one.uuid != left[0].uuid for one in failed)
+    )
 
 
 def find_move_with_same(
