@@ -188,14 +188,7 @@ class DaemonTest(ProgramTests):
         until = time.monotonic() + PATIENCE
         while managers.list_states(self.url, key)[-1] != state:
             self.assertLess(time.monotonic(), until, self.log.read_text())
-            self.read_notices()
             time.sleep(0.05)
-
-    def read_notices(self) -> None:
-        """Read what there is, as systemd does."""
-        with contextlib.suppress(BlockingIOError):
-            while self.systemd.recv(4096, socket.MSG_DONTWAIT):
-                pass
 
     def test_a_reservation_starts_and_ends(self) -> None:
         self.wait_for('READY=1')
