@@ -9,7 +9,8 @@ some seconds after it has taken the slot, it counts as promised.
 
 Where servers of a reservation are removed at its end, what they hold is free
 then: of two leases of a host, one after the other, the second one needs
-nothing beside what the servers of the first hold.
+nothing beside what the servers of the first hold. Not so of units that must
+lie side by side: how many are free does not say that they do.
 
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
@@ -196,7 +197,7 @@ class Promises:
         end = interval.FOREVER if is_kept else slot.during.end
         for place, amount in slot.places.items():
             self._taken_of.setdefault(place[0], {})[slot.key] = slot, end
-            if end < interval.FOREVER:
+            if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._ensure(place).give_back(end, amount)
 
     def _ensure(self, place: view_obj.Place) -> _Column:
@@ -226,8 +227,8 @@ class Promises:
             _slot, end = self._taken_of[rp_uuid].pop(slot.key)
             if not self._taken_of[rp_uuid]:
                 del self._taken_of[rp_uuid]
-        if end < interval.FOREVER:
-            for place, amount in slot.places.items():
+        for place, amount in slot.places.items():
+            if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._columns[place[0]][place[1]].give_back(end, -amount)
                 self._tidy(place)
 
@@ -406,7 +407,8 @@ class Promises:
                     consumer=slot.consumer,
                     amount=amount,
                     end=slot.during.end,
-                    is_removed=removed_at < interval.FOREVER,
+                    is_removed=removed_at < interval.FOREVER
+                    and _is_exchangeable(slot, place),
                     is_counted=during is not None and now < during.end,
                 )
                 found.append(taken)
@@ -418,6 +420,21 @@ class Promises:
 
     def _find(self, place: view_obj.Place) -> _Column | None:
         return self._columns.get(place[0], {}).get(place[1])
+
+
+def _is_exchangeable(
+    slot: server_mod.PlannedServer, place: view_obj.Place
+) -> bool:
+    """Return whether any units do for what a slot takes of a place.
+
+    A slot of cache ways names them: what is free when its server has gone may
+    lie apart from what was free before. So the amount says nothing.
+    """
+    return not any(
+        one.units
+        for one in slot.assignments
+        if (one.rp_uuid, one.resource_class) == place
+    )
 
 
 def _find_during(slot: server_mod.PlannedServer) -> interval.Interval | None:

@@ -324,6 +324,31 @@ class RemovedTest(base.TestCase):
 
         self.assertEqual(9, self.find_peak(150))
 
+    def test_units_that_lie_side_by_side_are_not_given_back(self) -> None:
+        slot = make_slot(
+            'x/0',
+            hosts.span(100, 200),
+            {PLACES[0]: 7, PLACES[1]: 4},
+            consumer='one',
+            taken_at=100,
+        )
+        ways, memory = slot.assignments
+        ways = dataclasses.replace(ways, units={'mask': '7f'})
+        slot = dataclasses.replace(slot, assignments=(ways, memory))
+        request = hosts.make_request(
+            'x', slot.during, at_end=request_mod.AtEnd.DELETE
+        )
+        self.promises.take(request, (slot,))
+        self.take('y', hosts.span(200, 300), 9)
+
+        self.assertEqual(9, self.find_peak(150))
+        for place, is_removed in ((PLACES[0], False), (PLACES[1], True)):
+            (taken,) = self.promises.list_taken_of(place, 150, 250)
+            self.assertEqual(is_removed, taken.is_removed)
+        self.promises.drop('x', (slot,))
+        self.promises.drop('y', self.promises.slots['y'])
+        self.assertEqual({}, dict(self.promises.places))
+
     def test_nothing_is_left_of_it(self) -> None:
         self.take('x', hosts.span(100, 200), 7, consumer='one', taken_at=100)
         self.take('y', hosts.span(200, 300), 9)
