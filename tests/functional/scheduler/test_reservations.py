@@ -975,6 +975,21 @@ class AwayTest(reserving.ReservingTestCase):
                 answer.set()
         self.assertEqual(['b'], hanging.result())
 
+    def test_a_reserved_server_asks_itself_while_a_read_hangs(self) -> None:
+        """Its reservation may be newer than what was read last."""
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.reserve()
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+        self.patch(promises, 'PROBE_SECONDS', 3600.0)
+        # Another request, of long ago, waits still.
+        self.filter._followed._begun.append(time.monotonic() - 2)
+
+        found = self.run_filter(
+            self.make_hosts(), self.make_spec(uuidsentinel.one, 'lease')
+        )
+
+        self.assertEqual(['a'], found)
+
     def test_no_lock_is_held_where_something_is_waited_for(self) -> None:
         patch = mock.patch.object(request, 'is_move', return_value=False)
         self.addCleanup(patch.stop)

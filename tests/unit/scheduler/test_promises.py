@@ -158,6 +158,60 @@ class HangingTest(FollowedTestCase):
 
         self.assertEqual(4, self.find_peak())
 
+    def hang_for_some_time(self) -> threading.Thread:
+        """Let a read hang since long before; later ones are answered."""
+        self.followed.refresh()
+        self.hang()
+        hanging = self.refresh_beside()
+        self.followed._begun[0] -= 2 * promises.PROBE_SECONDS
+        self.answer_others()
+        return hanging
+
+    def answer_others(self) -> None:
+        transaction = database_mod.Database(self.url).transaction
+        self.patch(self.database, 'transaction', transaction)
+
+    def test_one_that_hangs_keeps_no_other_from_the_database(self) -> None:
+        hanging = self.hang_for_some_time()
+        self.followed.refresh()
+        self.patch(promises, 'LOST_SECONDS', 1.0)
+
+        self.admit(self.admission, 'lease', self.later)
+        self.assertTrue(self.followed.refresh().is_fresh)
+
+        self.assertTrue(hanging.is_alive())
+        self.assertEqual(4, self.find_peak())
+        self.assertFalse(self.followed.is_away)
+
+    def test_while_reads_hang_one_more_is_tried_now_and_then(self) -> None:
+        self.hang_for_some_time()
+        self.admit(self.admission, 'lease', self.later)
+        self.patch(promises, 'PROBE_SECONDS', 3600.0)
+
+        self.assertFalse(self.followed.refresh().is_fresh)
+        self.assertEqual(0, self.find_peak())
+        self.assertTrue(self.followed.refresh(must_ask=True).is_fresh)
+
+        self.assertEqual(4, self.find_peak())
+
+    def test_a_failure_from_before_it_answered_is_none_of_now(self) -> None:
+        self.followed.refresh()
+        self.hang()
+        hanging = self.refresh_beside()
+        self.answer_others()
+        self.followed.refresh()
+        err = exception.StoreUnavailable(reason='it is away')
+        self.patch(self.followed, '_reader', mock.Mock(
+            fetch=mock.Mock(side_effect=err),
+            revisions=self.followed._reader.revisions,
+        ))
+
+        self.answer.set()
+        hanging.join()
+
+        self.assertFalse(self.followed.is_away)
+        self.assertIn('others that began later', self.log.output)
+
     def test_while_it_is_away_one_asks_it(self) -> None:
         self.followed.refresh()
         self.patch(promises, 'PAUSE_SECONDS', 0.0)
