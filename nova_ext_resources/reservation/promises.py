@@ -109,6 +109,9 @@ class _Column:
     def is_empty(self) -> bool:
         return not self.promises and not self.gives_back
 
+    def count_promised(self, time: int) -> int:
+        return self.profile.highest(interval.Interval(time, time + 1))
+
     def count_returned(self, now: int) -> int:
         """Return what was given back before: it does not count any more."""
         if not self.gives_back:
@@ -342,13 +345,18 @@ class Promises:
     ) -> owed_mod.Owed:
         """Return what is promised of a place in a time, whatever is held."""
         column = self._find(place)
+        taken = self.list_taken_of(place, now, end)
         amounts = [(now, 0)]
         if column is not None and end > now:
             steps = column.profile.list_steps(interval.Interval(now, end))
             amounts = [(part.start, amount) for part, amount in steps]
-        return owed_mod.Owed(
-            amounts=amounts, taken=self.list_taken_of(place, now, end)
-        )
+            later = {one.counted_until for one in taken}
+            amounts += [
+                (time, column.count_promised(time))
+                for time in sorted(later)
+                if now < time < end
+            ]
+        return owed_mod.Owed(amounts=amounts, taken=taken)
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -409,7 +417,7 @@ class Promises:
                     end=slot.during.end,
                     is_removed=removed_at < interval.FOREVER
                     and _is_exchangeable(slot, place),
-                    is_counted=during is not None and now < during.end,
+                    counted_until=during.end if during else interval.ALWAYS,
                 )
                 found.append(taken)
         return found

@@ -197,9 +197,7 @@ class ReservationFilter(filters.BaseHostFilter):
             return [ongoing.placed[server]]
         is_move = request.is_move(spec_obj)
         if is_move:
-            return self._keep_moving(
-                hosts, spec_obj, key, reason, read.now
-            )
+            return self._keep_moving(hosts, spec_obj, key, reason, read.now)
         if is_move is None:
             reason += (
                 '; whether this server only moves is not known, because the '

@@ -218,7 +218,7 @@ class PromisesTest(base.TestCase):
             amount=7,
             end=200,
             is_removed=False,
-            is_counted=False,
+            counted_until=interval.ALWAYS,
         )
         for now, end, found in (
             (100, 110, [taken]),

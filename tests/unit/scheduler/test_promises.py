@@ -201,10 +201,14 @@ class HangingTest(FollowedTestCase):
         self.answer_others()
         self.followed.refresh()
         err = exception.StoreUnavailable(reason='it is away')
-        self.patch(self.followed, '_reader', mock.Mock(
-            fetch=mock.Mock(side_effect=err),
-            revisions=self.followed._reader.revisions,
-        ))
+        self.patch(
+            self.followed,
+            '_reader',
+            mock.Mock(
+                fetch=mock.Mock(side_effect=err),
+                revisions=self.followed._reader.revisions,
+            ),
+        )
 
         self.answer.set()
         hanging.join()
