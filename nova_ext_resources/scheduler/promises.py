@@ -189,7 +189,7 @@ class Followed:
         for _attempt in range(_ATTEMPTS):
             oldest = reader_mod.choose_oldest(self._oldest, now, KEPT_SECONDS)
             with self.database.transaction() as connection:
-                changes = self._reader.fetch(connection, oldest)
+                changes = self._reader.fetch(connection, oldest, KEPT_SECONDS)
             with self.lock:
                 if self._reader.apply(changes):
                     self._oldest = oldest

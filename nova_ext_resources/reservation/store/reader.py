@@ -85,14 +85,21 @@ class Reader:
         """
         self.apply(self.fetch(connection, oldest))
 
-    def fetch(self, connection: sa.Connection, oldest: int) -> Changes:
+    def fetch(
+        self, connection: sa.Connection, oldest: int, slack: int = 0
+    ) -> Changes:
         """Read what has changed, and leave all here as it is.
 
         Any number of threads may do so at once.
 
         :param oldest: as of :meth:`refresh`
+        :param slack: by how many seconds it may be less than before without
+            all being read anew: another thread may have chosen it a little
+            later, and taken what it has read since
         """
         before, former = self.revisions, self._oldest
+        if former - slack <= oldest:
+            oldest = max(former, oldest)
         revisions, purged = shards.read_revisions(connection)
         is_whole = (
             not before

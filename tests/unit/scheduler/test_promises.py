@@ -216,6 +216,17 @@ class HangingTest(FollowedTestCase):
         self.assertFalse(self.followed.is_away)
         self.assertIn('others that began later', self.log.output)
 
+    def test_who_has_read_the_clock_earlier_reads_nothing_anew(self) -> None:
+        self.admit(self.admission, 'lease', self.later)
+        self.followed.refresh()
+        version = self.followed.promises.get_version('a')
+        # As if another request had read it a minute later.
+        self.followed._reader._oldest += 60
+
+        self.followed.refresh()
+
+        self.assertEqual(version, self.followed.promises.get_version('a'))
+
     def test_while_it_is_away_one_asks_it(self) -> None:
         self.followed.refresh()
         self.patch(promises, 'PAUSE_SECONDS', 0.0)
