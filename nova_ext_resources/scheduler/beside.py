@@ -141,14 +141,22 @@ class Beside:
         return [
             one
             for one in candidates
-            if self._installed.verdicts.find(
-                host,
-                self._describe(one),
-                self._spare.now,
-                functools.partial(self._decide, document, one),
-            )
-            is None
+            if self._find_verdict(host, document, one) is None
         ]
+
+    def _find_verdict(
+        self,
+        host: tuple[str, str | None, int],
+        read: Callable[[], stats.Document | None],
+        candidate: Candidate,
+    ) -> promises_mod.Promise | None:
+        decide = functools.partial(self._decide, read, candidate)
+        if self._spare.end < interval.FOREVER:
+            # The next server of a flavor with a lease ends at another time.
+            return decide()[0]
+        return self._installed.verdicts.find(
+            host, self._describe(candidate), self._spare.now, decide
+        )
 
     def _describe(self, candidate: Candidate) -> Hashable:
         """Return all that a verdict depends on, beside the host."""
@@ -159,7 +167,7 @@ class Beside:
             if name not in request.NOVA_CLASSES
         )
         own = self._without.key if self._without else None
-        return asked, own, self._spare.end, self._kind
+        return asked, own, self._kind
 
     @functools.cached_property
     def _kind(self) -> Hashable:
