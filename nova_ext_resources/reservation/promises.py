@@ -274,29 +274,23 @@ class Promises:
         """Return whether anything of a provider is promised or taken."""
         return rp_uuid in self._columns or rp_uuid in self._taken_of
 
-    def find_former(self, host: str, rp_uuid: str) -> Promise | None:
-        """Return a slot that was planned on a host of the same name.
+    def find_former(
+        self, host: str, rp_uuid: str, during: interval.Interval
+    ) -> Promise | None:
+        """Return a slot that is promised on a host of the same name.
 
         The host was created anew since: for placement it is another one, and
         nothing is promised of that.
 
         :param rp_uuid: the root provider that the host has now
+        :param during: when it matters
+        :returns: the first that begins; None if nothing is promised then
         """
-        for former in self._roots.get(host, ()):
-            if former != rp_uuid:
-                return self._find_promise(host, former)
-        return None
-
-    def _find_promise(self, host: str, rp_uuid: str) -> Promise:
-        return min(
-            (
-                one
-                for column in self._columns[rp_uuid].values()
-                for one in column.promises.values()
-                if one.slot.host == host
-            ),
-            key=lambda one: one.slot.key,
-        )
+        formers = [one for one in self._roots.get(host, ()) if one != rp_uuid]
+        if not formers:
+            return None
+        found = self.list_promises(formers, during)
+        return next((one for one in found if one.slot.host == host), None)
 
     @property
     def places(self) -> Mapping[str, Mapping[str, object]]:

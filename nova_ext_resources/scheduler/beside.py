@@ -97,9 +97,7 @@ class Beside:
     ) -> Sequence[Candidate]:
         """Return the candidates that break no promise."""
         # What was promised there is of providers that are gone.
-        if not self._is_reserved and self._promises.find_former(
-            host_state.nodename, host_state.uuid
-        ):
+        if self._find_former(host_state) is not None:
             return []
         self._free.host_state = host_state
         fits = self._spare.fits
@@ -109,14 +107,21 @@ class Beside:
                 return self._keep_runs(host_state, kept)
         return kept
 
+    def _find_former(self, host_state: Any) -> promises_mod.Promise | None:
+        if self._is_reserved:
+            return None
+        return self._promises.find_former(
+            host_state.nodename,
+            host_state.uuid,
+            interval.Interval(self._spare.now, self._spare.end),
+        )
+
     def explain(
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> list[exception.Shortfall]:
         """Return why no candidate of a host is left."""
-        former = self._promises.find_former(
-            host_state.nodename, host_state.uuid
-        )
-        if former is not None and not self._is_reserved:
+        former = self._find_former(host_state)
+        if former is not None:
             return [_explain_former(former)]
         self._free.host_state = host_state
         found = {
@@ -257,6 +262,12 @@ class Beside:
 
 def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
     place, amount = min(promise.slot.places.items())
+    is_free = promise.slot.consumer is None
+    advice = (
+        'cancel the reservation and reserve again'
+        if is_free
+        else 'one of its servers comes to the host at this moment'
+    )
     return exception.Shortfall(
         rp_uuid=place[0],
         resource_class=place[1],
@@ -264,8 +275,8 @@ def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
         available=0,
         reason=f'the host was created anew since reservation '
         f'{promise.request.key} was planned on it, and has other resource '
-        'providers now; cancel the reservation and reserve again',
-        is_permanent=True,
+        f'providers now; {advice}',
+        is_permanent=is_free,
     )
 
 

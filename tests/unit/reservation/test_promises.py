@@ -179,14 +179,34 @@ class PromisesTest(base.TestCase):
         slot = dataclasses.replace(slot, assignments=(own,))
         self.take(slot)
 
-        found = self.promises.find_former('a', 'new')
+        find, during = self.promises.find_former, hosts.span(4, 9)
+        found = find('a', 'new', during)
 
         assert found is not None
         self.assertEqual(slot, found.slot)
-        self.assertIsNone(self.promises.find_former('a', 'a'))
-        self.assertIsNone(self.promises.find_former('b', 'new'))
+        self.assertIsNone(find('a', 'a', during))
+        self.assertIsNone(find('b', 'new', during))
+        # It is over, and kept for a while; or it begins later.
+        self.assertIsNone(find('a', 'new', hosts.span(5, 9)))
+        self.assertIsNone(find('a', 'new', hosts.span(0, 2)))
         self.promises.drop('x', (slot,))
-        self.assertIsNone(self.promises.find_former('a', 'new'))
+        self.assertIsNone(find('a', 'new', during))
+
+    def test_a_server_that_came_to_a_host_that_was_created_anew(self) -> None:
+        slot = make_slot(
+            'x/0',
+            hosts.span(100, 200),
+            {PLACES[0]: 7},
+            consumer='one',
+            taken_at=100,
+        )
+        own = dataclasses.replace(slot.assignments[0], rp_key='a')
+        self.take(dataclasses.replace(slot, assignments=(own,)))
+
+        find, counted = self.promises.find_former, promises_mod.CLAIM_SECONDS
+        self.assertIsNotNone(find('a', 'new', hosts.span(100)))
+        # What it holds is used, as placement says.
+        self.assertIsNone(find('a', 'new', hosts.span(100 + counted)))
 
     def test_who_has_taken_what(self) -> None:
         taken = make_slot(
