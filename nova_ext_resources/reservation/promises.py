@@ -270,6 +270,15 @@ class Promises:
         """Return a number that differs if other slots are promised there."""
         return self._versions[host]
 
+    def has(self, slot: server_mod.PlannedServer) -> bool:
+        """Return whether just that slot is promised, at any time."""
+        return all(
+            column is not None
+            and slot.key in column.promises
+            and column.promises[slot.key].slot == slot
+            for column in map(self._find, slot.places)
+        )
+
     def concerns(self, rp_uuid: str) -> bool:
         """Return whether anything of a provider is promised or taken."""
         return rp_uuid in self._columns or rp_uuid in self._taken_of

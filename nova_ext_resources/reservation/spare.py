@@ -49,7 +49,9 @@ class Spare:
         self._promises = promises
         self._find_free = find_free
         self._places = promises.places
-        self._own = without.places if without else {}
+        # What was changed since the promises were read is not among them.
+        is_known = without is not None and promises.has(without)
+        self._own = without.places if without and is_known else {}
 
     def fits(self, allocations: Allocations) -> bool:
         """Return whether no promise is broken by a server that takes them."""

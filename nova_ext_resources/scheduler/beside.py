@@ -75,8 +75,9 @@ class Beside:
         self._promises = promises
         self._spec_obj = spec_obj
         self._without = without
+        ongoing = ongoing_mod.find(spec_obj)
         self._free = free_mod.Free(
-            ongoing_mod.find(spec_obj), installed.trackers
+            ongoing.summaries, ongoing.consumed, installed.trackers
         )
         self._spare = spare_mod.Spare(
             promises, self._free.find, now=now, end=end, without=without

@@ -229,11 +229,14 @@ class ReservationFilter(filters.BaseHostFilter):
             return reason
         server = request.get_server_uuid(spec_obj)
         by_node = {one.nodename: one for one in hosts}
+        unknown: list[server_mod.PlannedServer] = []
 
         def fits(
             slot: server_mod.PlannedServer, candidate: beside_mod.Candidate
         ) -> bool:
             with self._followed.lock:
+                if not (slot.consumer or self._followed.promises.has(slot)):
+                    unknown.append(slot)
                 beside = beside_mod.Beside(
                     self._installed,
                     self._followed.promises,
@@ -248,6 +251,9 @@ class ReservationFilter(filters.BaseHostFilter):
         take = functools.partial(self._reserved.take, key, server, hosts, fits)
         free_abandoned = self._reserved.free_abandoned
         chosen = take(now)
+        if chosen is None and unknown:
+            # They were changed since the promises were read.
+            chosen = take(self._followed.refresh(must_ask=True).now)
         if chosen is None and free_abandoned(key, server, hosts, now):
             # Placement may have been slow: a slot is taken now, not then.
             chosen = take(self._followed.refresh().now)

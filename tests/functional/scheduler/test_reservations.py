@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 from unittest import mock
+import weakref
 
 import nova.conf
 from nova import exception as nova_exc
@@ -28,6 +29,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import claimed
+from nova_ext_resources.scheduler import gaps
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import promises
 from nova_ext_resources.scheduler import request
@@ -349,6 +351,26 @@ class ReservedTest(reserving.ReservingTestCase):
         self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
 
         self.assertEqual([other], host.allocation_candidates)
+
+    def test_a_slot_that_has_changed_meanwhile_is_read_again(self) -> None:
+        self.reserve(vcpus=8)
+        held = functools.partial(slots.take, self.database, 'lease')
+        taken = held('other', lambda found: found[0], now=reserving.NOW)
+        assert taken is not None
+        find_refusal = self.filter._reserved.find_refusal
+
+        def free(*args: Any) -> str | None:
+            slots.free(self.database, 'lease', taken)
+            return find_refusal(*args)
+
+        self.patch(self.filter._reserved, 'find_refusal', free)
+        host = self.make_state('a')
+        other = reserving.make_candidate({'a': 4, 'other': 4})
+        host.allocation_candidates = [other]
+
+        self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
+
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
 
     def test_its_own_slot_is_not_in_its_way(self) -> None:
         self.reserve(vcpus=8)
@@ -866,6 +888,24 @@ class MemoryTest(reserving.ReservingTestCase):
         gc.collect()
 
         self.assertEqual(before, len(ongoing._REQUESTS))
+
+    def test_what_placement_said_is_kept_by_no_cycle(self) -> None:
+        """It is many megabytes, until somebody looks for cycles."""
+        known = ongoing.Ongoing(summaries=Summaries())
+        known.score = gaps.Gaps(
+            self.filter._followed, known, {}, reserving.NOW + 60
+        ).score
+        summaries = weakref.ref(known.summaries)
+        gc.disable()
+        self.addCleanup(gc.enable)
+
+        del known
+
+        self.assertIsNone(summaries())
+
+
+class Summaries(dict[str, Any]):
+    """A dict can have no weak references."""
 
 
 class AwayTest(reserving.ReservingTestCase):
