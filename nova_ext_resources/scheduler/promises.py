@@ -114,8 +114,10 @@ class Followed:
         with self._reading(must_ask) as begun:
             is_fresh = begun is not None and self._try_read(now, begun)
         with self.lock:
-            if self._failure is not None and not self._reader.revisions:
-                raise self._failure
+            failure = None if self._reader.revisions else self._failure
+        if failure is not None:
+            # Another one: each time that one is raised its traceback grows.
+            raise type(failure)(reason=failure.reason)
         return Read(now, is_fresh)
 
     @contextlib.contextmanager

@@ -254,6 +254,18 @@ class AwayTest(FollowedTestCase):
             )
         self.assertTrue(self.followed.is_away)
 
+    def test_each_request_gets_an_error_of_its_own(self) -> None:
+        self.break_database()
+        errors = [
+            self.assertRaises(
+                exception.StoreUnavailable, self.followed.refresh
+            )
+            for _attempt in range(2)
+        ]
+
+        self.assertIsNot(errors[0], errors[1])
+        self.assertEqual(errors[0].reason, errors[1].reason)
+
     def test_it_is_said_again_from_time_to_time(self) -> None:
         self.followed.refresh()
         transaction = self.break_database()
