@@ -80,7 +80,7 @@ class Spare:
         """Return when a server that takes them would be in the way.
 
         :returns: seconds since the epoch, not before its end; ``FOREVER`` if
-            it could stay for good
+            it could stay for good, or nobody knows what is free
         """
         return min(
             (
@@ -95,7 +95,8 @@ class Spare:
     def _find_begin(self, place: view_obj.Place, amount: int) -> int:
         free = self._find_free(place)
         if free is None:
-            return self.end
+            # It fills no gap that anybody knows of.
+            return interval.FOREVER
         return self._promises.find_begin(
             place, self.now, self.end, free - amount
         )

@@ -359,7 +359,7 @@ class ReservedTest(reserving.ReservingTestCase):
         assert taken is not None
         find_refusal = self.filter._reserved.find_refusal
 
-        def free(*args: Any) -> str | None:
+        def free(*args: Any) -> Any:
             slots.free(self.database, 'lease', taken)
             return find_refusal(*args)
 

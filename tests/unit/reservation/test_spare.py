@@ -4,6 +4,7 @@
 
 import dataclasses
 
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import spare as spare_mod
@@ -31,6 +32,16 @@ class OwnSlotTest(base.TestCase):
             self.promises, lambda _place: 4, now=5, end=100, without=without
         )
         return spare.fits({PLACE[0]: {'resources': {PLACE[1]: 4}}})
+
+    def test_where_nobody_knows_what_is_free_it_fills_nothing(self) -> None:
+        for free, begin in ((None, interval.FOREVER), (3, 5)):
+            spare = spare_mod.Spare(
+                self.promises, lambda _place, free=free: free, now=0, end=5
+            )
+            self.assertEqual(
+                begin,
+                spare.find_begin({PLACE[0]: {'resources': {PLACE[1]: 1}}}),
+            )
 
     def test_a_server_has_the_room_of_its_slot(self) -> None:
         self.assertFalse(self.fits(None))
