@@ -42,6 +42,10 @@ PATIENCE_SECONDS = 1.0
 #: was promised since.
 PROBE_SECONDS = 1.0
 
+#: While the database is away, requests that cannot do without do not ask
+#: again for so long after one of them did in vain: each would wait.
+VAIN_SECONDS = 1.0
+
 #: A read that takes longer is lost, whatever keeps it: psycopg2 waits for a
 #: server that is alive and frozen for as long as that is.
 LOST_SECONDS = 30.0
@@ -93,6 +97,10 @@ class Followed:
         self._begun: list[float] = []
         #: When the last one of those that have succeeded has begun.
         self._answered = 0.0
+        #: When each of the reads has begun that must ask.
+        self._asking: list[float] = []
+        #: Until when it is known that to ask is in vain.
+        self._vain_until = 0.0
         self._failure: exception.StoreError | None = None
         self._failed_at = 0.0
         self._pause = 0.0
@@ -107,7 +115,8 @@ class Followed:
         """Read what has changed, unless it is known that that would hang.
 
         :param must_ask: whether it is read all the same, for what cannot be
-            done without the database
+            done without the database; unless another one that must ask waits
+            for it, or did so a moment ago, and it is away
         :raises StoreError: nothing was ever read
         """
         now = int(timeutils.utcnow_ts())
@@ -126,16 +135,26 @@ class Followed:
         self._give_up(time.monotonic() - LOST_SECONDS)
         begun = time.monotonic()
         with self.lock:
-            may_read = must_ask or self._may_read(begun)
+            may_read = (
+                self._may_ask(begun) if must_ask else self._may_read(begun)
+            )
             if may_read:
                 self._begun.append(begun)
+                self._asking += [begun] * must_ask
         try:
             yield begun if may_read else None
         finally:
             if may_read:
-                with self.lock:
-                    if begun in self._begun:
-                        self._begun.remove(begun)
+                self._end(begun)
+
+    def _end(self, begun: float) -> None:
+        with self.lock:
+            if begun in self._begun:
+                self._begun.remove(begun)
+            if begun in self._asking:
+                self._asking.remove(begun)
+                if self._failure is not None:
+                    self._vain_until = time.monotonic() + VAIN_SECONDS
 
     def _give_up(self, before: float) -> None:
         """Take reads that began before a time for failed ones."""
@@ -143,12 +162,20 @@ class Followed:
             is_lost = any(one < before for one in self._begun)
             if is_lost:
                 self._begun = [one for one in self._begun if one >= before]
+                self._asking = [one for one in self._asking if one >= before]
         if is_lost:
             reason = (
                 f'a request has waited for more than {LOST_SECONDS:.0f} '
                 'seconds. Check that the database runs.'
             )
             self._note_failure(exception.StoreUnavailable(reason=reason))
+
+    def _may_ask(self, now: float) -> bool:
+        if self._failure is None:
+            return True
+        return now >= self._vain_until and all(
+            now - one <= PATIENCE_SECONDS for one in self._asking
+        )
 
     def _may_read(self, now: float) -> bool:
         if self._failure is not None:

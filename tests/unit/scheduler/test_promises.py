@@ -227,6 +227,29 @@ class HangingTest(FollowedTestCase):
 
         self.assertEqual(version, self.followed.promises.get_version('a'))
 
+    def test_while_it_is_away_one_that_must_asks_it(self) -> None:
+        self.followed.refresh()
+        with mock.patch.object(
+            self.database,
+            'transaction',
+            side_effect=exception.StoreUnavailable(reason='away'),
+        ):
+            self.followed.refresh()
+        self.hang()
+        thread = threading.Thread(
+            target=self.followed.refresh, kwargs={'must_ask': True}
+        )
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.answer.set)
+        self.assertTrue(self.asked.wait(30))
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+
+        read = self.followed.refresh(must_ask=True)
+
+        self.assertFalse(read.is_fresh)
+        self.assertEqual(1, len(self.is_locked))
+
     def test_while_it_is_away_one_asks_it(self) -> None:
         self.followed.refresh()
         self.patch(promises, 'PAUSE_SECONDS', 0.0)
@@ -278,6 +301,19 @@ class AwayTest(FollowedTestCase):
             with self.subTest(lines=lines):
                 self.assertEqual(lines, self.log.output.count('cannot be'))
         self.assertEqual(4, transaction.call_count)
+
+    def test_who_must_ask_does_not_do_so_again_at_once(self) -> None:
+        self.followed.refresh()
+        transaction = self.break_database()
+        for asked, seconds in ((1, 3600.0), (1, 0.0)):
+            self.patch(promises, 'VAIN_SECONDS', seconds)
+            read = self.followed.refresh(must_ask=True)
+            self.assertFalse(read.is_fresh)
+            self.assertEqual(asked, transaction.call_count)
+        self.followed._vain_until = 0.0
+        mock.patch.stopall()
+
+        self.assertTrue(self.followed.refresh(must_ask=True).is_fresh)
 
     def test_it_answers_again(self) -> None:
         self.followed.refresh()
