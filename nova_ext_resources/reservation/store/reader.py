@@ -16,6 +16,7 @@ import dataclasses
 import heapq
 from typing import Protocol
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
@@ -23,6 +24,8 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
+
+LOG = logging.getLogger(__name__)
 
 
 class Target(Protocol):
@@ -101,10 +104,18 @@ class Reader:
         if former - slack <= oldest:
             oldest = max(former, oldest)
         revisions, purged = shards.read_revisions(connection)
+        is_older = not _is_until(before, revisions)
+        if is_older:
+            LOG.warning(
+                'The database of the reservations is older than what was read '
+                'of it before: all is read anew. If it was not restored, its '
+                'URL leads to several servers, one of which lags behind; let '
+                'it name the one that is written to.'
+            )
         is_whole = (
             not before
             or oldest < former
-            or not _is_until(before, revisions)
+            or is_older
             or _has_missed(before, purged)
         )
         seen: shards.Revisions = {} if is_whole else before

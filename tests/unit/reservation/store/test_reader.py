@@ -4,6 +4,8 @@
 
 from unittest import mock
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -167,9 +169,14 @@ class ThreadsTest(stores.StoreTestCase):
         }
         self.admit(self.admission, 'other', hosts.span(5, 9))
 
+        log = self.useFixture(fixtures.FakeLogger())
+
         self.assertTrue(self.reader.apply(self.fetch()))
 
         self.assertEqual(8, self.find_peak())
+        self.assertEqual(1, log.output.count('is older than what was read'))
+        self.fetch()
+        self.assertEqual(1, log.output.count('is older than what was read'))
 
 
 class OldestTest(stores.StoreTestCase):
