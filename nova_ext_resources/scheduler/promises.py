@@ -229,6 +229,7 @@ class Followed:
             self._answered = max(self._answered, begun)
             # Those before may hang: it is not the database that does.
             self._begun = [one for one in self._begun if one >= begun]
+            self._asking = [one for one in self._asking if one >= begun]
             was_away, self._failure = self.is_away, None
         if was_away:
             LOG.info('The database of the reservations answers again.')

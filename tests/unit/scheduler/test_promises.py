@@ -249,6 +249,15 @@ class HangingTest(FollowedTestCase):
 
         self.assertFalse(read.is_fresh)
         self.assertEqual(1, len(self.is_locked))
+        # Another request finds that it answers, and then it is away again.
+        self.answer_others()
+        self.followed._pause = 0.0
+        self.followed._begun.clear()
+        self.assertTrue(self.followed.refresh().is_fresh)
+        transaction = self.break_database()
+        self.followed.refresh()
+        self.followed.refresh(must_ask=True)
+        self.assertEqual(2, transaction.call_count)
 
     def test_while_it_is_away_one_asks_it(self) -> None:
         self.followed.refresh()
