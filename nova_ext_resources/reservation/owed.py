@@ -18,14 +18,15 @@ class Taken:
     :ivar consumer: uuid of the server
     :ivar end: of the slot
     :ivar is_removed: whether the server is removed then
-    :ivar is_counted: whether it counts as promised still
+    :ivar counted_until: when it counts as promised no more; then only what
+        the server does not hold is missing
     """
 
     consumer: str
     amount: int
     end: int
     is_removed: bool
-    is_counted: bool
+    counted_until: int
 
     def count(self, time: int, held: Mapping[str, int]) -> int:
         """Return what is missing of it at a time.
@@ -33,8 +34,10 @@ class Taken:
         Less than nothing where more is there than now.
         """
         has = held.get(self.consumer, 0)
+        if time < self.counted_until:
+            return 0
         if time < self.end:
-            return 0 if self.is_counted else max(self.amount - has, 0)
+            return max(self.amount - has, 0)
         return -min(self.amount, has) if self.is_removed else 0
 
 
@@ -42,8 +45,9 @@ class Taken:
 class Owed:
     """What is promised of a place while a server is there.
 
-    :ivar amounts: (since when, amount) of slots that nobody has taken, and of
-        those that count as promised still, in order of time; from now on
+    :ivar amounts: (time, amount) of slots that nobody has taken, and of those
+        that count as promised still: from now on, whenever the amount
+        changes, or a slot that was taken counts no more
     :ivar taken: slots that servers have taken
     """
 
@@ -59,7 +63,8 @@ class Owed:
 
         :param held: consumer -> what it holds of the place
         """
-        # Slots that are taken have begun: less of them is missing later on.
+        # Slots that are taken have begun: less of them is missing later on,
+        # but for those that count as promised now.
         return max(
             (
                 amount + sum(one.count(since, held) for one in self.taken)

@@ -9,7 +9,8 @@ some seconds after it has taken the slot, it counts as promised.
 
 Where servers of a reservation are removed at its end, what they hold is free
 then: of two leases of a host, one after the other, the second one needs
-nothing beside what the servers of the first hold.
+nothing beside what the servers of the first hold. Not so of units that must
+lie side by side: how many are free does not say that they do.
 
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
@@ -108,6 +109,9 @@ class _Column:
     def is_empty(self) -> bool:
         return not self.promises and not self.gives_back
 
+    def count_promised(self, time: int) -> int:
+        return self.profile.highest(interval.Interval(time, time + 1))
+
     def count_returned(self, now: int) -> int:
         """Return what was given back before: it does not count any more."""
         if not self.gives_back:
@@ -196,7 +200,7 @@ class Promises:
         end = interval.FOREVER if is_kept else slot.during.end
         for place, amount in slot.places.items():
             self._taken_of.setdefault(place[0], {})[slot.key] = slot, end
-            if end < interval.FOREVER:
+            if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._ensure(place).give_back(end, amount)
 
     def _ensure(self, place: view_obj.Place) -> _Column:
@@ -226,8 +230,8 @@ class Promises:
             _slot, end = self._taken_of[rp_uuid].pop(slot.key)
             if not self._taken_of[rp_uuid]:
                 del self._taken_of[rp_uuid]
-        if end < interval.FOREVER:
-            for place, amount in slot.places.items():
+        for place, amount in slot.places.items():
+            if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._columns[place[0]][place[1]].give_back(end, -amount)
                 self._tidy(place)
 
@@ -266,33 +270,36 @@ class Promises:
         """Return a number that differs if other slots are promised there."""
         return self._versions[host]
 
+    def has(self, slot: server_mod.PlannedServer) -> bool:
+        """Return whether just that slot is promised, at any time."""
+        return all(
+            column is not None
+            and slot.key in column.promises
+            and column.promises[slot.key].slot == slot
+            for column in map(self._find, slot.places)
+        )
+
     def concerns(self, rp_uuid: str) -> bool:
         """Return whether anything of a provider is promised or taken."""
         return rp_uuid in self._columns or rp_uuid in self._taken_of
 
-    def find_former(self, host: str, rp_uuid: str) -> Promise | None:
-        """Return a slot that was planned on a host of the same name.
+    def find_former(
+        self, host: str, rp_uuid: str, during: interval.Interval
+    ) -> Promise | None:
+        """Return a slot that is promised on a host of the same name.
 
         The host was created anew since: for placement it is another one, and
         nothing is promised of that.
 
         :param rp_uuid: the root provider that the host has now
+        :param during: when it matters
+        :returns: the first that begins; None if nothing is promised then
         """
-        for former in self._roots.get(host, ()):
-            if former != rp_uuid:
-                return self._find_promise(host, former)
-        return None
-
-    def _find_promise(self, host: str, rp_uuid: str) -> Promise:
-        return min(
-            (
-                one
-                for column in self._columns[rp_uuid].values()
-                for one in column.promises.values()
-                if one.slot.host == host
-            ),
-            key=lambda one: one.slot.key,
-        )
+        formers = [one for one in self._roots.get(host, ()) if one != rp_uuid]
+        if not formers:
+            return None
+        found = self.list_promises(formers, during)
+        return next((one for one in found if one.slot.host == host), None)
 
     @property
     def places(self) -> Mapping[str, Mapping[str, object]]:
@@ -341,13 +348,18 @@ class Promises:
     ) -> owed_mod.Owed:
         """Return what is promised of a place in a time, whatever is held."""
         column = self._find(place)
+        taken = self.list_taken_of(place, now, end)
         amounts = [(now, 0)]
         if column is not None and end > now:
             steps = column.profile.list_steps(interval.Interval(now, end))
             amounts = [(part.start, amount) for part, amount in steps]
-        return owed_mod.Owed(
-            amounts=amounts, taken=self.list_taken_of(place, now, end)
-        )
+            later = {one.counted_until for one in taken}
+            amounts += [
+                (time, column.count_promised(time))
+                for time in sorted(later)
+                if now < time < end
+            ]
+        return owed_mod.Owed(amounts=amounts, taken=taken)
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -406,8 +418,9 @@ class Promises:
                     consumer=slot.consumer,
                     amount=amount,
                     end=slot.during.end,
-                    is_removed=removed_at < interval.FOREVER,
-                    is_counted=during is not None and now < during.end,
+                    is_removed=removed_at < interval.FOREVER
+                    and _is_exchangeable(slot, place),
+                    counted_until=during.end if during else interval.ALWAYS,
                 )
                 found.append(taken)
         return found
@@ -418,6 +431,21 @@ class Promises:
 
     def _find(self, place: view_obj.Place) -> _Column | None:
         return self._columns.get(place[0], {}).get(place[1])
+
+
+def _is_exchangeable(
+    slot: server_mod.PlannedServer, place: view_obj.Place
+) -> bool:
+    """Return whether any units do for what a slot takes of a place.
+
+    A slot of cache ways names them: what is free when its server has gone may
+    lie apart from what was free before. So the amount says nothing.
+    """
+    return not any(
+        one.units
+        for one in slot.assignments
+        if (one.rp_uuid, one.resource_class) == place
+    )
 
 
 def _find_during(slot: server_mod.PlannedServer) -> interval.Interval | None:

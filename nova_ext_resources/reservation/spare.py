@@ -49,7 +49,9 @@ class Spare:
         self._promises = promises
         self._find_free = find_free
         self._places = promises.places
-        self._own = without.places if without else {}
+        # What was changed since the promises were read is not among them.
+        is_known = without is not None and promises.has(without)
+        self._own = without.places if without and is_known else {}
 
     def fits(self, allocations: Allocations) -> bool:
         """Return whether no promise is broken by a server that takes them."""
@@ -78,7 +80,7 @@ class Spare:
         """Return when a server that takes them would be in the way.
 
         :returns: seconds since the epoch, not before its end; ``FOREVER`` if
-            it could stay for good
+            it could stay for good, or nobody knows what is free
         """
         return min(
             (
@@ -93,7 +95,8 @@ class Spare:
     def _find_begin(self, place: view_obj.Place, amount: int) -> int:
         free = self._find_free(place)
         if free is None:
-            return self.end
+            # It fills no gap that anybody knows of.
+            return interval.FOREVER
         return self._promises.find_begin(
             place, self.now, self.end, free - amount
         )

@@ -75,8 +75,9 @@ class Beside:
         self._promises = promises
         self._spec_obj = spec_obj
         self._without = without
+        ongoing = ongoing_mod.find(spec_obj)
         self._free = free_mod.Free(
-            ongoing_mod.find(spec_obj), installed.trackers
+            ongoing.summaries, ongoing.consumed, installed.trackers
         )
         self._spare = spare_mod.Spare(
             promises, self._free.find, now=now, end=end, without=without
@@ -97,9 +98,7 @@ class Beside:
     ) -> Sequence[Candidate]:
         """Return the candidates that break no promise."""
         # What was promised there is of providers that are gone.
-        if not self._is_reserved and self._promises.find_former(
-            host_state.nodename, host_state.uuid
-        ):
+        if self._find_former(host_state) is not None:
             return []
         self._free.host_state = host_state
         fits = self._spare.fits
@@ -109,14 +108,21 @@ class Beside:
                 return self._keep_runs(host_state, kept)
         return kept
 
+    def _find_former(self, host_state: Any) -> promises_mod.Promise | None:
+        if self._is_reserved:
+            return None
+        return self._promises.find_former(
+            host_state.nodename,
+            host_state.uuid,
+            interval.Interval(self._spare.now, self._spare.end),
+        )
+
     def explain(
         self, host_state: Any, candidates: Sequence[Candidate]
     ) -> list[exception.Shortfall]:
         """Return why no candidate of a host is left."""
-        former = self._promises.find_former(
-            host_state.nodename, host_state.uuid
-        )
-        if former is not None and not self._is_reserved:
+        former = self._find_former(host_state)
+        if former is not None:
             return [_explain_former(former)]
         self._free.host_state = host_state
         found = {
@@ -141,14 +147,22 @@ class Beside:
         return [
             one
             for one in candidates
-            if self._installed.verdicts.find(
-                host,
-                self._describe(one),
-                self._spare.now,
-                functools.partial(self._decide, document, one),
-            )
-            is None
+            if self._find_verdict(host, document, one) is None
         ]
+
+    def _find_verdict(
+        self,
+        host: tuple[str, str | None, int],
+        read: Callable[[], stats.Document | None],
+        candidate: Candidate,
+    ) -> promises_mod.Promise | None:
+        decide = functools.partial(self._decide, read, candidate)
+        if self._spare.end < interval.FOREVER:
+            # The next server of a flavor with a lease ends at another time.
+            return decide()[0]
+        return self._installed.verdicts.find(
+            host, self._describe(candidate), self._spare.now, decide
+        )
 
     def _describe(self, candidate: Candidate) -> Hashable:
         """Return all that a verdict depends on, beside the host."""
@@ -159,7 +173,7 @@ class Beside:
             if name not in request.NOVA_CLASSES
         )
         own = self._without.key if self._without else None
-        return asked, own, self._spare.end, self._kind
+        return asked, own, self._kind
 
     @functools.cached_property
     def _kind(self) -> Hashable:
@@ -249,6 +263,12 @@ class Beside:
 
 def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
     place, amount = min(promise.slot.places.items())
+    is_free = promise.slot.consumer is None
+    advice = (
+        'cancel the reservation and reserve again'
+        if is_free
+        else 'one of its servers comes to the host at this moment'
+    )
     return exception.Shortfall(
         rp_uuid=place[0],
         resource_class=place[1],
@@ -256,8 +276,8 @@ def _explain_former(promise: promises_mod.Promise) -> exception.Shortfall:
         available=0,
         reason=f'the host was created anew since reservation '
         f'{promise.request.key} was planned on it, and has other resource '
-        'providers now; cancel the reservation and reserve again',
-        is_permanent=True,
+        f'providers now; {advice}',
+        is_permanent=is_free,
     )
 
 

@@ -132,7 +132,7 @@ class Claimed:
     ) -> dict[view_obj.Place, owed_mod.Owed]:
         """Return what is promised of each place that was claimed of."""
         try:
-            now = self._followed.refresh()
+            now = self._followed.refresh().now
         except exception.StoreError:
             return {}
         with self._followed.lock:

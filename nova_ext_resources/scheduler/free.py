@@ -7,7 +7,6 @@ from typing import Any
 
 from nova_ext_resources.objects import stats
 from nova_ext_resources.objects import view as view_obj
-from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import request
 
 
@@ -17,22 +16,26 @@ class Free:
     Where this Nova does not show what placement says, what the host reports
     must do: late, and of its own provider and ours only.
 
+    :param summaries: of placement; None where this Nova does not show them
+    :param consumed: what servers of the same request have taken since
     :param trackers: all that are installed, by name
     :ivar host_state: whose report is read then
     """
 
     def __init__(
         self,
-        ongoing: ongoing_mod.Ongoing,
+        summaries: Mapping[str, Any] | None,
+        consumed: Mapping[view_obj.Place, int],
         trackers: Mapping[str, view_obj.StateReader],
     ) -> None:
         self.host_state: Any = None
-        self._ongoing = ongoing
+        self._summaries = summaries
+        self._consumed = consumed
         self._trackers = trackers
 
     def find(self, place: view_obj.Place) -> int | None:
         """Return how many units are free, None if that is not known."""
-        summaries = self._ongoing.summaries
+        summaries = self._summaries
         if summaries is None:
             return self._report(place)
         try:
@@ -40,7 +43,7 @@ class Free:
             left: int = found['capacity'] - found['used']
         except KeyError:
             return None
-        consumed = self._ongoing.consumed
+        consumed = self._consumed
         return left - consumed.get(place, 0) if consumed else left
 
     def _report(self, place: view_obj.Place) -> int | None:
@@ -55,7 +58,7 @@ class Free:
         tracked = stats.make_view(document, self._trackers).tracked.get(place)
         if tracked is None:
             return None
-        return tracked.state.free - self._ongoing.consumed.get(place, 0)
+        return tracked.state.free - self._consumed.get(place, 0)
 
 
 def _report_own(host_state: Any, resource_class: str) -> int | None:

@@ -18,7 +18,8 @@ from nova_ext_resources.scheduler import scores
 class Gaps:
     """Answers for one server of a request.
 
-    It must not hold Nova's request: it is kept as long as that lives.
+    It must not hold Nova's request, nor what is known of it: it is kept as
+    long as that lives, and what placement said with it.
 
     :param trackers: all that are installed, by name
     :param end: when the server ends, in seconds since the epoch
@@ -32,7 +33,9 @@ class Gaps:
         end: int,
     ) -> None:
         self._followed = followed
-        self._free = free_mod.Free(ongoing, trackers)
+        self._free = free_mod.Free(
+            ongoing.summaries, ongoing.consumed, trackers
+        )
         self._end = end
 
     def score(self, hosts: Iterable[Any]) -> list[float]:

@@ -95,15 +95,15 @@ class ReservationFilter(filters.BaseHostFilter):
         ongoing = ongoing_mod.find(spec_obj)
         ongoing.count_consumed()
         try:
-            now = self._followed.refresh()
+            read = self._followed.refresh()
         except exception.StoreError:
             # It was logged when it was new.
             return self._refuse(spec_obj, ongoing, _UNKNOWN)
         key = request.find_reservation(spec_obj)
         if key is not None:
-            return self._place(hosts, spec_obj, key, now)
-        end = request.find_end(spec_obj, now)
-        return self._keep(hosts, spec_obj, now, end)
+            return self._place(hosts, spec_obj, key, read)
+        end = request.find_end(spec_obj, read.now)
+        return self._keep(hosts, spec_obj, read.now, end)
 
     # Servers without a reservation
 
@@ -166,7 +166,11 @@ class ReservationFilter(filters.BaseHostFilter):
     # Servers with a reservation
 
     def _place(
-        self, hosts: Sequence[Any], spec_obj: Any, key: str, now: int
+        self,
+        hosts: Sequence[Any],
+        spec_obj: Any,
+        key: str,
+        read: promises_mod.Read,
     ) -> list[Any]:
         """Return the host of a slot that the server has taken."""
         server, ongoing = (
@@ -181,7 +185,7 @@ class ReservationFilter(filters.BaseHostFilter):
                 (one, [*one.allocation_candidates]) for one in hosts
             ]
         try:
-            reason = self._take(hosts, spec_obj, key, now)
+            reason = self._take(hosts, spec_obj, key, read)
         except exception.StoreError as err:
             LOG.warning(
                 'Reservation %(key)s has no slot for server %(server)s: '
@@ -193,7 +197,7 @@ class ReservationFilter(filters.BaseHostFilter):
             return [ongoing.placed[server]]
         is_move = request.is_move(spec_obj)
         if is_move:
-            return self._keep_moving(hosts, spec_obj, key, reason, now)
+            return self._keep_moving(hosts, spec_obj, key, reason, read.now)
         if is_move is None:
             reason += (
                 '; whether this server only moves is not known, because the '
@@ -202,28 +206,37 @@ class ReservationFilter(filters.BaseHostFilter):
         return self._refuse(spec_obj, ongoing, reason)
 
     def _take(
-        self, hosts: Sequence[Any], spec_obj: Any, key: str, now: int
+        self,
+        hosts: Sequence[Any],
+        spec_obj: Any,
+        key: str,
+        read: promises_mod.Read,
     ) -> str | None:
         """Let a server have a slot on one of the hosts.
 
         :returns: why there is none; None if it has one now
         :raises StoreError: the database did not take it
         """
-        if self._followed.is_away:
-            # It may be there again. If not, to take a slot would take longer.
-            now = self._followed.refresh(must_ask=True)
-            if self._followed.is_away:
+        if not read.is_fresh:
+            # It may be there again. If not, to take a slot would take longer,
+            # and by what was read last its reservation may not be there yet.
+            read = self._followed.refresh(must_ask=True)
+            if not read.is_fresh:
                 return _AWAY
+        now = read.now
         reason = self._reserved.find_refusal(key, spec_obj, now)
         if reason is not None:
             return reason
         server = request.get_server_uuid(spec_obj)
         by_node = {one.nodename: one for one in hosts}
+        unknown: list[server_mod.PlannedServer] = []
 
         def fits(
             slot: server_mod.PlannedServer, candidate: beside_mod.Candidate
         ) -> bool:
             with self._followed.lock:
+                if not (slot.consumer or self._followed.promises.has(slot)):
+                    unknown.append(slot)
                 beside = beside_mod.Beside(
                     self._installed,
                     self._followed.promises,
@@ -238,9 +251,12 @@ class ReservationFilter(filters.BaseHostFilter):
         take = functools.partial(self._reserved.take, key, server, hosts, fits)
         free_abandoned = self._reserved.free_abandoned
         chosen = take(now)
+        if chosen is None and unknown:
+            # They were changed since the promises were read.
+            chosen = take(self._followed.refresh(must_ask=True).now)
         if chosen is None and free_abandoned(key, server, hosts, now):
             # Placement may have been slow: a slot is taken now, not then.
-            chosen = take(self._followed.refresh())
+            chosen = take(self._followed.refresh().now)
         if chosen is None:
             return self._reserved.explain_none(key, hosts)
         host_state = by_node[chosen.slot.host]

@@ -5,7 +5,12 @@
 A decision about units side by side takes as long as a hundred comparisons of
 amounts. It is the same as long as the host publishes the same, and the same is
 promised of it: for all servers of a flavor that come until then.
+
+So much is remembered as fits into some tens of megabytes, whatever the number
+of hosts; then those hosts are forgotten that were not asked about for longest.
 """
+
+import collections
 
 from collections.abc import Callable, Hashable
 import dataclasses
@@ -19,6 +24,10 @@ Verdict: TypeAlias = tuple[promises_mod.Promise | None, int]
 
 #: Kinds of requests that are remembered of a host.
 MAX_KINDS = 64
+
+#: Those that are remembered of all hosts, less than a kilobyte each: ten of
+#: each of ten thousand hosts.
+MAX_VERDICTS = 100_000
 
 
 @dataclasses.dataclass(slots=True)
@@ -41,7 +50,12 @@ class Verdicts:
     """Those of all hosts, as long as they hold."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, _Host] = {}
+        #: Those that were not asked about for longest come first.
+        self._hosts: collections.OrderedDict[str, _Host] = (
+            collections.OrderedDict()
+        )
+        #: Of all hosts.
+        self._count = 0
 
     def find(
         self,
@@ -58,16 +72,25 @@ class Verdicts:
         :param now: seconds since the epoch
         :param decide: called if it is not known
         """
-        name, text, version = host
-        held = self._hosts.get(name)
-        if held is None or (held.text, held.version) != (text, version):
-            held = self._hosts[name] = _Host(text, version)
+        held = self._find(*host)
         if kind in held.known:
             since, verdict = held.known[kind]
             if since <= now < verdict[1]:
                 return verdict[0]
         elif len(held.known) >= MAX_KINDS:
+            self._count -= len(held.known)
             held.known.clear()
         verdict = decide()
+        self._count += kind not in held.known
         held.known[kind] = now, verdict
+        while self._count > MAX_VERDICTS:
+            self._count -= len(self._hosts.popitem(last=False)[1].known)
         return verdict[0]
+
+    def _find(self, name: str, text: str | None, version: int) -> _Host:
+        held = self._hosts.get(name)
+        if held is None or (held.text, held.version) != (text, version):
+            self._count -= len(held.known) if held else 0
+            held = self._hosts[name] = _Host(text, version)
+        self._hosts.move_to_end(name)
+        return held

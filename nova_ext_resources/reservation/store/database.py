@@ -117,12 +117,7 @@ class Database:
             # A file has no pool.
             pool_timeout=None if is_file else max_wait,
         )
-        dialect = self.engine.dialect.name
-        settings = _SETTINGS.get(dialect, ())
-        if max_wait is not None:
-            settings += _HURRIED.get(dialect, ())
-        seconds = BUSY_SECONDS if max_wait is None else max_wait
-        self._settings = [one.format(seconds) for one in settings]
+        self._settings = list_settings(self.engine.dialect.name, max_wait)
         sa.event.listen(self.engine, 'connect', self._prepare)
         self._kept: sa.Connection | None = None
         #: Held once, for the first connection to a file.
@@ -174,6 +169,25 @@ class Database:
                 kept.execute(sa.text('PRAGMA schema_version'))
                 kept.rollback()
                 self._kept = kept
+
+
+def list_settings(dialect: str, max_wait: int | None) -> list[str]:
+    """Return what each new connection is told.
+
+    A wait for another writer ends a second before that for an answer: else it
+    would look as if the database did not answer, and the connection be lost.
+
+    :param max_wait: as of :class:`Database`
+    """
+    settings = _SETTINGS.get(dialect, ())
+    if max_wait is None:
+        return [one.format(BUSY_SECONDS) for one in settings]
+    busy = max(max_wait - 1, 1)
+    hurried = _HURRIED.get(dialect, ())
+    return [
+        *(one.format(busy) for one in settings),
+        *(one.format(max_wait) for one in hurried),
+    ]
 
 
 def bound(url: sa.URL, seconds: int) -> sa.URL:

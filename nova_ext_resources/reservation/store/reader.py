@@ -16,6 +16,7 @@ import dataclasses
 import heapq
 from typing import Protocol
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources.reservation import interval
@@ -23,6 +24,8 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
+
+LOG = logging.getLogger(__name__)
 
 
 class Target(Protocol):
@@ -85,19 +88,34 @@ class Reader:
         """
         self.apply(self.fetch(connection, oldest))
 
-    def fetch(self, connection: sa.Connection, oldest: int) -> Changes:
+    def fetch(
+        self, connection: sa.Connection, oldest: int, slack: int = 0
+    ) -> Changes:
         """Read what has changed, and leave all here as it is.
 
         Any number of threads may do so at once.
 
         :param oldest: as of :meth:`refresh`
+        :param slack: by how many seconds it may be less than before without
+            all being read anew: another thread may have chosen it a little
+            later, and taken what it has read since
         """
         before, former = self.revisions, self._oldest
+        if former - slack <= oldest:
+            oldest = max(former, oldest)
         revisions, purged = shards.read_revisions(connection)
+        is_older = not _is_until(before, revisions)
+        if is_older:
+            LOG.warning(
+                'The database of the reservations is older than what was read '
+                'of it before: all is read anew. If it was not restored, its '
+                'URL leads to several servers, one of which lags behind; let '
+                'it name the one that is written to.'
+            )
         is_whole = (
             not before
             or oldest < former
-            or not _is_until(before, revisions)
+            or is_older
             or _has_missed(before, purged)
         )
         seen: shards.Revisions = {} if is_whole else before

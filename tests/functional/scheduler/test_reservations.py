@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 from unittest import mock
+import weakref
 
 import nova.conf
 from nova import exception as nova_exc
@@ -28,6 +29,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.scheduler import claimed
+from nova_ext_resources.scheduler import gaps
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import promises
 from nova_ext_resources.scheduler import request
@@ -349,6 +351,26 @@ class ReservedTest(reserving.ReservingTestCase):
         self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
 
         self.assertEqual([other], host.allocation_candidates)
+
+    def test_a_slot_that_has_changed_meanwhile_is_read_again(self) -> None:
+        self.reserve(vcpus=8)
+        held = functools.partial(slots.take, self.database, 'lease')
+        taken = held('other', lambda found: found[0], now=reserving.NOW)
+        assert taken is not None
+        find_refusal = self.filter._reserved.find_refusal
+
+        def free(*args: Any) -> Any:
+            slots.free(self.database, 'lease', taken)
+            return find_refusal(*args)
+
+        self.patch(self.filter._reserved, 'find_refusal', free)
+        host = self.make_state('a')
+        other = reserving.make_candidate({'a': 4, 'other': 4})
+        host.allocation_candidates = [other]
+
+        self.run_filter([host], self.make_spec(uuidsentinel.one, 'lease'))
+
+        self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
 
     def test_its_own_slot_is_not_in_its_way(self) -> None:
         self.reserve(vcpus=8)
@@ -867,6 +889,24 @@ class MemoryTest(reserving.ReservingTestCase):
 
         self.assertEqual(before, len(ongoing._REQUESTS))
 
+    def test_what_placement_said_is_kept_by_no_cycle(self) -> None:
+        """It is many megabytes, until somebody looks for cycles."""
+        known = ongoing.Ongoing(summaries=Summaries())
+        known.score = gaps.Gaps(
+            self.filter._followed, known, {}, reserving.NOW + 60
+        ).score
+        summaries = weakref.ref(known.summaries)
+        gc.disable()
+        self.addCleanup(gc.enable)
+
+        del known
+
+        self.assertIsNone(summaries())
+
+
+class Summaries(dict[str, Any]):
+    """A dict can have no weak references."""
+
 
 class AwayTest(reserving.ReservingTestCase):
     """While the database does not answer."""
@@ -974,6 +1014,21 @@ class AwayTest(reserving.ReservingTestCase):
             finally:
                 answer.set()
         self.assertEqual(['b'], hanging.result())
+
+    def test_a_reserved_server_asks_itself_while_a_read_hangs(self) -> None:
+        """Its reservation may be newer than what was read last."""
+        self.run_filter(self.make_hosts(), self.make_spec())
+        self.reserve()
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+        self.patch(promises, 'PROBE_SECONDS', 3600.0)
+        # Another request, of long ago, waits still.
+        self.filter._followed._begun.append(time.monotonic() - 2)
+
+        found = self.run_filter(
+            self.make_hosts(), self.make_spec(uuidsentinel.one, 'lease')
+        )
+
+        self.assertEqual(['a'], found)
 
     def test_no_lock_is_held_where_something_is_waited_for(self) -> None:
         patch = mock.patch.object(request, 'is_move', return_value=False)

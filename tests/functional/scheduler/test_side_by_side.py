@@ -94,6 +94,16 @@ class SideBySideTest(reserving.ReservingTestCase):
 
         self.assertEqual(1, self.asked)
 
+    def test_what_is_asked_for_once_only_is_not_remembered(self) -> None:
+        lease = {'resource:lease:max_seconds': '36000'}
+        for times in (1, 2):
+            self.run_one(
+                0b11111111111, extra_specs={**scheduling.ASKS_WAYS, **lease}
+            )
+            self.assertEqual(times, self.asked)
+
+        self.assertEqual({}, dict(self.filter._installed.verdicts._hosts))
+
     def test_what_a_host_publishes_anew_is_decided_anew(self) -> None:
         self.assertEqual(['a'], self.run_one(0b11111111111))
 

@@ -179,14 +179,34 @@ class PromisesTest(base.TestCase):
         slot = dataclasses.replace(slot, assignments=(own,))
         self.take(slot)
 
-        found = self.promises.find_former('a', 'new')
+        find, during = self.promises.find_former, hosts.span(4, 9)
+        found = find('a', 'new', during)
 
         assert found is not None
         self.assertEqual(slot, found.slot)
-        self.assertIsNone(self.promises.find_former('a', 'a'))
-        self.assertIsNone(self.promises.find_former('b', 'new'))
+        self.assertIsNone(find('a', 'a', during))
+        self.assertIsNone(find('b', 'new', during))
+        # It is over, and kept for a while; or it begins later.
+        self.assertIsNone(find('a', 'new', hosts.span(5, 9)))
+        self.assertIsNone(find('a', 'new', hosts.span(0, 2)))
         self.promises.drop('x', (slot,))
-        self.assertIsNone(self.promises.find_former('a', 'new'))
+        self.assertIsNone(find('a', 'new', during))
+
+    def test_a_server_that_came_to_a_host_that_was_created_anew(self) -> None:
+        slot = make_slot(
+            'x/0',
+            hosts.span(100, 200),
+            {PLACES[0]: 7},
+            consumer='one',
+            taken_at=100,
+        )
+        own = dataclasses.replace(slot.assignments[0], rp_key='a')
+        self.take(dataclasses.replace(slot, assignments=(own,)))
+
+        find, counted = self.promises.find_former, promises_mod.CLAIM_SECONDS
+        self.assertIsNotNone(find('a', 'new', hosts.span(100)))
+        # What it holds is used, as placement says.
+        self.assertIsNone(find('a', 'new', hosts.span(100 + counted)))
 
     def test_who_has_taken_what(self) -> None:
         taken = make_slot(
@@ -218,7 +238,7 @@ class PromisesTest(base.TestCase):
             amount=7,
             end=200,
             is_removed=False,
-            is_counted=False,
+            counted_until=interval.ALWAYS,
         )
         for now, end, found in (
             (100, 110, [taken]),
@@ -323,6 +343,31 @@ class RemovedTest(base.TestCase):
         self.take('y', hosts.span(200, 300), 9)
 
         self.assertEqual(9, self.find_peak(150))
+
+    def test_units_that_lie_side_by_side_are_not_given_back(self) -> None:
+        slot = make_slot(
+            'x/0',
+            hosts.span(100, 200),
+            {PLACES[0]: 7, PLACES[1]: 4},
+            consumer='one',
+            taken_at=100,
+        )
+        ways, memory = slot.assignments
+        ways = dataclasses.replace(ways, units={'mask': '7f'})
+        slot = dataclasses.replace(slot, assignments=(ways, memory))
+        request = hosts.make_request(
+            'x', slot.during, at_end=request_mod.AtEnd.DELETE
+        )
+        self.promises.take(request, (slot,))
+        self.take('y', hosts.span(200, 300), 9)
+
+        self.assertEqual(9, self.find_peak(150))
+        for place, is_removed in ((PLACES[0], False), (PLACES[1], True)):
+            (taken,) = self.promises.list_taken_of(place, 150, 250)
+            self.assertEqual(is_removed, taken.is_removed)
+        self.promises.drop('x', (slot,))
+        self.promises.drop('y', self.promises.slots['y'])
+        self.assertEqual({}, dict(self.promises.places))
 
     def test_nothing_is_left_of_it(self) -> None:
         self.take('x', hosts.span(100, 200), 7, consumer='one', taken_at=100)

@@ -158,6 +158,107 @@ class HangingTest(FollowedTestCase):
 
         self.assertEqual(4, self.find_peak())
 
+    def hang_for_some_time(self) -> threading.Thread:
+        """Let a read hang since long before; later ones are answered."""
+        self.followed.refresh()
+        self.hang()
+        hanging = self.refresh_beside()
+        self.followed._begun[0] -= 2 * promises.PROBE_SECONDS
+        self.answer_others()
+        return hanging
+
+    def answer_others(self) -> None:
+        transaction = database_mod.Database(self.url).transaction
+        self.patch(self.database, 'transaction', transaction)
+
+    def test_one_that_hangs_keeps_no_other_from_the_database(self) -> None:
+        hanging = self.hang_for_some_time()
+        self.followed.refresh()
+        self.patch(promises, 'LOST_SECONDS', 1.0)
+
+        self.admit(self.admission, 'lease', self.later)
+        self.assertTrue(self.followed.refresh().is_fresh)
+
+        self.assertTrue(hanging.is_alive())
+        self.assertEqual(4, self.find_peak())
+        self.assertFalse(self.followed.is_away)
+
+    def test_while_reads_hang_one_more_is_tried_now_and_then(self) -> None:
+        self.hang_for_some_time()
+        self.admit(self.admission, 'lease', self.later)
+        self.patch(promises, 'PROBE_SECONDS', 3600.0)
+
+        self.assertFalse(self.followed.refresh().is_fresh)
+        self.assertEqual(0, self.find_peak())
+        self.assertTrue(self.followed.refresh(must_ask=True).is_fresh)
+
+        self.assertEqual(4, self.find_peak())
+
+    def test_a_failure_from_before_it_answered_is_none_of_now(self) -> None:
+        self.followed.refresh()
+        self.hang()
+        hanging = self.refresh_beside()
+        self.answer_others()
+        self.followed.refresh()
+        err = exception.StoreUnavailable(reason='it is away')
+        self.patch(
+            self.followed,
+            '_reader',
+            mock.Mock(
+                fetch=mock.Mock(side_effect=err),
+                revisions=self.followed._reader.revisions,
+            ),
+        )
+
+        self.answer.set()
+        hanging.join()
+
+        self.assertFalse(self.followed.is_away)
+        self.assertIn('others that began later', self.log.output)
+
+    def test_who_has_read_the_clock_earlier_reads_nothing_anew(self) -> None:
+        self.admit(self.admission, 'lease', self.later)
+        self.followed.refresh()
+        version = self.followed.promises.get_version('a')
+        # As if another request had read it a minute later.
+        self.followed._reader._oldest += 60
+
+        self.followed.refresh()
+
+        self.assertEqual(version, self.followed.promises.get_version('a'))
+
+    def test_while_it_is_away_one_that_must_asks_it(self) -> None:
+        self.followed.refresh()
+        with mock.patch.object(
+            self.database,
+            'transaction',
+            side_effect=exception.StoreUnavailable(reason='away'),
+        ):
+            self.followed.refresh()
+        self.hang()
+        thread = threading.Thread(
+            target=self.followed.refresh, kwargs={'must_ask': True}
+        )
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.answer.set)
+        self.assertTrue(self.asked.wait(30))
+        self.patch(promises, 'PATIENCE_SECONDS', 0.0)
+
+        read = self.followed.refresh(must_ask=True)
+
+        self.assertFalse(read.is_fresh)
+        self.assertEqual(1, len(self.is_locked))
+        # Another request finds that it answers, and then it is away again.
+        self.answer_others()
+        self.followed._pause = 0.0
+        self.followed._begun.clear()
+        self.assertTrue(self.followed.refresh().is_fresh)
+        transaction = self.break_database()
+        self.followed.refresh()
+        self.followed.refresh(must_ask=True)
+        self.assertEqual(2, transaction.call_count)
+
     def test_while_it_is_away_one_asks_it(self) -> None:
         self.followed.refresh()
         self.patch(promises, 'PAUSE_SECONDS', 0.0)
@@ -185,6 +286,18 @@ class AwayTest(FollowedTestCase):
             )
         self.assertTrue(self.followed.is_away)
 
+    def test_each_request_gets_an_error_of_its_own(self) -> None:
+        self.break_database()
+        errors = [
+            self.assertRaises(
+                exception.StoreUnavailable, self.followed.refresh
+            )
+            for _attempt in range(2)
+        ]
+
+        self.assertIsNot(errors[0], errors[1])
+        self.assertEqual(errors[0].reason, errors[1].reason)
+
     def test_it_is_said_again_from_time_to_time(self) -> None:
         self.followed.refresh()
         transaction = self.break_database()
@@ -197,6 +310,19 @@ class AwayTest(FollowedTestCase):
             with self.subTest(lines=lines):
                 self.assertEqual(lines, self.log.output.count('cannot be'))
         self.assertEqual(4, transaction.call_count)
+
+    def test_who_must_ask_does_not_do_so_again_at_once(self) -> None:
+        self.followed.refresh()
+        transaction = self.break_database()
+        for asked, seconds in ((1, 3600.0), (1, 0.0)):
+            self.patch(promises, 'VAIN_SECONDS', seconds)
+            read = self.followed.refresh(must_ask=True)
+            self.assertFalse(read.is_fresh)
+            self.assertEqual(asked, transaction.call_count)
+        self.followed._vain_until = 0.0
+        mock.patch.stopall()
+
+        self.assertTrue(self.followed.refresh(must_ask=True).is_fresh)
 
     def test_it_answers_again(self) -> None:
         self.followed.refresh()

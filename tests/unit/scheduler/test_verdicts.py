@@ -70,6 +70,31 @@ class VerdictsTest(base.TestCase):
         self.check(1)
         self.check(1, now=9)
 
+    def test_all_hosts_together_do_not_grow_without_bound(self) -> None:
+        self.patch(verdicts, 'MAX_VERDICTS', 6)
+        for kind in ('one', 'two'):
+            for host in 'abc':
+                self.check(1, host=host, kind=kind)
+        self.check(0, host='a', kind='one')
+        # It is not counted twice.
+        self.check(1, host='a', kind='one', now=100)
+
+        self.check(1, host='d')
+
+        # Of those that were not asked about for longest.
+        self.assertEqual(['c', 'a', 'd'], [*self.verdicts._hosts])
+        self.check(0, host='c', kind='two')
+
+    def test_what_is_forgotten_counts_no_more(self) -> None:
+        self.patch(verdicts, 'MAX_VERDICTS', 3)
+        self.patch(verdicts, 'MAX_KINDS', 2)
+        self.check(1, host='b')
+        for number in range(9):
+            self.check(1, kind=str(number))
+            self.check(1, text=str(number))
+
+        self.check(0, host='b')
+
     def test_no_host_grows_without_bound(self) -> None:
         self.until = interval.FOREVER
         for number in range(3 * verdicts.MAX_KINDS):

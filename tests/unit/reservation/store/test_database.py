@@ -191,9 +191,22 @@ class BoundTest(stores.StoreTestCase):
         self.assertEqual('9', found.query['read_timeout'])
         self.assertEqual('5', found.query['connect_timeout'])
 
+    def test_a_wait_for_a_lock_ends_before_that_for_an_answer(self) -> None:
+        mysql = database_mod.list_settings('mysql', 5)
+        postgresql = database_mod.list_settings('postgresql', 5)
+
+        self.assertIn('SET SESSION innodb_lock_wait_timeout = 4', mysql)
+        self.assertIn("SET SESSION lock_timeout = '4s'", postgresql)
+        self.assertIn("SET SESSION statement_timeout = '5s'", postgresql)
+        # None would be for ever.
+        self.assertIn(
+            "SET SESSION lock_timeout = '1s'",
+            database_mod.list_settings('postgresql', 1),
+        )
+
     def test_another_writer_is_waited_for_as_long(self) -> None:
         for database, seconds in (
-            (database_mod.Database(self.url, 3), 3),
+            (database_mod.Database(self.url, 3), 2),
             (database_mod.Database(self.url), database_mod.BUSY_SECONDS),
         ):
             with database.transaction() as connection:

@@ -4,6 +4,8 @@
 
 from unittest import mock
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -87,9 +89,9 @@ class ThreadsTest(stores.StoreTestCase):
         self.promises = promises_mod.Promises()
         self.reader = reader_mod.Reader(self.promises)
 
-    def fetch(self, oldest: int = 0) -> reader_mod.Changes:
+    def fetch(self, oldest: int = 0, slack: int = 0) -> reader_mod.Changes:
         with self.database.transaction() as connection:
-            return self.reader.fetch(connection, oldest)
+            return self.reader.fetch(connection, oldest, slack)
 
     def find_peak(self) -> int:
         return self.promises.find_peak(('a', 'VCPU'), 0, 100)
@@ -144,6 +146,18 @@ class ThreadsTest(stores.StoreTestCase):
         self.assertTrue(self.reader.apply(self.fetch()))
         self.assertEqual(8, self.find_peak())
 
+    def test_who_has_read_the_clock_earlier_reads_nothing_anew(self) -> None:
+        self.admit(self.admission, 'lease', hosts.span(5, 900))
+        self.reader.apply(self.fetch(0, 100))
+        self.reader.apply(self.fetch(200, 100))
+
+        for oldest in (100, 199):
+            changes = self.fetch(oldest, 100)
+            self.assertFalse(changes.is_whole)
+            self.assertEqual(200, changes.oldest)
+
+        self.assertTrue(self.fetch(99, 100).is_whole)
+
     def test_an_older_copy_of_the_database_is_read_as_a_whole(self) -> None:
         self.reader.apply(self.fetch())
         self.admit(self.admission, 'lease', hosts.span(5, 9))
@@ -155,9 +169,14 @@ class ThreadsTest(stores.StoreTestCase):
         }
         self.admit(self.admission, 'other', hosts.span(5, 9))
 
+        log = self.useFixture(fixtures.FakeLogger())
+
         self.assertTrue(self.reader.apply(self.fetch()))
 
         self.assertEqual(8, self.find_peak())
+        self.assertEqual(1, log.output.count('is older than what was read'))
+        self.fetch()
+        self.assertEqual(1, log.output.count('is older than what was read'))
 
 
 class OldestTest(stores.StoreTestCase):
