@@ -150,13 +150,15 @@ def find_due(one: Borrower, start: int) -> int | None:
 
 
 def is_due(one: Borrower, start: int, now: int) -> bool:
-    """Return whether a borrower is to be told to go, or has been.
+    """Return whether a borrower is to be told to go, or to go.
+
+    That it was told for another promise makes it due no earlier.
 
     :param start: as of :func:`find_due`
     :param now: seconds since the epoch
     """
     due = find_due(one, start)
-    return one.told_at is not None or (due is not None and now >= due)
+    return due is not None and now >= due
 
 
 def has_drained(one: Borrower, now: int) -> bool:

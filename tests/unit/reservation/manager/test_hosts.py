@@ -281,6 +281,29 @@ class StartsTest(HostsTests):
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(1, self.cloud.asked.count(('x', 'shelve')))
 
+    def test_a_notice_for_what_is_cancelled_is_none_for_later(self) -> None:
+        """A server stays as long as what it was told for needs it not."""
+        self.admit(
+            self.admission, 'first', hosts.span(START, START + 600), least=2
+        )
+        self.admit(
+            self.admission, 'later', hosts.span(START + 3600, END), least=2
+        )
+        self.assertEqual(['a'], self.get('later').hosts)
+        self.borrow('x', 'a', 8, drain_seconds='60', on_drain='delete')
+        told = START - 60 - lending.LEAVE_SECONDS
+        self.run_at(told)
+        self.assertEqual(1, len(self.list_notices('first')))
+        self.admission.change(
+            'first', State.CANCELLED, now=told + 10, reason='not needed'
+        )
+
+        self.run_from(told + 15, told + 3600, 15)
+        self.assertEqual([], self.cloud.asked)
+        self.run_from(told + 3600, told + 3720, 15)
+
+        self.assertEqual([('x', 'delete')], self.cloud.asked)
+
     def test_what_begins_later_has_its_notice_in_time(self) -> None:
         """While a first promise cannot be kept."""
         self.admit(
