@@ -47,9 +47,11 @@ class Use:
     """What there is of a class of a provider, and who holds it.
 
     :ivar holders: consumer -> amount
+    :ivar is_shared: whether servers of several hosts may hold it
     """
 
     capacity: int
+    is_shared: bool = False
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -256,6 +258,48 @@ def find_objection(
     if not _helps(one, shortage, uses):
         return 'it holds nothing of what is short'
     return ''
+
+
+def list_strays(
+    borrowers: Iterable[Borrower], host: str, shortage: Shortage, uses: Uses
+) -> list[str]:
+    """Return the borrowers that hold of a host, and run on another one.
+
+    So it is after an evacuation until their allocations are healed. They do
+    not go for it: what they hold is not in the way.
+
+    :param shortage: what is short on the host
+    """
+    own = {
+        place: short
+        for place, short in shortage.items()
+        if place in uses and not uses[place].is_shared
+    }
+    return sorted(
+        one.uuid
+        for one in borrowers
+        if one.host != host and _helps(one, own, uses)
+    )
+
+
+def leave_out(uses: Uses, strays: Collection[str]) -> Uses:
+    """Return the same without what strays hold, if it is not shared.
+
+    :param strays: as of :func:`list_strays`
+    """
+    return {
+        place: use
+        if use.is_shared
+        else dataclasses.replace(
+            use,
+            holders={
+                consumer: amount
+                for consumer, amount in use.holders.items()
+                if consumer not in strays
+            },
+        )
+        for place, use in uses.items()
+    }
 
 
 def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:

@@ -7,19 +7,19 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
 
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
@@ -40,52 +40,11 @@ LOG = logging.getLogger(__name__)
 #: nothing can be done.
 CHECK_SECONDS = 60
 
-#: How many servers or failures the log names.
+#: How many failures the log names.
 _NAMED = 5
 
 Cause = cause_mod.Cause
 State = state_mod.State
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Need:
-    """What is short on a host at one time.
-
-    :ivar start: when, in seconds since the epoch; now for what has begun
-    :ivar slots: that take from its providers then
-    :ivar uses: what placement shows of them
-    """
-
-    host: str
-    start: int
-    slots: Sequence[promised.Slot]
-    shortage: lending.Shortage
-    uses: lending.Uses
-
-    @property
-    def keys(self) -> list[str]:
-        """The reservations that lack something."""
-        return sorted(
-            {
-                key
-                for key, slot in self.slots
-                if not slot.places.keys().isdisjoint(self.shortage)
-            }
-        )
-
-    @property
-    def words(self) -> str:
-        return lending.describe(self.host, self.shortage, self.names)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names of the providers, by uuid."""
-        return {
-            one.rp_uuid: one.rp_key
-            for _key, slot in self.slots
-            for one in slot.assignments
-            if one.rp_key
-        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +73,7 @@ class _Sight:
     hosts: set[str]
     missing: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
-    def add(self, host: str, needs: Iterable[_Need], now: int) -> None:
+    def add(self, host: str, needs: Iterable[need_mod.Need], now: int) -> None:
         self.hosts.add(host)
         for need in needs:
             if need.start <= now:
@@ -238,7 +197,7 @@ class Draining:
 
     def _list_needs(
         self, near: promised.Promised, host: str, now: int
-    ) -> list[_Need]:
+    ) -> list[need_mod.Need]:
         places = near.list_places(host)
         uses = self._cloud.read_uses(sorted({one[0] for one in places}))
         found = []
@@ -252,7 +211,7 @@ class Draining:
             )
             if shortage:
                 found.append(
-                    _Need(
+                    need_mod.Need(
                         host=host,
                         start=start,
                         slots=slots,
@@ -263,7 +222,7 @@ class Draining:
         return found
 
     def _drain(
-        self, near: promised.Promised, need: _Need, now: int
+        self, near: promised.Promised, need: need_mod.Need, now: int
     ) -> tuple[bool, int]:
         """Tell borrowers to go, and have those go that were told.
 
@@ -277,10 +236,13 @@ class Draining:
         found = self._borrowers.list(need.host, holders, told, now)
         is_well = is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]
-        chosen, left = lending.choose(due, need.shortage, need.uses)
+        strays = need_mod.report_strays(need, due)
+        chosen, left = lending.choose(
+            due, need.shortage, lending.leave_out(need.uses, strays)
+        )
         is_asked &= not self._borrowers.has_more(need.host)
         if left and is_asked and now >= need.start - lending.LEAVE_SECONDS:
-            _warn(need, left, holders)
+            need_mod.warn(need, left, holders)
         new = [one for one in chosen if one.told_at is None]
         is_told = not new or self._tell(need, new, now)
         self._go_on(need, chosen, now)
@@ -292,7 +254,7 @@ class Draining:
             default=now + CHECK_SECONDS,
         )
 
-    def _report_failures(self, need: _Need) -> bool:
+    def _report_failures(self, need: need_mod.Need) -> bool:
         """Log which servers could not be looked at; return whether none."""
         failures = self._borrowers.take_failures()
         if failures:
@@ -309,7 +271,7 @@ class Draining:
         return not failures
 
     def _go_on(
-        self, need: _Need, chosen: Iterable[lending.Borrower], now: int
+        self, need: need_mod.Need, chosen: Iterable[lending.Borrower], now: int
     ) -> None:
         """Have those go that were told, if their time is over."""
         for one in chosen:
@@ -336,7 +298,7 @@ class Draining:
     def _check(
         self,
         one: lending.Borrower,
-        need: _Need,
+        need: need_mod.Need,
         server: nova_server.NovaServer,
     ) -> str:
         """Return why a borrower stays: what it is in the way of has changed.
@@ -354,15 +316,18 @@ class Draining:
         shortage = lending.find_shortage(
             uses, [each for _key, each in need.slots], places=need.uses
         )
-        return lending.find_objection(one, server, shortage, uses)
+        strays = lending.list_strays([one], need.host, shortage, uses)
+        return lending.find_objection(
+            one, server, shortage, lending.leave_out(uses, strays)
+        )
 
     def _tell(
-        self, need: _Need, new: Sequence[lending.Borrower], now: int
+        self, need: need_mod.Need, new: Sequence[lending.Borrower], now: int
     ) -> bool:
         one = self._found.get(need.keys[0])
         if one is None:
             return True
-        reason = _make_notice(need, new)
+        reason = need_mod.make_notice(need, new)
         outcome = chores.write(
             self._database,
             one,
@@ -427,33 +392,3 @@ class Draining:
             reason,
             cause=Cause.SHORTAGE,
         ).is_well
-
-
-def _warn(
-    need: _Need, left: lending.Shortage, holders: Collection[str]
-) -> None:
-    """Log what no server can be told to go for."""
-    LOG.warning(
-        'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
-        '%(start)s on, and no more servers there can be told to go. Held by '
-        'these (%(number)d): %(holders)s. Move or delete some of them, or '
-        'cancel a reservation.',
-        {
-            'host': need.host,
-            'missing': ', '.join(lending.list_parts(left, need.names)),
-            'keys': ', '.join(need.keys),
-            'start': interval.format_time(need.start),
-            'number': len(holders),
-            'holders': ', '.join(sorted(holders)[:_NAMED]) or 'none',
-        },
-    )
-
-
-def _make_notice(need: _Need, new: Sequence[lending.Borrower]) -> str:
-    uuids = ', '.join(one.uuid for one in new)
-    time = interval.format_time(need.start)
-    hosts = ', '.join(sorted({one.host for one in new}))
-    return (
-        f'servers are told to leave host {hosts}, which is promised from '
-        f'{time} on: {uuids}'
-    )

@@ -254,6 +254,33 @@ class TroubleTest(HostsTests):
         self.assertIn('x', self.list_gone())
 
 
+class StrayTest(HostsTests):
+    """A server that was evacuated to another host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.borrow('x', 'b', 4, on_drain='delete')
+        self.cloud.held['x'] = {('a', 'VCPU'): 4, ('b', 'VCPU'): 4}
+
+    def test_it_does_not_go_for_what_it_holds_still(self) -> None:
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual(
+            ([], []), (self.list_notices('one'), self.cloud.asked)
+        )
+        self.assertEqual(State.DEGRADED, self.get_state('one'))
+        self.assertIn('heal their allocations', self.log.output)
+
+    def test_whoever_is_on_the_host_goes(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 12
+        self.borrow('y', 'a', 4, priority='5')
+
+        self.run_from(NOTICE, START)
+
+        self.assertEqual({'y'}, self.list_gone())
+
+
 class StartsTest(HostsTests):
     def test_what_is_short_for_good_hides_nothing_later(self) -> None:
         self.admit(
@@ -356,6 +383,14 @@ class SharedTest(HostsTests):
 
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
+
+    def test_who_shares_it_goes_from_another_host(self) -> None:
+        self.borrow('x', 'elsewhere', 0)
+        self.cloud.held['x'] = {('pool', 'DISK_GB'): 20}
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'x'}, self.list_gone())
 
     def test_each_server_is_told_and_asked_once(self) -> None:
         """In a pass, whichever of the two hosts it is looked at for."""
