@@ -202,23 +202,17 @@ class Draining:
         uses = self._cloud.read_uses(sorted({one[0] for one in places}))
         found = []
         for start in near.list_starts(host, now):
-            slots = near.list_slots(host, start)
-            shortage = lending.find_shortage(
-                uses,
-                [slot for _key, slot in slots],
-                near.list_leaving(start, now),
-                places,
+            one = need_mod.Need(
+                host=host,
+                start=start,
+                slots=near.list_slots(host, start),
+                places=places,
+                leaving=near.list_leaving(start, now),
+                shortage={},
+                uses=uses,
             )
-            if shortage:
-                found.append(
-                    need_mod.Need(
-                        host=host,
-                        start=start,
-                        slots=slots,
-                        shortage=shortage,
-                        uses=uses,
-                    )
-                )
+            if shortage := one.find_shortage(uses):
+                found.append(dataclasses.replace(one, shortage=shortage))
         return found
 
     def _drain(
@@ -312,10 +306,8 @@ class Draining:
             return 'it has a place in a reservation now'
         if not is_promised:
             return 'what is promised has changed meanwhile'
-        uses = self._cloud.read_uses(sorted({each[0] for each in need.uses}))
-        shortage = lending.find_shortage(
-            uses, [each for _key, each in need.slots], places=need.uses
-        )
+        uses = self._cloud.read_uses(sorted({each[0] for each in need.places}))
+        shortage = need.find_shortage(uses)
         strays = lending.list_strays([one], need.host, shortage, uses)
         return lending.find_objection(
             one, server, shortage, lending.leave_out(uses, strays)

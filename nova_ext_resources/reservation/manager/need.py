@@ -2,11 +2,12 @@
 
 """What is short on a host for what is promised there."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 import dataclasses
 
 from oslo_log import log as logging
 
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import promised
@@ -23,14 +24,27 @@ class Need:
 
     :ivar start: when, in seconds since the epoch; now for what has begun
     :ivar slots: that take from its providers then
-    :ivar uses: what placement shows of them
+    :ivar places: that slots of the host take from
+    :ivar leaving: servers that go by themselves before it
+    :ivar uses: what placement shows of the places
     """
 
     host: str
     start: int
     slots: Sequence[promised.Slot]
+    places: Set[view_obj.Place]
+    leaving: Set[str]
     shortage: lending.Shortage
     uses: lending.Uses
+
+    def find_shortage(self, uses: lending.Uses) -> lending.Shortage:
+        """Return what is short by what placement shows now."""
+        return lending.find_shortage(
+            uses,
+            [slot for _key, slot in self.slots],
+            self.leaving,
+            self.places,
+        )
 
     @property
     def keys(self) -> list[str]:

@@ -17,6 +17,7 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
@@ -252,6 +253,40 @@ class TroubleTest(HostsTests):
         self.run_from(NOTICE + 300, NOTICE + 330, 15)
 
         self.assertIn('x', self.list_gone())
+
+
+class LeavingTest(HostsTests):
+    def test_who_leaves_by_itself_is_not_in_the_way(self) -> None:
+        """Nor is it in the last look before a server is removed."""
+        self.admit(
+            self.admission,
+            'before',
+            hosts.span(50_000, START),
+            least=1,
+            at_end=request_mod.AtEnd.SHELVE,
+        )
+        self.admit(self.admission, 'one', DURING, least=1)
+        self.assertEqual(['a'], self.get('one').hosts)
+        slots.take(
+            self.database, 'before', 'mine', lambda held: held[0], now=60_000
+        )
+        self.cloud.hold('mine', 'a', 4)
+        self.cloud.hold('own', 'a', 2)
+        self.borrow('x', 'a', 4, on_drain='delete')
+        self.cloud.capacities['a', 'VCPU'] = 8
+        self.run_at(NOTICE)
+        self.assertEqual(1, len(self.list_notices('one')))
+        find_server = self.cloud.find_server
+
+        def find(uuid: str) -> Any:
+            if uuid == 'x':
+                self.cloud.holders.discard('own')
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([], self.cloud.asked)
 
 
 class StrayTest(HostsTests):
