@@ -163,6 +163,18 @@ def is_due(one: Borrower, start: int, now: int) -> bool:
     return due is not None and now >= due
 
 
+def is_late(one: Borrower, start: int, now: int) -> bool:
+    """Return whether a borrower is told though others may be chosen.
+
+    Until then all servers that hold what is short are waited for: one of a
+    lower priority may be among those that Nova has not shown.
+
+    :param start: as of :func:`find_due`
+    :param now: seconds since the epoch
+    """
+    return now >= start - max(one.lease.drain_seconds, LEAVE_SECONDS)
+
+
 def has_drained(one: Borrower, now: int) -> bool:
     """Return whether the time between notice and end is over."""
     return one.told_at is not None and (

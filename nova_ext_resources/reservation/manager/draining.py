@@ -108,7 +108,7 @@ class Draining:
             return True
         self._nova = effort_mod.Effort()
         self._removal.begin(self._nova)
-        self._borrowers.begin(self._nova)
+        self._borrowers.begin(self._nova, now)
         with self._database.transaction() as connection:
             near = promised.read(
                 connection,
@@ -237,7 +237,12 @@ class Draining:
         is_asked &= not self._borrowers.has_more(need.host)
         if left and is_asked and now >= need.start - lending.LEAVE_SECONDS:
             need_mod.warn(need, left, holders)
-        new = [one for one in chosen if one.told_at is None]
+        new = [
+            one
+            for one in chosen
+            if one.told_at is None
+            and (is_asked or lending.is_late(one, need.start, now))
+        ]
         is_told = not new or self._tell(need, new, now)
         self._go_on(need, chosen, now)
         if chosen or not is_asked:

@@ -172,7 +172,8 @@ class TroubleTest(HostsTests):
         )
 
         self.assertFalse(self.run_at(NOTICE))
-        self.run_from(NOTICE + 300, NOTICE + 600)
+        self.assertEqual([], self.list_notices('one'), 'w may be shown yet')
+        self.run_from(NOTICE + 300, START + 120)
 
         self.assertEqual({'x', 'y'}, self.list_gone())
         self.assertIn('server w: The Compute API', self.log.output)
@@ -287,6 +288,56 @@ class LeavingTest(HostsTests):
         self.run_at(NOTICE + 300)
 
         self.assertEqual([], self.cloud.asked)
+
+
+class PriorityTest(HostsTests):
+    """One of two borrowers has to go."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.cloud.capacities['a', 'VCPU'] = 12
+        self.borrow('high', 'a', 4, priority='5', on_drain='delete')
+        self.borrow('low', 'a', 4, priority='-5')
+
+    def test_one_failure_changes_no_choice(self) -> None:
+        find_server = self.cloud.find_server
+        self.break_server(
+            'low',
+            exception.ComputeUnavailable(
+                action='show', reason='500', status=500
+            ),
+        )
+        self.run_at(NOTICE)
+        self.assertEqual([], self.list_notices('one'))
+        self.cloud.find_server = find_server  # type: ignore[method-assign]
+
+        self.run_from(NOTICE + 15, START, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
+
+    def test_many_holders_change_no_choice(self) -> None:
+        self.patch(borrowers, 'MOST', 1)
+        self.cloud.capacities['a', 'VCPU'] = 13
+        self.cloud.hold('own', 'a', 1)
+
+        self.run_from(NOTICE, START, 15)
+
+        self.assertEqual(
+            [('low', 'shelve'), ('low', 'shelveOffload')], self.cloud.asked
+        )
+
+    def test_what_is_not_known_in_time_is_not_waited_for(self) -> None:
+        self.break_server(
+            'low',
+            exception.ComputeUnavailable(
+                action='show', reason='500', status=500
+            ),
+        )
+
+        self.run_from(NOTICE, START + 60, 15)
+
+        self.assertEqual({'high'}, self.list_gone())
 
 
 class StrayTest(HostsTests):
