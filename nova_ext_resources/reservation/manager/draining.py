@@ -7,7 +7,7 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 
@@ -82,13 +82,23 @@ class _Sight:
 
 
 class Draining:
-    """Looks at the hosts of what begins soon, or has begun."""
+    """Looks at the hosts of what begins soon, or has begun.
+
+    :param has_doubts: called with seconds since the epoch; returns whether
+        nobody is to go now, because too many hosts are lost
+    """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        has_doubts: Callable[[int], bool] = lambda _now: False,
     ) -> None:
         self._database = database
         self._cloud = cloud
+        self._has_doubts = has_doubts
+        #: The hosts that servers are told to leave in this pass.
+        self._usable: frozenset[str] = frozenset()
         self._removal = removal.Removal(cloud)
         self._borrowers = borrowers.Borrowers(cloud)
         self._telling = telling.Telling(cloud)
@@ -116,8 +126,11 @@ class Draining:
                 now,
                 now + lending.HORIZON_SECONDS,
             )
-        if near.slots and not sight.can_trust(self._cloud.list_enabled()):
-            return False
+        if near.slots:
+            enabled = self._cloud.list_enabled()
+            if not sight.can_trust(enabled):
+                return False
+            self._usable = self._list_usable(enabled, now)
         self._found = {one.key: one for one in near.reservations}
         done, seen = self._look_at_all(near, now)
         unknown = {
@@ -131,6 +144,17 @@ class Draining:
             if key in seen.missing or key not in unknown
         ]
         return all(done)
+
+    def _list_usable(
+        self, enabled: Mapping[str, bool], now: int
+    ) -> frozenset[str]:
+        """Return the hosts where room is of use.
+
+        Nothing that is promised begins on one that is disabled or gone.
+        """
+        if self._has_doubts(now):
+            return frozenset()
+        return frozenset(host for host, is_on in enabled.items() if is_on)
 
     def _look_at_all(
         self, near: promised.Promised, now: int
@@ -186,7 +210,7 @@ class Draining:
         needs = self._list_needs(near, host, now)
         seen.add(host, needs, now)
         done, times = [], [now + CHECK_SECONDS]
-        for need in needs:
+        for need in needs if host in self._usable else ():
             is_well, time = self._drain(near, need, now)
             done.append(is_well)
             times.append(time)

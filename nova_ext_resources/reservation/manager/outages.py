@@ -149,6 +149,16 @@ class Outages:
                 done.append(chores.attempt(what, self._restore, one, now))
         return all(done)
 
+    def has_doubts(self, now: int) -> bool:
+        """Return whether most hosts are lost, which is not believed yet.
+
+        :param now: seconds since the epoch
+        """
+        return (
+            self._most_since is not None
+            and now < self._most_since + BELIEVED_SECONDS
+        )
+
     def _watch(
         self, hosts: Set[str], lost: Mapping[str, outage.Lost], now: int
     ) -> None:
@@ -216,7 +226,7 @@ class Outages:
         if not view.is_steady:
             return False
         if self._most_since is not None:
-            return view.now >= self._most_since + BELIEVED_SECONDS
+            return not self.has_doubts(view.now)
         if self._is_once or one.during.start - view.now <= NEAR_SECONDS:
             return True
         since = min(self._since[host] for host in view.lost[one.key])

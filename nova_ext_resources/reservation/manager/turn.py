@@ -93,14 +93,15 @@ def make_chores(
         None keeps them for good
     :param is_once: there is one pass only
     """
+    watched = outages.Outages(database, cloud, is_once=is_once)
     found: list[chores_mod.Chore] = [
         rights.Rights(cloud),
         starting.Starting(database),
         freeing.Freeing(database, cloud, is_once=is_once),
-        outages.Outages(database, cloud, is_once=is_once),
+        watched,
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice),
-        draining.Draining(database, cloud),
+        draining.Draining(database, cloud, watched.has_doubts),
     ]
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))

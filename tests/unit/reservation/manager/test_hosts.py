@@ -13,6 +13,7 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import effort
+from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -338,6 +339,43 @@ class PriorityTest(HostsTests):
         self.run_from(NOTICE, START + 60, 15)
 
         self.assertEqual({'high'}, self.list_gone())
+
+
+class UsableTest(HostsTests):
+    """Room on a host that is disabled is of no use to a reservation."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.run_at(START)
+        self.borrow('x', 'a', 8, on_drain='delete', drain_seconds='0')
+
+    def test_nobody_leaves_a_host_that_is_disabled(self) -> None:
+        self.cloud.enabled['a'] = False
+
+        self.run_from(START + 60, START + 900)
+
+        self.assertEqual(
+            ([], []), (self.list_notices('one'), self.cloud.asked)
+        )
+        self.assertEqual(State.DEGRADED, self.get_state('one'))
+        self.cloud.enabled['a'] = True
+        self.run_from(START + 900, START + 1200)
+        self.assertEqual({'x'}, self.list_gone())
+
+    def test_nobody_leaves_while_most_hosts_are_lost(self) -> None:
+        lost = [hosts.make_host(one) for one in 'cdef']
+        for one in lost:
+            admission = stores.make_admission(self.url, one)
+            self.admit(admission, f'on {one.name}', DURING, least=2)
+
+        self.run_from(START + 15, START + outages.BELIEVED_SECONDS)
+        self.assertEqual([], self.cloud.asked)
+        self.assertIn('4 of 5 hosts', self.log.output)
+        self.run_at(START + 15 + outages.BELIEVED_SECONDS)
+        self.run_at(START + 30 + outages.BELIEVED_SECONDS)
+
+        self.assertEqual({'x'}, self.list_gone())
 
 
 class StrayTest(HostsTests):
