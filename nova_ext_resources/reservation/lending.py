@@ -35,6 +35,9 @@ LEAVE_SECONDS = 300
 #: So long a notice holds after its server should have gone.
 NOTICE_SECONDS = 600
 
+#: The same for one that Nova shelves or deletes: an image may be large.
+LEAVING_SECONDS = 3600
+
 #: So long before a promise begins its host is looked at.
 HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
 
@@ -86,8 +89,8 @@ def make_borrower(
 ) -> Borrower | None:
     """Make a borrower of a server, None if it cannot be told to go.
 
-    A notice holds for as long as it takes to go, and a while. Later it has to
-    be told anew.
+    A notice holds for as long as it takes to go, and a while, which is longer
+    while Nova has it go. Later it has to be told anew.
 
     :param told_at: when it was told last; None if it never was
     :param now: seconds since the epoch
@@ -102,7 +105,9 @@ def make_borrower(
         host=server.host,
         told_at=told_at,
     )
-    if told_at is None or now < told_at + made.lead + NOTICE_SECONDS:
+    is_leaving = nova_server.is_leaving(server)
+    wait = LEAVING_SECONDS if is_leaving else NOTICE_SECONDS
+    if told_at is None or now < told_at + made.lead + wait:
         return made
     return dataclasses.replace(made, told_at=None, is_stuck=True)
 

@@ -2,6 +2,7 @@
 
 """Tests of borrowers on several hosts, of which some make trouble."""
 
+import dataclasses
 from typing import Any
 
 import fixtures
@@ -14,6 +15,7 @@ from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -327,6 +329,31 @@ class PriorityTest(HostsTests):
         self.assertEqual(
             [('low', 'shelve'), ('low', 'shelveOffload')], self.cloud.asked
         )
+
+    def test_who_is_slow_to_leave_costs_no_other(self) -> None:
+        """Unless it takes more than an hour."""
+        act = self.cloud.act
+
+        def shelve_slowly(uuid: str, action: nova_server.Action) -> None:
+            if uuid != 'low':
+                act(uuid, action)
+                return
+            self.cloud.servers[uuid] = dataclasses.replace(
+                self.cloud.servers[uuid],
+                task_state='shelving_image_uploading',
+            )
+
+        self.cloud.act = shelve_slowly  # type: ignore[method-assign]
+        gone = NOTICE + 300 + lending.LEAVE_SECONDS
+        self.run_from(NOTICE, gone + lending.LEAVING_SECONDS)
+        self.assertEqual(
+            (1, []), (len(self.list_notices('one')), self.cloud.asked)
+        )
+
+        self.run_from(
+            gone + lending.LEAVING_SECONDS, gone + 2 * lending.LEAVING_SECONDS
+        )
+        self.assertEqual({'high'}, self.list_gone())
 
     def test_what_is_not_known_in_time_is_not_waited_for(self) -> None:
         self.break_server(
