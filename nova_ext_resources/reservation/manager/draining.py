@@ -7,7 +7,7 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 
@@ -53,32 +53,11 @@ class _Look:
 
     :ivar turn: how many looks there were before
     :ivar next_at: earliest, in seconds since the epoch
-    :ivar is_short: whether room is missing there
     """
 
     turn: int
     at: int
     next_at: int
-    is_short: bool = True
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Sight:
-    """What a pass has seen.
-
-    :ivar hosts: of which it is known what is missing there
-    :ivar missing: reservation that has begun -> what it lacks, in words
-    """
-
-    hosts: set[str]
-    missing: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-
-    def add(self, host: str, needs: Iterable[need_mod.Need], now: int) -> None:
-        self.hosts.add(host)
-        for need in needs:
-            if need.start <= now:
-                for key in need.keys:
-                    self.missing.setdefault(key, []).append(need.words)
 
 
 class Draining:
@@ -107,6 +86,8 @@ class Draining:
         self._nova = effort_mod.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
+        #: Host -> what was short there for what has begun, if anything was.
+        self._known: dict[str, need_mod.Need | None] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
@@ -132,16 +113,13 @@ class Draining:
                 return False
             self._usable = self._list_usable(enabled, now)
         self._found = {one.key: one for one in near.reservations}
-        done, seen = self._look_at_all(near, now)
-        unknown = {
-            key
-            for host in near.by_host.keys() - seen.hosts
-            for key, _slot in near.by_host[host]
-        }
+        done = self._look_at_all(near, now)
+        hosts = near.list_hosts_by_key()
         done += [
-            chores.attempt(f'state of {key}', self._note, key, seen, now)
+            chores.attempt(
+                f'state of {key}', self._note, key, hosts.get(key, ()), now
+            )
             for key in near.keys
-            if key in seen.missing or key not in unknown
         ]
         return all(done)
 
@@ -158,7 +136,7 @@ class Draining:
 
     def _look_at_all(
         self, near: promised.Promised, now: int
-    ) -> tuple[list[bool], _Sight]:
+    ) -> list[bool]:
         """Look at the hosts, those first that had no turn for longest.
 
         One for which Nova is not asked any more has not had its turn.
@@ -169,15 +147,13 @@ class Draining:
             for host, look in self._looks.items()
             if host in near.by_host
         }
+        self._known = {
+            host: need
+            for host, need in self._known.items()
+            if host in near.by_host
+        }
         due = [host for host in near.hosts if self._is_due(host, now)]
         due.sort(key=self._find_turn)
-        seen = _Sight(
-            hosts={
-                host
-                for host, look in self._looks.items()
-                if not look.is_short and host not in due
-            }
-        )
         done = []
         for host in due:
             if effort.is_over:
@@ -188,9 +164,9 @@ class Draining:
             self._looks[host] = _Look(turn=turn, at=now, next_at=now)
             what = f'host {host}'
             done.append(
-                effort.attempt(what, self._look, near, host, now, seen)
+                effort.attempt(what, self._look, near, host, now)
             )
-        return done, seen
+        return done
 
     def _is_due(self, host: str, now: int) -> bool:
         look = self._looks.get(host)
@@ -200,22 +176,23 @@ class Draining:
         look = self._looks.get(host)
         return look.turn if look else 0
 
-    def _look(
-        self, near: promised.Promised, host: str, now: int, seen: _Sight
-    ) -> bool:
+    def _look(self, near: promised.Promised, host: str, now: int) -> bool:
         """See to it that a host has room for each promise in time.
 
         :returns: whether nothing failed
         """
+        self._known.pop(host, None)
         needs = self._list_needs(near, host, now)
-        seen.add(host, needs, now)
+        self._known[host] = next(
+            (need for need in needs if need.start <= now), None
+        )
         done, times = [], [now + CHECK_SECONDS]
         for need in needs if host in self._usable else ():
             is_well, time = self._drain(near, need, now)
             done.append(is_well)
             times.append(time)
         self._looks[host] = dataclasses.replace(
-            self._looks[host], next_at=min(times), is_short=bool(needs)
+            self._looks[host], next_at=min(times)
         )
         return all(done)
 
@@ -379,14 +356,24 @@ class Draining:
         server = self._borrowers.get_server(one)
         self._telling.tell(self._nova, server, one)
 
-    def _note(self, key: str, seen: _Sight, now: int) -> bool:
-        """Say that a reservation is degraded, or that it has its room."""
+    def _note(self, key: str, hosts: Collection[str], now: int) -> bool:
+        """Say that a reservation is degraded, or that it has its room.
+
+        While some of its hosts are not known, it stays as degraded as it is.
+
+        :param hosts: where it has slots
+        """
         one = self._found.get(key)
         if one is None:
             return True
-        reason = '; '.join(dict.fromkeys(seen.missing.get(key, ())))
+        needs = [self._known.get(host) for host in hosts]
+        reason = need_mod.describe(
+            [need for need in needs if need and key in need.keys]
+        )
         if one.state is not State.DEGRADED:
             return not reason or self._degrade(one, reason, now)
+        if not self._known.keys() >= {*hosts}:
+            return True
         with self._database.transaction() as connection:
             lack = states.find_lack(states.list_changes(connection, key))
         if lack is None or lack.cause is not Cause.SHORTAGE:

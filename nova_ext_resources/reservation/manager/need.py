@@ -11,6 +11,7 @@ from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import promised
+from nova_ext_resources.reservation import outage
 
 LOG = logging.getLogger(__name__)
 
@@ -71,6 +72,26 @@ class Need:
             for one in slot.assignments
             if one.rp_key
         }
+
+
+def describe(needs: Iterable[Need]) -> str:
+    """Return what is missing on hosts, in words.
+
+    Of many hosts some are named. What is short of a sharing provider is said
+    for the first host that uses it.
+    """
+    said: set[view_obj.Place] = set()
+    found = []
+    for one in needs:
+        new = {
+            place: short
+            for place, short in one.shortage.items()
+            if place not in said
+        }
+        said |= new.keys()
+        if new:
+            found.append(lending.describe(one.host, new, one.names))
+    return outage.join(found)
 
 
 def warn(

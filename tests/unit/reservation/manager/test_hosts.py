@@ -368,6 +368,51 @@ class PriorityTest(HostsTests):
         self.assertEqual({'high'}, self.list_gone())
 
 
+class RowsTest(HostsTests):
+    """A reservation on two hosts that lacks room on both."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=3)
+        self.assertEqual(['a', 'b'], self.get('one').hosts)
+
+    def count_rows(self) -> int:
+        return len(managers.list_changes(self.url, 'one'))
+
+    def test_hosts_that_are_looked_at_in_turn(self) -> None:
+        """Each pass sees one of them; the rows say the same of both."""
+        self.cloud.hold('own', 'a', 8)
+        self.borrow('x', 'b', 8, drain_seconds='3600')
+
+        self.run_from(START, START + 1200, 15)
+
+        self.assertEqual(4, self.count_rows())
+        self.assertIn('host b', self.get('one').last.reason)
+
+    def test_nova_that_is_away(self) -> None:
+        self.borrow('x', 'a', 8)
+        self.borrow('y', 'b', 8)
+        self.cloud.is_nova_away = True
+
+        self.run_from(START, START + 1200, 15)
+
+        self.assertEqual(3, self.count_rows())
+
+    def test_a_host_that_cannot_be_read_at_times(self) -> None:
+        self.cloud.hold('own', 'a', 8)
+        self.cloud.hold('other', 'b', 8)
+        self.run_at(START)
+        before = self.count_rows()
+        read_uses = self.cloud.read_uses
+        self.break_uses('a', KeyError('odd'))
+
+        self.run_from(START + 60, START + 240)
+        self.cloud.read_uses = read_uses  # type: ignore[method-assign]
+        self.run_from(START + 240, START + 400)
+
+        self.assertEqual(before, self.count_rows())
+
+
 class UsableTest(HostsTests):
     """Room on a host that is disabled is of no use to a reservation."""
 
@@ -534,6 +579,14 @@ class SharedTest(HostsTests):
 
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
+
+    def test_what_is_short_of_it_is_said_once(self) -> None:
+        self.cloud.hold('x', 'a', 0)
+        self.cloud.held['x'] = {('pool', 'DISK_GB'): 20}
+
+        self.run_at(START)
+
+        self.assertEqual(1, self.get('lease').last.reason.count('DISK_GB'))
 
     def test_who_shares_it_goes_from_another_host(self) -> None:
         self.borrow('x', 'elsewhere', 0)
