@@ -481,6 +481,24 @@ class MovedTest(ServersTests):
 
 
 class RightsTest(ServersTests):
+    def test_what_is_not_shown_may_be_there(self) -> None:
+        """To whoever may not see a server, Nova says that it is not there."""
+        self.reserve()
+        self.take('one')
+        self.cloud.holders.clear()
+        self.cloud.servers.clear()
+        self.cloud.missing_right = '403 Forbidden'
+        for clock in range(START + 300, START + 1300, 60):
+            self.run_at(clock)
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+        self.cloud.missing_right = ''
+        self.turn = self.make_turn()
+        for clock in (1300, 1660):
+            self.run_at(START + clock)
+
+        self.assertEqual([None] * 3, self.list_consumers())
+
     def test_a_right_that_is_missing_is_said_once(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())
         self.cloud.missing_right = '403 Forbidden'
