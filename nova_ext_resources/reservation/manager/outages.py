@@ -47,9 +47,9 @@ LOSS_SECONDS = 120
 #: some time before.
 NEAR_SECONDS = admission_mod.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
 
-#: If more hosts than these are not in placement, and most of those with reservations, it
-#: is more likely the wrong placement, or one that was restored. So many
-#: seconds later it is taken for what it is.
+#: If more hosts than these are not in placement, and most of those with
+#: reservations, it is more likely the wrong placement, or one that was
+#: restored. So many seconds later it is taken for what it is.
 MOST_LOST = 3
 BELIEVED_SECONDS = 3600
 

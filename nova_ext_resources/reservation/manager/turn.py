@@ -103,7 +103,7 @@ def make_chores(
         ),
         watched,
         expiring.Expiring(database),
-        ending.Ending(database, cloud, notice),
+        ending.Ending(database, cloud, notice, is_once=is_once),
         draining.Draining(database, cloud, watched.has_doubts),
     ]
     if keep_ended is not None:
