@@ -38,6 +38,9 @@ NOTICE_SECONDS = 600
 #: The same for one that Nova shelves or deletes: an image may be large.
 LEAVING_SECONDS = 3600
 
+#: No notice is older that matters still.
+MAX_NOTICE_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS + LEAVING_SECONDS
+
 #: So long before a promise begins its host is looked at.
 HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
 

@@ -227,7 +227,9 @@ class Draining:
             lending.list_holders(need.shortage, need.uses) - near.consumers
         )
         with self._database.transaction() as connection:
-            told = notices.read_notices(connection, holders)
+            told = notices.read_notices(
+                connection, holders, now - lending.MAX_NOTICE_SECONDS
+            )
         found = self._borrowers.list(need.host, holders, told, now)
         is_well = is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]

@@ -19,6 +19,7 @@ from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
@@ -354,6 +355,21 @@ class PriorityTest(HostsTests):
             gone + lending.LEAVING_SECONDS, gone + 2 * lending.LEAVING_SECONDS
         )
         self.assertEqual({'high'}, self.list_gone())
+
+    def test_old_notices_keep_no_turn_from_others(self) -> None:
+        self.patch(borrowers, 'MOST', 2)
+        told = [f'old {number}' for number in range(3)]
+        with self.database.transaction() as connection:
+            notices.add_notices(
+                connection, key='one', hosts=dict.fromkeys(told, 'a'), now=50
+            )
+        self.cloud.capacities['a', 'VCPU'] = 15
+        for uuid in told:
+            self.cloud.hold(uuid, 'a', 1)
+
+        self.run_from(NOTICE, START, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
 
     def test_what_is_not_known_in_time_is_not_waited_for(self) -> None:
         self.break_server(
