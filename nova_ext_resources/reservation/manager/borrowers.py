@@ -34,9 +34,7 @@ class Borrowers:
         self._unknown: set[str] = set()
         #: Server -> when Nova was asked, in this pass or before, and what it
         #: showed.
-        self._seen: dict[
-            str, tuple[int, nova_server.NovaServer | None]
-        ] = {}
+        self._seen: dict[str, tuple[int, nova_server.NovaServer | None]] = {}
         self.begin(effort_mod.Effort(), 0)
 
     def begin(self, effort: effort_mod.Effort, now: int) -> None:

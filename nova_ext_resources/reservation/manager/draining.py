@@ -134,9 +134,7 @@ class Draining:
             return frozenset()
         return frozenset(host for host, is_on in enabled.items() if is_on)
 
-    def _look_at_all(
-        self, near: promised.Promised, now: int
-    ) -> list[bool]:
+    def _look_at_all(self, near: promised.Promised, now: int) -> list[bool]:
         """Look at the hosts, those first that had no turn for longest.
 
         One for which Nova is not asked any more has not had its turn.
@@ -163,9 +161,7 @@ class Draining:
             turn = self._find_turn(host) if self._nova.is_over else self._turn
             self._looks[host] = _Look(turn=turn, at=now, next_at=now)
             what = f'host {host}'
-            done.append(
-                effort.attempt(what, self._look, near, host, now)
-            )
+            done.append(effort.attempt(what, self._look, near, host, now))
         return done
 
     def _is_due(self, host: str, now: int) -> bool:

@@ -94,9 +94,7 @@ def describe(needs: Iterable[Need]) -> str:
     return outage.join(found)
 
 
-def warn(
-    need: Need, left: lending.Shortage, holders: Collection[str]
-) -> None:
+def warn(need: Need, left: lending.Shortage, holders: Collection[str]) -> None:
     """Log what no server can be told to go for.
 
     :param left: what stays short
