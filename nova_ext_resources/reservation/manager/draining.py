@@ -84,6 +84,8 @@ class Draining:
         self._requests = requests_mod.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
         self._nova = effort_mod.Effort()
+        #: An owner that cannot be told holds up no removal.
+        self._talk = effort_mod.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
         #: Host -> what was short there for what has begun, if anything was.
@@ -98,6 +100,7 @@ class Draining:
         if not reading.is_steady:
             return True
         self._nova = effort_mod.Effort()
+        self._talk = effort_mod.Effort()
         self._removal.begin(self._nova)
         self._borrowers.begin(self._nova, now)
         with self._database.transaction() as connection:
@@ -272,9 +275,6 @@ class Draining:
         self, need: need_mod.Need, chosen: Iterable[lending.Borrower], now: int
     ) -> None:
         """Have those go that were told, if their time is over."""
-        for one in chosen:
-            if not lending.has_drained(one, now):
-                self._tell_owner(one)
         waiting = [
             self._removal.remove(
                 one.uuid,
@@ -292,6 +292,9 @@ class Draining:
                     'waiting': '; '.join(filter(None, waiting)),
                 },
             )
+        for one in chosen:
+            if not lending.has_drained(one, now):
+                self._tell_owner(one)
 
     def _check(
         self,
@@ -351,8 +354,9 @@ class Draining:
         return True
 
     def _tell_owner(self, one: lending.Borrower) -> None:
-        server = self._borrowers.get_server(one)
-        self._telling.tell(self._nova, server, one)
+        if not self._nova.is_over:
+            server = self._borrowers.get_server(one)
+            self._telling.tell(self._talk, server, one)
 
     def _note(self, key: str, hosts: Collection[str], now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room.

@@ -371,6 +371,20 @@ class PriorityTest(HostsTests):
 
         self.assertEqual({'low'}, self.list_gone())
 
+    def test_an_owner_that_cannot_be_told_holds_up_no_other(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 8
+        self.borrow('high', 'a', 4, drain_seconds='3600')
+
+        def fail(uuid: str, metadata: object) -> None:
+            raise exception.ComputeUnavailable(
+                action='tell', reason='504', status=504, is_away=True
+            )
+
+        self.cloud.set_metadata = fail  # type: ignore[method-assign]
+        self.run_from(START, START + 400, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
+
     def test_what_is_not_known_in_time_is_not_waited_for(self) -> None:
         self.break_server(
             'low',
