@@ -35,6 +35,12 @@ LEAVE_SECONDS = 300
 #: So long a notice holds after its server should have gone.
 NOTICE_SECONDS = 600
 
+#: The same for one that Nova shelves or deletes: an image may be large.
+LEAVING_SECONDS = 3600
+
+#: No notice is older that matters still.
+MAX_NOTICE_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS + LEAVING_SECONDS
+
 #: So long before a promise begins its host is looked at.
 HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
 
@@ -47,9 +53,11 @@ class Use:
     """What there is of a class of a provider, and who holds it.
 
     :ivar holders: consumer -> amount
+    :ivar is_shared: whether servers of several hosts may hold it
     """
 
     capacity: int
+    is_shared: bool = False
     holders: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
@@ -84,8 +92,8 @@ def make_borrower(
 ) -> Borrower | None:
     """Make a borrower of a server, None if it cannot be told to go.
 
-    A notice holds for as long as it takes to go, and a while. Later it has to
-    be told anew.
+    A notice holds for as long as it takes to go, and a while, which is longer
+    while Nova has it go. Later it has to be told anew.
 
     :param told_at: when it was told last; None if it never was
     :param now: seconds since the epoch
@@ -100,7 +108,9 @@ def make_borrower(
         host=server.host,
         told_at=told_at,
     )
-    if told_at is None or now < told_at + made.lead + NOTICE_SECONDS:
+    is_leaving = nova_server.is_leaving(server)
+    wait = LEAVING_SECONDS if is_leaving else NOTICE_SECONDS
+    if told_at is None or now < told_at + made.lead + wait:
         return made
     return dataclasses.replace(made, told_at=None, is_stuck=True)
 
@@ -150,13 +160,27 @@ def find_due(one: Borrower, start: int) -> int | None:
 
 
 def is_due(one: Borrower, start: int, now: int) -> bool:
-    """Return whether a borrower is to be told to go, or has been.
+    """Return whether a borrower is to be told to go, or to go.
+
+    That it was told for another promise makes it due no earlier.
 
     :param start: as of :func:`find_due`
     :param now: seconds since the epoch
     """
     due = find_due(one, start)
-    return one.told_at is not None or (due is not None and now >= due)
+    return due is not None and now >= due
+
+
+def is_late(one: Borrower, start: int, now: int) -> bool:
+    """Return whether a borrower is told though others may be chosen.
+
+    Until then all servers that hold what is short are waited for: one of a
+    lower priority may be among those that Nova has not shown.
+
+    :param start: as of :func:`find_due`
+    :param now: seconds since the epoch
+    """
+    return now >= start - max(one.lease.drain_seconds, LEAVE_SECONDS)
 
 
 def has_drained(one: Borrower, now: int) -> bool:
@@ -254,6 +278,48 @@ def find_objection(
     if not _helps(one, shortage, uses):
         return 'it holds nothing of what is short'
     return ''
+
+
+def list_strays(
+    borrowers: Iterable[Borrower], host: str, shortage: Shortage, uses: Uses
+) -> list[str]:
+    """Return the borrowers that hold of a host, and run on another one.
+
+    So it is after an evacuation until their allocations are healed. They do
+    not go for it: what they hold is not in the way.
+
+    :param shortage: what is short on the host
+    """
+    own = {
+        place: short
+        for place, short in shortage.items()
+        if place in uses and not uses[place].is_shared
+    }
+    return sorted(
+        one.uuid
+        for one in borrowers
+        if one.host != host and _helps(one, own, uses)
+    )
+
+
+def leave_out(uses: Uses, strays: Collection[str]) -> Uses:
+    """Return the same without what strays hold, if it is not shared.
+
+    :param strays: as of :func:`list_strays`
+    """
+    return {
+        place: use
+        if use.is_shared
+        else dataclasses.replace(
+            use,
+            holders={
+                consumer: amount
+                for consumer, amount in use.holders.items()
+                if consumer not in strays
+            },
+        )
+        for place, use in uses.items()
+    }
 
 
 def _helps(one: Borrower, left: Shortage, uses: Uses) -> bool:

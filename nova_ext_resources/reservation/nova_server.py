@@ -41,6 +41,10 @@ class NovaServer:
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
+#: How the ``task_state`` begins of what is shelved, offloaded or deleted.
+_LEAVING = ('shelving', 'powering-off', 'deleting', 'soft-deleting')
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """The next step of a server that is to leave its host.
@@ -87,6 +91,14 @@ def can_leave(server: NovaServer, *, is_deleted: bool) -> bool:
     """
     step = find_step(server, is_deleted=is_deleted)
     return bool(step.action or server.task_state or not step.missing)
+
+
+def is_leaving(server: NovaServer) -> bool:
+    """Return whether Nova is having a server leave its host now.
+
+    The image of a large one may take long.
+    """
+    return server.task_state.startswith(_LEAVING)
 
 
 def holds_nothing(server: NovaServer | None) -> bool:

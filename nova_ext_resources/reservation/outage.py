@@ -2,11 +2,14 @@
 
 """What a reservation loses with its hosts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 #: Name of each host -> whether its compute is enabled.
 Enabled: TypeAlias = Mapping[str, bool]
+
+#: How many hosts a text names.
+NAMED = 10
 
 #: Host -> how many servers of a reservation are lost with it.
 Lost: TypeAlias = Mapping[str, int]
@@ -33,11 +36,19 @@ def list_lost(
 
 
 def describe(lost: Lost, enabled: Enabled) -> str:
-    """Return a sentence that names the hosts."""
+    """Return a sentence that names the hosts, some of many."""
     parts = [
         f'host {host} is '
         + ('disabled' if host in enabled else 'not in placement any more')
         + f', with {number} of its servers'
         for host, number in sorted(lost.items())
     ]
-    return '; '.join(parts)
+    return join(parts)
+
+
+def join(parts: Sequence[str]) -> str:
+    """Return what is said of each host in one text, which has its bounds."""
+    found = [*parts[:NAMED]]
+    if more := len(parts) - len(found):
+        found.append(f'and {more} hosts more')
+    return '; '.join(found)

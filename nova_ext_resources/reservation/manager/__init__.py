@@ -16,6 +16,7 @@ any moment, or may not run at all.
 * ``freeing``: frees what servers have taken that are gone
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
+* ``need``: what is short on a host for what is promised there
 * ``outages``: moves what has lost its hosts, or degrades it
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over

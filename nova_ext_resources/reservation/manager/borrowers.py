@@ -18,6 +18,9 @@ LOG = logging.getLogger(__name__)
 #: How many servers Nova is asked about for one host in one pass.
 MOST = 500
 
+#: So long it is known, in seconds, what Nova showed of servers that are more.
+KEEP_SECONDS = 1800
+
 
 class Borrowers:
     """Asks Nova, about each server once in a pass."""
@@ -27,15 +30,31 @@ class Borrowers:
         #: Host -> the server that is asked about first, of those that were
         #: too many for the passes before.
         self._next: dict[str, str] = {}
-        self.begin(effort_mod.Effort())
+        #: Hosts with servers that are not known yet.
+        self._unknown: set[str] = set()
+        #: Server -> when Nova was asked, in this pass or before, and what it
+        #: showed.
+        self._seen: dict[str, tuple[int, nova_server.NovaServer | None]] = {}
+        self.begin(effort_mod.Effort(), 0)
 
-    def begin(self, effort: effort_mod.Effort) -> None:
+    def begin(self, effort: effort_mod.Effort, now: int) -> None:
         """Begin a pass.
 
+        What Nova showed before is kept while some host has more servers than
+        are asked about at once.
+
         :param effort: of the part of the pass that asks
+        :param now: seconds since the epoch
         """
         self._effort = effort
-        self._servers: dict[str, nova_server.NovaServer | None] = {}
+        self._seen = {
+            uuid: one
+            for uuid, one in self._seen.items()
+            if self._next and abs(now - one[0]) < KEEP_SECONDS
+        }
+        #: Servers that Nova was asked about in this pass.
+        self._asked: set[str] = set()
+        self._unknown = set()
         self._failures: list[str] = []
 
     def take_failures(self) -> list[str]:
@@ -44,8 +63,8 @@ class Borrowers:
         return found
 
     def has_more(self, host: str) -> bool:
-        """Return whether there are servers that have not been asked about."""
-        return host in self._next
+        """Return whether there are servers of which nothing is known yet."""
+        return host in self._unknown
 
     def list(
         self,
@@ -67,26 +86,38 @@ class Borrowers:
         first = {uuid for uuid, _host in told}
         others = sorted(set(holders) - first)
         begin = bisect.bisect_left(others, self._next.pop(host, ''))
-        found = []
         for uuid in self._limit(
             host,
             [*sorted(first), *others[begin:], *others[:begin]],
         ):
-            server = self._find(uuid)
-            if server is None:
-                continue
-            one = lending.make_borrower(
-                server, told.get((uuid, server.host)), now
-            )
-            if one is not None and _can_go(server, one):
-                found.append(one)
-        return found
+            self._ask(uuid, now)
+        return [
+            one
+            for uuid in sorted(holders)
+            if (one := self._make(host, uuid, told, now)) is not None
+        ]
+
+    def _make(
+        self,
+        host: str,
+        uuid: str,
+        told: Mapping[tuple[str, str], int],
+        now: int,
+    ) -> lending.Borrower | None:
+        if uuid not in self._seen:
+            self._unknown.add(host)
+            return None
+        server = self._seen[uuid][1]
+        if server is None:
+            return None
+        one = lending.make_borrower(server, told.get((uuid, server.host)), now)
+        return one if one is not None and _can_go(server, one) else None
 
     def _limit(self, host: str, uuids: Iterable[str]) -> Iterable[str]:
         """Return servers until Nova was asked often enough."""
         left = MOST
         for uuid in uuids:
-            is_known = uuid in self._servers
+            is_known = uuid in self._asked
             if not is_known and (not left or self._effort.is_over):
                 self._next[host] = uuid
                 return
@@ -95,19 +126,21 @@ class Borrowers:
 
     def get_server(self, one: lending.Borrower) -> nova_server.NovaServer:
         """Return the server of a borrower that was listed in this pass."""
-        server = self._servers[one.uuid]
+        server = self._seen[one.uuid][1]
         assert server is not None
         return server
 
-    def _find(self, uuid: str) -> nova_server.NovaServer | None:
-        if uuid not in self._servers:
-            try:
-                self._servers[uuid] = self._cloud.find_server(uuid)
-            except exception.ComputeUnavailable as err:
-                self._effort.note(err)
-                self._failures.append(f'server {uuid}: {err}')
-                return None
-        return self._servers[uuid]
+    def _ask(self, uuid: str, now: int) -> None:
+        if uuid in self._asked:
+            return
+        self._asked.add(uuid)
+        self._seen.pop(uuid, None)
+        try:
+            self._seen[uuid] = now, self._cloud.find_server(uuid)
+        except exception.ComputeUnavailable as err:
+            self._asked.discard(uuid)
+            self._effort.note(err)
+            self._failures.append(f'server {uuid}: {err}')
 
 
 def _can_go(server: nova_server.NovaServer, one: lending.Borrower) -> bool:

@@ -7,19 +7,19 @@ where each manager finds it. When their time is over they are shelved or
 deleted, as their flavors say, again and again until placement shows the room.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import dataclasses
 import functools
 
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
@@ -40,52 +40,11 @@ LOG = logging.getLogger(__name__)
 #: nothing can be done.
 CHECK_SECONDS = 60
 
-#: How many servers or failures the log names.
+#: How many failures the log names.
 _NAMED = 5
 
 Cause = cause_mod.Cause
 State = state_mod.State
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Need:
-    """What is short on a host at one time.
-
-    :ivar start: when, in seconds since the epoch; now for what has begun
-    :ivar slots: that take from its providers then
-    :ivar uses: what placement shows of them
-    """
-
-    host: str
-    start: int
-    slots: Sequence[promised.Slot]
-    shortage: lending.Shortage
-    uses: lending.Uses
-
-    @property
-    def keys(self) -> list[str]:
-        """The reservations that lack something."""
-        return sorted(
-            {
-                key
-                for key, slot in self.slots
-                if not slot.places.keys().isdisjoint(self.shortage)
-            }
-        )
-
-    @property
-    def words(self) -> str:
-        return lending.describe(self.host, self.shortage, self.names)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The names of the providers, by uuid."""
-        return {
-            one.rp_uuid: one.rp_key
-            for _key, slot in self.slots
-            for one in slot.assignments
-            if one.rp_key
-        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,50 +53,43 @@ class _Look:
 
     :ivar turn: how many looks there were before
     :ivar next_at: earliest, in seconds since the epoch
-    :ivar is_short: whether room is missing there
     """
 
     turn: int
     at: int
     next_at: int
-    is_short: bool = True
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class _Sight:
-    """What a pass has seen.
-
-    :ivar hosts: of which it is known what is missing there
-    :ivar missing: reservation that has begun -> what it lacks, in words
-    """
-
-    hosts: set[str]
-    missing: dict[str, list[str]] = dataclasses.field(default_factory=dict)
-
-    def add(self, host: str, needs: Iterable[_Need], now: int) -> None:
-        self.hosts.add(host)
-        for need in needs:
-            if need.start <= now:
-                for key in need.keys:
-                    self.missing.setdefault(key, []).append(need.words)
 
 
 class Draining:
-    """Looks at the hosts of what begins soon, or has begun."""
+    """Looks at the hosts of what begins soon, or has begun.
+
+    :param has_doubts: called with seconds since the epoch; returns whether
+        nobody is to go now, because too many hosts are lost
+    """
 
     def __init__(
-        self, database: database_mod.Database, cloud: cloud_mod.Cloud
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        has_doubts: Callable[[int], bool] = lambda _now: False,
     ) -> None:
         self._database = database
         self._cloud = cloud
+        self._has_doubts = has_doubts
+        #: The hosts that servers are told to leave in this pass.
+        self._usable: frozenset[str] = frozenset()
         self._removal = removal.Removal(cloud)
         self._borrowers = borrowers.Borrowers(cloud)
         self._telling = telling.Telling(cloud)
         self._requests = requests_mod.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
         self._nova = effort_mod.Effort()
+        #: An owner that cannot be told holds up no removal.
+        self._talk = effort_mod.Effort()
         self._turn = 0
         self._looks: dict[str, _Look] = {}
+        #: Host -> what was short there for what has begun, if anything was.
+        self._known: dict[str, need_mod.Need | None] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
@@ -148,8 +100,9 @@ class Draining:
         if not reading.is_steady:
             return True
         self._nova = effort_mod.Effort()
+        self._talk = effort_mod.Effort()
         self._removal.begin(self._nova)
-        self._borrowers.begin(self._nova)
+        self._borrowers.begin(self._nova, now)
         with self._database.transaction() as connection:
             near = promised.read(
                 connection,
@@ -157,25 +110,34 @@ class Draining:
                 now,
                 now + lending.HORIZON_SECONDS,
             )
-        if near.slots and not sight.can_trust(self._cloud.list_enabled()):
-            return False
+        if near.slots:
+            enabled = self._cloud.list_enabled()
+            if not sight.can_trust(enabled):
+                return False
+            self._usable = self._list_usable(enabled, now)
         self._found = {one.key: one for one in near.reservations}
-        done, seen = self._look_at_all(near, now)
-        unknown = {
-            key
-            for host in near.by_host.keys() - seen.hosts
-            for key, _slot in near.by_host[host]
-        }
+        done = self._look_at_all(near, now)
+        hosts = near.list_hosts_by_key()
         done += [
-            chores.attempt(f'state of {key}', self._note, key, seen, now)
+            chores.attempt(
+                f'state of {key}', self._note, key, hosts.get(key, ()), now
+            )
             for key in near.keys
-            if key in seen.missing or key not in unknown
         ]
         return all(done)
 
-    def _look_at_all(
-        self, near: promised.Promised, now: int
-    ) -> tuple[list[bool], _Sight]:
+    def _list_usable(
+        self, enabled: Mapping[str, bool], now: int
+    ) -> frozenset[str]:
+        """Return the hosts where room is of use.
+
+        Nothing that is promised begins on one that is disabled or gone.
+        """
+        if self._has_doubts(now):
+            return frozenset()
+        return frozenset(host for host, is_on in enabled.items() if is_on)
+
+    def _look_at_all(self, near: promised.Promised, now: int) -> list[bool]:
         """Look at the hosts, those first that had no turn for longest.
 
         One for which Nova is not asked any more has not had its turn.
@@ -186,15 +148,13 @@ class Draining:
             for host, look in self._looks.items()
             if host in near.by_host
         }
+        self._known = {
+            host: need
+            for host, need in self._known.items()
+            if host in near.by_host
+        }
         due = [host for host in near.hosts if self._is_due(host, now)]
         due.sort(key=self._find_turn)
-        seen = _Sight(
-            hosts={
-                host
-                for host, look in self._looks.items()
-                if not look.is_short and host not in due
-            }
-        )
         done = []
         for host in due:
             if effort.is_over:
@@ -204,10 +164,8 @@ class Draining:
             turn = self._find_turn(host) if self._nova.is_over else self._turn
             self._looks[host] = _Look(turn=turn, at=now, next_at=now)
             what = f'host {host}'
-            done.append(
-                effort.attempt(what, self._look, near, host, now, seen)
-            )
-        return done, seen
+            done.append(effort.attempt(what, self._look, near, host, now))
+        return done
 
     def _is_due(self, host: str, now: int) -> bool:
         look = self._looks.get(host)
@@ -217,53 +175,48 @@ class Draining:
         look = self._looks.get(host)
         return look.turn if look else 0
 
-    def _look(
-        self, near: promised.Promised, host: str, now: int, seen: _Sight
-    ) -> bool:
+    def _look(self, near: promised.Promised, host: str, now: int) -> bool:
         """See to it that a host has room for each promise in time.
 
         :returns: whether nothing failed
         """
+        self._known.pop(host, None)
         needs = self._list_needs(near, host, now)
-        seen.add(host, needs, now)
+        self._known[host] = next(
+            (need for need in needs if need.start <= now), None
+        )
         done, times = [], [now + CHECK_SECONDS]
-        for need in needs:
+        for need in needs if host in self._usable else ():
             is_well, time = self._drain(near, need, now)
             done.append(is_well)
             times.append(time)
         self._looks[host] = dataclasses.replace(
-            self._looks[host], next_at=min(times), is_short=bool(needs)
+            self._looks[host], next_at=min(times)
         )
         return all(done)
 
     def _list_needs(
         self, near: promised.Promised, host: str, now: int
-    ) -> list[_Need]:
+    ) -> list[need_mod.Need]:
         places = near.list_places(host)
         uses = self._cloud.read_uses(sorted({one[0] for one in places}))
         found = []
         for start in near.list_starts(host, now):
-            slots = near.list_slots(host, start)
-            shortage = lending.find_shortage(
-                uses,
-                [slot for _key, slot in slots],
-                near.list_leaving(start, now),
-                places,
+            one = need_mod.Need(
+                host=host,
+                start=start,
+                slots=near.list_slots(host, start),
+                places=places,
+                leaving=near.list_leaving(start, now),
+                shortage={},
+                uses=uses,
             )
-            if shortage:
-                found.append(
-                    _Need(
-                        host=host,
-                        start=start,
-                        slots=slots,
-                        shortage=shortage,
-                        uses=uses,
-                    )
-                )
+            if shortage := one.find_shortage(uses):
+                found.append(dataclasses.replace(one, shortage=shortage))
         return found
 
     def _drain(
-        self, near: promised.Promised, need: _Need, now: int
+        self, near: promised.Promised, need: need_mod.Need, now: int
     ) -> tuple[bool, int]:
         """Tell borrowers to go, and have those go that were told.
 
@@ -273,15 +226,25 @@ class Draining:
             lending.list_holders(need.shortage, need.uses) - near.consumers
         )
         with self._database.transaction() as connection:
-            told = notices.read_notices(connection, holders)
+            told = notices.read_notices(
+                connection, holders, now - lending.MAX_NOTICE_SECONDS
+            )
         found = self._borrowers.list(need.host, holders, told, now)
         is_well = is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]
-        chosen, left = lending.choose(due, need.shortage, need.uses)
+        strays = need_mod.report_strays(need, due)
+        chosen, left = lending.choose(
+            due, need.shortage, lending.leave_out(need.uses, strays)
+        )
         is_asked &= not self._borrowers.has_more(need.host)
         if left and is_asked and now >= need.start - lending.LEAVE_SECONDS:
-            _warn(need, left, holders)
-        new = [one for one in chosen if one.told_at is None]
+            need_mod.warn(need, left, holders)
+        new = [
+            one
+            for one in chosen
+            if one.told_at is None
+            and (is_asked or lending.is_late(one, need.start, now))
+        ]
         is_told = not new or self._tell(need, new, now)
         self._go_on(need, chosen, now)
         if chosen or not is_asked:
@@ -292,7 +255,7 @@ class Draining:
             default=now + CHECK_SECONDS,
         )
 
-    def _report_failures(self, need: _Need) -> bool:
+    def _report_failures(self, need: need_mod.Need) -> bool:
         """Log which servers could not be looked at; return whether none."""
         failures = self._borrowers.take_failures()
         if failures:
@@ -309,12 +272,9 @@ class Draining:
         return not failures
 
     def _go_on(
-        self, need: _Need, chosen: Iterable[lending.Borrower], now: int
+        self, need: need_mod.Need, chosen: Iterable[lending.Borrower], now: int
     ) -> None:
         """Have those go that were told, if their time is over."""
-        for one in chosen:
-            if not lending.has_drained(one, now):
-                self._tell_owner(one)
         waiting = [
             self._removal.remove(
                 one.uuid,
@@ -332,11 +292,14 @@ class Draining:
                     'waiting': '; '.join(filter(None, waiting)),
                 },
             )
+        for one in chosen:
+            if not lending.has_drained(one, now):
+                self._tell_owner(one)
 
     def _check(
         self,
         one: lending.Borrower,
-        need: _Need,
+        need: need_mod.Need,
         server: nova_server.NovaServer,
     ) -> str:
         """Return why a borrower stays: what it is in the way of has changed.
@@ -350,19 +313,20 @@ class Draining:
             return 'it has a place in a reservation now'
         if not is_promised:
             return 'what is promised has changed meanwhile'
-        uses = self._cloud.read_uses(sorted({each[0] for each in need.uses}))
-        shortage = lending.find_shortage(
-            uses, [each for _key, each in need.slots], places=need.uses
+        uses = self._cloud.read_uses(sorted({each[0] for each in need.places}))
+        shortage = need.find_shortage(uses)
+        strays = lending.list_strays([one], need.host, shortage, uses)
+        return lending.find_objection(
+            one, server, shortage, lending.leave_out(uses, strays)
         )
-        return lending.find_objection(one, server, shortage, uses)
 
     def _tell(
-        self, need: _Need, new: Sequence[lending.Borrower], now: int
+        self, need: need_mod.Need, new: Sequence[lending.Borrower], now: int
     ) -> bool:
         one = self._found.get(need.keys[0])
         if one is None:
             return True
-        reason = _make_notice(need, new)
+        reason = need_mod.make_notice(need, new)
         outcome = chores.write(
             self._database,
             one,
@@ -390,17 +354,28 @@ class Draining:
         return True
 
     def _tell_owner(self, one: lending.Borrower) -> None:
-        server = self._borrowers.get_server(one)
-        self._telling.tell(self._nova, server, one)
+        if not self._nova.is_over:
+            server = self._borrowers.get_server(one)
+            self._telling.tell(self._talk, server, one)
 
-    def _note(self, key: str, seen: _Sight, now: int) -> bool:
-        """Say that a reservation is degraded, or that it has its room."""
+    def _note(self, key: str, hosts: Collection[str], now: int) -> bool:
+        """Say that a reservation is degraded, or that it has its room.
+
+        While some of its hosts are not known, it stays as degraded as it is.
+
+        :param hosts: where it has slots
+        """
         one = self._found.get(key)
         if one is None:
             return True
-        reason = '; '.join(dict.fromkeys(seen.missing.get(key, ())))
+        needs = [self._known.get(host) for host in hosts]
+        reason = need_mod.describe(
+            [need for need in needs if need and key in need.keys]
+        )
         if one.state is not State.DEGRADED:
             return not reason or self._degrade(one, reason, now)
+        if not self._known.keys() >= {*hosts}:
+            return True
         with self._database.transaction() as connection:
             lack = states.find_lack(states.list_changes(connection, key))
         if lack is None or lack.cause is not Cause.SHORTAGE:
@@ -427,33 +402,3 @@ class Draining:
             reason,
             cause=Cause.SHORTAGE,
         ).is_well
-
-
-def _warn(
-    need: _Need, left: lending.Shortage, holders: Collection[str]
-) -> None:
-    """Log what no server can be told to go for."""
-    LOG.warning(
-        'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
-        '%(start)s on, and no more servers there can be told to go. Held by '
-        'these (%(number)d): %(holders)s. Move or delete some of them, or '
-        'cancel a reservation.',
-        {
-            'host': need.host,
-            'missing': ', '.join(lending.list_parts(left, need.names)),
-            'keys': ', '.join(need.keys),
-            'start': interval.format_time(need.start),
-            'number': len(holders),
-            'holders': ', '.join(sorted(holders)[:_NAMED]) or 'none',
-        },
-    )
-
-
-def _make_notice(need: _Need, new: Sequence[lending.Borrower]) -> str:
-    uuids = ', '.join(one.uuid for one in new)
-    time = interval.format_time(need.start)
-    hosts = ', '.join(sorted({one.host for one in new}))
-    return (
-        f'servers are told to leave host {hosts}, which is promised from '
-        f'{time} on: {uuids}'
-    )

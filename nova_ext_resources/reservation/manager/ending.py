@@ -2,6 +2,7 @@
 
 """The end of reservations, and of their servers where that is asked for."""
 
+import dataclasses
 import functools
 
 from oslo_log import log as logging
@@ -25,7 +26,7 @@ from nova_ext_resources.reservation.store import states
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds after the end for which servers are asked to go.
+#: Seconds after the first try for which servers are asked to go.
 MAX_SECONDS = 86400
 
 #: How many servers a reason names.
@@ -38,10 +39,25 @@ _WORDS = {
 }
 
 
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Leaving:
+    """How far the servers of one reservation have gone.
+
+    :ivar first: when the first of them was asked, in seconds since the epoch
+    :ivar gone: those that have
+    :ivar turns: server -> number of its last turn
+    """
+
+    first: int
+    gone: set[str] = dataclasses.field(default_factory=set)
+    turns: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
 class Ending:
     """Writes that reservations have ended, when their servers have gone.
 
     :param notice: seconds before the end at which a row says so; 0 for none
+    :param is_once: there is no pass before this one that is known of
     """
 
     def __init__(
@@ -49,9 +65,15 @@ class Ending:
         database: database_mod.Database,
         cloud: cloud_mod.Cloud,
         notice: int = 0,
+        *,
+        is_once: bool = False,
     ) -> None:
         self._database = database
         self._notice = notice
+        self._is_once = is_once
+        #: Reservation and its end -> how far its servers have gone.
+        self._leaving: dict[tuple[str, int], _Leaving] = {}
+        self._turn = 0
         self._removal = removal.Removal(cloud)
         self._requests = requests_mod.Requests()
         #: Reservation -> what was missing, so that it is logged once.
@@ -75,6 +97,10 @@ class Ending:
         # Those come first that had no turn for the longest time.
         found.sort(key=lambda one: self._tried.get(one.key, 0))
         self._tried = {one.key: self._tried.get(one.key, 0) for one in found}
+        ends = {(one.key, one.during.end) for one in found}
+        self._leaving = {
+            key: one for key, one in self._leaving.items() if key in ends
+        }
         done = [
             effort.attempt(
                 f'end of {one.key}',
@@ -136,9 +162,17 @@ class Ending:
             if now < one.during.end + due.MAX_SKEW:
                 # By a clock that is behind it may be prolonged until then.
                 return True
-            missing = self._remove(one, request.at_end)
+            leaving = self._leaving.setdefault(
+                (one.key, one.during.end),
+                _Leaving(first=one.during.end if self._is_once else now),
+            )
+            missing = self._remove(one, request.at_end, leaving)
             waiting = [each for each in missing.values() if each]
-            if waiting and now - one.during.end < MAX_SECONDS:
+            # Nobody is given up whom this pass has not asked.
+            if waiting and (
+                now - leaving.first < MAX_SECONDS
+                or any(self._removal.has_put_off(each) for each in missing)
+            ):
                 return self._report(one, waiting)
             reason = _explain(reason, request.at_end, waiting)
             removed = frozenset(missing)
@@ -155,26 +189,41 @@ class Ending:
         return outcome.is_well
 
     def _remove(
-        self, one: progress.Unfinished, at_end: request_mod.AtEnd
+        self,
+        one: progress.Unfinished,
+        at_end: request_mod.AtEnd,
+        leaving: _Leaving,
     ) -> dict[str, str]:
         """Return server -> what is missing until it is gone, '' for nothing.
 
-        Of all servers that have a place.
+        Of all servers that have a place. Those come first that had no turn
+        for the longest time.
         """
         with self._database.transaction() as connection:
             found = servers.read_servers(
                 connection, [one.key], interval.ALWAYS
             )
-        is_deleted = at_end is request_mod.AtEnd.DELETE
-        return {
-            each.consumer: self._removal.remove(
-                each.consumer,
-                functools.partial(self._check, one, each),
-                is_deleted=is_deleted,
-            )
+        slots = {
+            each.consumer: each
             for each in found.get(one.key, ())
             if each.consumer
         }
+        missing = dict.fromkeys(slots.keys() & leaving.gone, '')
+        for uuid in sorted(
+            slots.keys() - leaving.gone,
+            key=lambda uuid: (leaving.turns.get(uuid, 0), uuid),
+        ):
+            missing[uuid] = self._removal.remove(
+                uuid,
+                functools.partial(self._check, one, slots[uuid]),
+                is_deleted=at_end is request_mod.AtEnd.DELETE,
+            )
+            if not self._removal.has_put_off(uuid):
+                self._turn += 1
+                leaving.turns[uuid] = self._turn
+            if not missing[uuid]:
+                leaving.gone.add(uuid)
+        return missing
 
     def _check(
         self,

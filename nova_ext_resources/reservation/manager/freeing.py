@@ -7,6 +7,8 @@ not tell. What tells is placement: it knows every consumer that holds anything.
 A slot is freed if it says so in two passes, and Nova says nothing else.
 """
 
+from collections.abc import Callable
+
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
@@ -41,6 +43,7 @@ class Freeing:
     """Asks placement for the servers that have taken slots, in turn.
 
     :param is_once: there is no other pass, so that one answer is enough
+    :param sees_all: returns whether Nova shows the servers of all projects
     """
 
     def __init__(
@@ -49,10 +52,12 @@ class Freeing:
         cloud: cloud_mod.Cloud,
         *,
         is_once: bool = False,
+        sees_all: Callable[[], bool] = lambda: True,
     ) -> None:
         self._database = database
         self._cloud = cloud
         self._is_once = is_once
+        self._sees_all = sees_all
         self._moved = moved.Moved(database, cloud)
         self._left = MOST_FREED
         #: Servers that held nothing when they were looked for last.
@@ -112,7 +117,7 @@ class Freeing:
             return True
         is_known = self._is_once or slot.consumer in self._empty
         self._empty.add(slot.consumer)
-        if not is_known or not self._left:
+        if not is_known or not self._left or not self._sees_all():
             return True
         server = self._cloud.find_server(slot.consumer)
         if not nova_server.holds_nothing(server):

@@ -9,6 +9,7 @@ host may come back.
 
 from collections.abc import Mapping, Set
 import dataclasses
+import enum
 import functools
 
 from oslo_log import log as logging
@@ -46,14 +47,27 @@ LOSS_SECONDS = 120
 #: some time before.
 NEAR_SECONDS = admission_mod.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
 
-#: If more hosts than these are lost, and most of those with reservations, it
-#: is more likely the wrong placement, or one that was restored. So many
-#: seconds later it is taken for what it is.
+#: If more hosts than these are not in placement, and most of those with
+#: reservations, it is more likely the wrong placement, or one that was
+#: restored. So many seconds later it is taken for what it is.
 MOST_LOST = 3
 BELIEVED_SECONDS = 3600
 
 Cause = cause_mod.Cause
 State = state_mod.State
+
+
+class _Outcome(enum.Enum):
+    """What became of the search for another place.
+
+    ``DONE``: there is one, or none is needed.
+    ``NOWHERE``: there is none now.
+    ``FAILED``: that is not known, and the log says why.
+    """
+
+    DONE = enum.auto()
+    NOWHERE = enum.auto()
+    FAILED = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +140,7 @@ class Outages:
         lost = outage.list_lost(rows, enabled)
         if lost and not sight.can_trust(enabled):
             return False
-        self._watch({row[1] for row in rows}, lost, now)
+        self._watch({row[1] for row in rows}, lost, enabled, now)
         self._admission, self._is_readable = None, True
         self._tried = {
             key: one
@@ -149,24 +163,40 @@ class Outages:
                 done.append(chores.attempt(what, self._restore, one, now))
         return all(done)
 
+    def has_doubts(self, now: int) -> bool:
+        """Return whether most hosts are lost, which is not believed yet.
+
+        :param now: seconds since the epoch
+        """
+        return (
+            self._most_since is not None
+            and now < self._most_since + BELIEVED_SECONDS
+        )
+
     def _watch(
-        self, hosts: Set[str], lost: Mapping[str, outage.Lost], now: int
+        self,
+        hosts: Set[str],
+        lost: Mapping[str, outage.Lost],
+        enabled: outage.Enabled,
+        now: int,
     ) -> None:
         """Note since when hosts are lost.
 
         :param hosts: all with reservations
         """
-        gone = {host for one in lost.values() for host in one}
+        found = {host for one in lost.values() for host in one}
         self._since = {
-            host: min(self._since.get(host, now), now) for host in gone
+            host: min(self._since.get(host, now), now) for host in found
         }
+        # A host that is disabled shows that it is the right placement.
+        gone = found - enabled.keys()
         if len(gone) <= MOST_LOST or 2 * len(gone) <= len(hosts):
             self._most_since = None
             return
         if self._most_since is None:
             LOG.error(
-                '%(gone)d of %(all)d hosts with reservations are gone or '
-                'disabled. No reservation is moved for %(seconds)d s: check '
+                '%(gone)d of %(all)d hosts with reservations are not in '
+                'placement. No reservation is moved for %(seconds)d s: check '
                 'that it is the right placement. These are %(hosts)s.',
                 {
                     'gone': len(gone),
@@ -186,8 +216,9 @@ class Outages:
         if one.during.start > view.now and one.key not in view.taken:
             if self._is_move_due(one, view):
                 if self._is_try_due(one.key, view):
-                    if self._move(one, reason, view.now):
-                        return True
+                    outcome = self._move(one, reason, view.now)
+                    if outcome is not _Outcome.NOWHERE:
+                        return outcome is _Outcome.DONE
                     self._note_try(one.key, view)
                 reason = f'{reason}; {_NOWHERE}'
             elif self._most_since is None:
@@ -216,7 +247,7 @@ class Outages:
         if not view.is_steady:
             return False
         if self._most_since is not None:
-            return view.now >= self._most_since + BELIEVED_SECONDS
+            return not self.has_doubts(view.now)
         if self._is_once or one.during.start - view.now <= NEAR_SECONDS:
             return True
         since = min(self._since[host] for host in view.lost[one.key])
@@ -235,12 +266,14 @@ class Outages:
         before = tried.hosts if tried else frozenset()
         self._tried[key] = _Try(at=view.now, hosts=before | view.hosts)
 
-    def _move(self, one: progress.Unfinished, reason: str, now: int) -> bool:
-        """Return whether a reservation has another place, or needs none."""
+    def _move(
+        self, one: progress.Unfinished, reason: str, now: int
+    ) -> _Outcome:
+        """Find another place for a reservation, if it needs one."""
+        if not self._is_readable:
+            return _Outcome.FAILED
         reason = f'moved: {reason}'
         try:
-            if not self._is_readable:
-                return False
             if self._admission is None:
                 self._is_readable = False
                 self._admission = self._cloud.make_admission(self._database)
@@ -250,18 +283,19 @@ class Outages:
             )
         except (exception.PlacementError, exception.ComputeUnavailable) as err:
             LOG.error(
-                'Reservation %(key)s cannot be planned anew now: %(err)s',
+                'Reservation %(key)s cannot be planned anew now, which is '
+                'tried again in the next pass: %(err)s',
                 {'key': one.key, 'err': err},
             )
-            return False
+            return _Outcome.FAILED
         if isinstance(answer, planner_mod.Refusal):
-            return False
+            return _Outcome.NOWHERE
         if answer is not None:
             change = states.Change(
                 state=State.PENDING, changed_at=now, reason=reason
             )
             chores.report(one.key, change)
-        return True
+        return _Outcome.DONE
 
     def _restore(self, one: progress.Unfinished, now: int) -> bool:
         """Say that all is well again, if hosts were what was missing."""

@@ -55,6 +55,14 @@ class Promised:
         """The hosts with slots."""
         return sorted(self.by_host)
 
+    def list_hosts_by_key(self) -> dict[str, list[str]]:
+        """Return reservation -> the hosts where it has slots."""
+        found: dict[str, list[str]] = {}
+        for host in self.hosts:
+            for key in {key for key, _slot in self.by_host[host]}:
+                found.setdefault(key, []).append(host)
+        return found
+
     @property
     def keys(self) -> list[str]:
         """The reservations that are not over."""

@@ -43,6 +43,11 @@ class Removal:
         self._left = MOST
         #: Server -> what was missing when Nova was asked in this pass.
         self._missing: dict[str, str] = {}
+        self._put_off: set[str] = set()
+
+    def has_put_off(self, uuid: str) -> bool:
+        """Return whether a server had not its turn in this pass."""
+        return uuid in self._put_off
 
     def remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
         """Ask Nova for the next step of a server, once in a pass.
@@ -60,7 +65,7 @@ class Removal:
 
     def _try_remove(self, uuid: str, check: Check, *, is_deleted: bool) -> str:
         if self._effort.is_over:
-            return f'server {uuid} has its turn in the next pass'
+            return self._put_it_off(uuid)
         try:
             return self._remove(uuid, check, is_deleted=is_deleted)
         except (exception.ComputeUnavailable, exception.PlacementError) as err:
@@ -73,7 +78,7 @@ class Removal:
         if server is None or step.action is None:
             return step.missing or self._find_rest(uuid, server)
         if not self._left:
-            return f'server {uuid} has its turn in the next pass'
+            return self._put_it_off(uuid)
         if reason := check(server):
             LOG.info(
                 'Server %(uuid)s is left alone: %(reason)s',
@@ -87,6 +92,10 @@ class Removal:
             {'action': step.action.value, 'uuid': uuid},
         )
         return step.missing
+
+    def _put_it_off(self, uuid: str) -> str:
+        self._put_off.add(uuid)
+        return f'server {uuid} has its turn in the next pass'
 
     def _find_rest(
         self, uuid: str, server: nova_server.NovaServer | None

@@ -20,6 +20,12 @@ class Rights:
     def __init__(self, cloud: cloud_mod.Cloud) -> None:
         self._cloud = cloud
         self._is_checked = False
+        #: Whether the manager may see all servers; False until it is known.
+        self._is_there = False
+
+    def are_there(self) -> bool:
+        """Return whether a server that Nova does not show is gone."""
+        return self._is_there
 
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`. What is missing is no failure.
@@ -34,6 +40,7 @@ class Rights:
         except exception.ExtResourcesError:
             return True  # Whoever needs Nova says what is wrong.
         self._is_checked = True
+        self._is_there = not missing
         if missing:
             LOG.error(
                 'The user of [ext_resources_placement] or [placement] may not '

@@ -93,14 +93,18 @@ def make_chores(
         None keeps them for good
     :param is_once: there is one pass only
     """
+    right = rights.Rights(cloud)
+    watched = outages.Outages(database, cloud, is_once=is_once)
     found: list[chores_mod.Chore] = [
-        rights.Rights(cloud),
+        right,
         starting.Starting(database),
-        freeing.Freeing(database, cloud, is_once=is_once),
-        outages.Outages(database, cloud, is_once=is_once),
+        freeing.Freeing(
+            database, cloud, is_once=is_once, sees_all=right.are_there
+        ),
+        watched,
         expiring.Expiring(database),
-        ending.Ending(database, cloud, notice),
-        draining.Draining(database, cloud),
+        ending.Ending(database, cloud, notice, is_once=is_once),
+        draining.Draining(database, cloud, watched.has_doubts),
     ]
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))

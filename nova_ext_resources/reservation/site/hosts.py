@@ -117,7 +117,9 @@ def read_uses(
             continue
         for name, inventory in provider.inventories.items():
             found[rp_uuid, name] = lending.Use(
-                capacity=inventory.capacity, holders=held.get(name, {})
+                capacity=inventory.capacity,
+                is_shared=SHARING_TRAIT in provider.traits,
+                holders=held.get(name, {}),
             )
     return found
 

@@ -44,11 +44,13 @@ def add_notices(
 
 
 def read_notices(
-    connection: sa.Connection, consumers: Iterable[str]
+    connection: sa.Connection, consumers: Iterable[str], since: int = 0
 ) -> dict[tuple[str, str], int]:
     """Return (server, host) -> when it was told last to leave that host.
 
     For whatever reservation it was.
+
+    :param since: seconds since the epoch; older ones are left out
     """
     columns = tables.NOTICES.c
     found: dict[tuple[str, str], int] = {}
@@ -59,7 +61,7 @@ def read_notices(
                 columns.host,
                 sa.func.max(columns.told_at),
             )
-            .where(columns.consumer.in_(part))
+            .where(columns.consumer.in_(part), columns.told_at >= since)
             .group_by(columns.consumer, columns.host)
         )
         found.update(

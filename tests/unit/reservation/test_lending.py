@@ -82,7 +82,8 @@ class DueTest(base.TestCase):
         for borrower, now, wanted in (
             (make_borrower('x'), start - lead - 1, False),
             (make_borrower('x'), start - lead, True),
-            (make_borrower('x', told_at=5), 6, True),
+            (make_borrower('x', told_at=5), start - lead - 1, False),
+            (make_borrower('x', told_at=5), start - lead, True),
             (make_borrower('x', is_preemptible=False), start, False),
             (make_borrower('x', created_at=4999, **ends), start - 1, True),
             (

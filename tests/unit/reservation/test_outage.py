@@ -35,3 +35,11 @@ class OutageTest(base.TestCase):
             'placement any more, with 2 of its servers',
             outage.describe({'c': 2, 'b': 1}, ENABLED),
         )
+
+    def test_of_many_hosts_some_are_named(self) -> None:
+        found = outage.describe(
+            {f'host-{number:04}': 1 for number in range(700)}, {}
+        )
+
+        self.assertEqual(outage.NAMED, found.count('host-'))
+        self.assertIn('; and 690 hosts more', found)

@@ -90,6 +90,7 @@ class FakeCloud:
         return {
             place: lending.Use(
                 capacity=capacity,
+                is_shared=place[0] not in self.enabled,
                 holders={
                     uuid: amounts[place]
                     for uuid, amounts in self.held.items()

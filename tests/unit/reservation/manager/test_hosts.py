@@ -2,6 +2,7 @@
 
 """Tests of borrowers on several hosts, of which some make trouble."""
 
+import dataclasses
 from typing import Any
 
 import fixtures
@@ -13,10 +14,14 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import effort
+from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import notices
 from nova_ext_resources.reservation.store import records
+from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
@@ -171,7 +176,8 @@ class TroubleTest(HostsTests):
         )
 
         self.assertFalse(self.run_at(NOTICE))
-        self.run_from(NOTICE + 300, NOTICE + 600)
+        self.assertEqual([], self.list_notices('one'), 'w may be shown yet')
+        self.run_from(NOTICE + 300, START + 120)
 
         self.assertEqual({'x', 'y'}, self.list_gone())
         self.assertIn('server w: The Compute API', self.log.output)
@@ -254,6 +260,253 @@ class TroubleTest(HostsTests):
         self.assertIn('x', self.list_gone())
 
 
+class LeavingTest(HostsTests):
+    def test_who_leaves_by_itself_is_not_in_the_way(self) -> None:
+        """Nor is it in the last look before a server is removed."""
+        self.admit(
+            self.admission,
+            'before',
+            hosts.span(50_000, START),
+            least=1,
+            at_end=request_mod.AtEnd.SHELVE,
+        )
+        self.admit(self.admission, 'one', DURING, least=1)
+        self.assertEqual(['a'], self.get('one').hosts)
+        slots.take(
+            self.database, 'before', 'mine', lambda held: held[0], now=60_000
+        )
+        self.cloud.hold('mine', 'a', 4)
+        self.cloud.hold('own', 'a', 2)
+        self.borrow('x', 'a', 4, on_drain='delete')
+        self.cloud.capacities['a', 'VCPU'] = 8
+        self.run_at(NOTICE)
+        self.assertEqual(1, len(self.list_notices('one')))
+        find_server = self.cloud.find_server
+
+        def find(uuid: str) -> Any:
+            if uuid == 'x':
+                self.cloud.holders.discard('own')
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+        self.run_at(NOTICE + 300)
+
+        self.assertEqual([], self.cloud.asked)
+
+
+class PriorityTest(HostsTests):
+    """One of two borrowers has to go."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.cloud.capacities['a', 'VCPU'] = 12
+        self.borrow('high', 'a', 4, priority='5', on_drain='delete')
+        self.borrow('low', 'a', 4, priority='-5')
+
+    def test_one_failure_changes_no_choice(self) -> None:
+        find_server = self.cloud.find_server
+        self.break_server(
+            'low',
+            exception.ComputeUnavailable(
+                action='show', reason='500', status=500
+            ),
+        )
+        self.run_at(NOTICE)
+        self.assertEqual([], self.list_notices('one'))
+        self.cloud.find_server = find_server  # type: ignore[method-assign]
+
+        self.run_from(NOTICE + 15, START, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
+
+    def test_many_holders_change_no_choice(self) -> None:
+        self.patch(borrowers, 'MOST', 1)
+        self.cloud.capacities['a', 'VCPU'] = 13
+        self.cloud.hold('own', 'a', 1)
+
+        self.run_from(NOTICE, START, 15)
+
+        self.assertEqual(
+            [('low', 'shelve'), ('low', 'shelveOffload')], self.cloud.asked
+        )
+
+    def test_who_is_slow_to_leave_costs_no_other(self) -> None:
+        """Unless it takes more than an hour."""
+        act = self.cloud.act
+
+        def shelve_slowly(uuid: str, action: nova_server.Action) -> None:
+            if uuid != 'low':
+                act(uuid, action)
+                return
+            self.cloud.servers[uuid] = dataclasses.replace(
+                self.cloud.servers[uuid],
+                task_state='shelving_image_uploading',
+            )
+
+        self.cloud.act = shelve_slowly  # type: ignore[method-assign]
+        gone = NOTICE + 300 + lending.LEAVE_SECONDS
+        self.run_from(NOTICE, gone + lending.LEAVING_SECONDS)
+        self.assertEqual(
+            (1, []), (len(self.list_notices('one')), self.cloud.asked)
+        )
+
+        self.run_from(
+            gone + lending.LEAVING_SECONDS, gone + 2 * lending.LEAVING_SECONDS
+        )
+        self.assertEqual({'high'}, self.list_gone())
+
+    def test_old_notices_keep_no_turn_from_others(self) -> None:
+        self.patch(borrowers, 'MOST', 2)
+        told = [f'old {number}' for number in range(3)]
+        with self.database.transaction() as connection:
+            notices.add_notices(
+                connection, key='one', hosts=dict.fromkeys(told, 'a'), now=50
+            )
+        self.cloud.capacities['a', 'VCPU'] = 15
+        for uuid in told:
+            self.cloud.hold(uuid, 'a', 1)
+
+        self.run_from(NOTICE, START, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
+
+    def test_an_owner_that_cannot_be_told_holds_up_no_other(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 8
+        self.borrow('high', 'a', 4, drain_seconds='3600')
+
+        def fail(uuid: str, metadata: object) -> None:
+            raise exception.ComputeUnavailable(
+                action='tell', reason='504', status=504, is_away=True
+            )
+
+        self.cloud.set_metadata = fail  # type: ignore[method-assign]
+        self.run_from(START, START + 400, 15)
+
+        self.assertEqual({'low'}, self.list_gone())
+
+    def test_what_is_not_known_in_time_is_not_waited_for(self) -> None:
+        self.break_server(
+            'low',
+            exception.ComputeUnavailable(
+                action='show', reason='500', status=500
+            ),
+        )
+
+        self.run_from(NOTICE, START + 60, 15)
+
+        self.assertEqual({'high'}, self.list_gone())
+
+
+class RowsTest(HostsTests):
+    """A reservation on two hosts that lacks room on both."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=3)
+        self.assertEqual(['a', 'b'], self.get('one').hosts)
+
+    def count_rows(self) -> int:
+        return len(managers.list_changes(self.url, 'one'))
+
+    def test_hosts_that_are_looked_at_in_turn(self) -> None:
+        """Each pass sees one of them; the rows say the same of both."""
+        self.cloud.hold('own', 'a', 8)
+        self.borrow('x', 'b', 8, drain_seconds='3600')
+
+        self.run_from(START, START + 1200, 15)
+
+        self.assertEqual(4, self.count_rows())
+        self.assertIn('host b', self.get('one').last.reason)
+
+    def test_nova_that_is_away(self) -> None:
+        self.borrow('x', 'a', 8)
+        self.borrow('y', 'b', 8)
+        self.cloud.is_nova_away = True
+
+        self.run_from(START, START + 1200, 15)
+
+        self.assertEqual(3, self.count_rows())
+
+    def test_a_host_that_cannot_be_read_at_times(self) -> None:
+        self.cloud.hold('own', 'a', 8)
+        self.cloud.hold('other', 'b', 8)
+        self.run_at(START)
+        before = self.count_rows()
+        read_uses = self.cloud.read_uses
+        self.break_uses('a', KeyError('odd'))
+
+        self.run_from(START + 60, START + 240)
+        self.cloud.read_uses = read_uses  # type: ignore[method-assign]
+        self.run_from(START + 240, START + 400)
+
+        self.assertEqual(before, self.count_rows())
+
+
+class UsableTest(HostsTests):
+    """Room on a host that is disabled is of no use to a reservation."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.run_at(START)
+        self.borrow('x', 'a', 8, on_drain='delete', drain_seconds='0')
+
+    def test_nobody_leaves_a_host_that_is_disabled(self) -> None:
+        self.cloud.enabled['a'] = False
+
+        self.run_from(START + 60, START + 900)
+
+        self.assertEqual(
+            ([], []), (self.list_notices('one'), self.cloud.asked)
+        )
+        self.assertEqual(State.DEGRADED, self.get_state('one'))
+        self.cloud.enabled['a'] = True
+        self.run_from(START + 900, START + 1200)
+        self.assertEqual({'x'}, self.list_gone())
+
+    def test_nobody_leaves_while_most_hosts_are_lost(self) -> None:
+        lost = [hosts.make_host(one) for one in 'cdef']
+        for one in lost:
+            admission = stores.make_admission(self.url, one)
+            self.admit(admission, f'on {one.name}', DURING, least=2)
+
+        self.run_from(START + 15, START + outages.BELIEVED_SECONDS)
+        self.assertEqual([], self.cloud.asked)
+        self.assertIn('4 of 5 hosts', self.log.output)
+        self.run_at(START + 15 + outages.BELIEVED_SECONDS)
+        self.run_at(START + 30 + outages.BELIEVED_SECONDS)
+
+        self.assertEqual({'x'}, self.list_gone())
+
+
+class StrayTest(HostsTests):
+    """A server that was evacuated to another host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.admit(self.admission, 'one', DURING, least=2)
+        self.borrow('x', 'b', 4, on_drain='delete')
+        self.cloud.held['x'] = {('a', 'VCPU'): 4, ('b', 'VCPU'): 4}
+
+    def test_it_does_not_go_for_what_it_holds_still(self) -> None:
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual(
+            ([], []), (self.list_notices('one'), self.cloud.asked)
+        )
+        self.assertEqual(State.DEGRADED, self.get_state('one'))
+        self.assertIn('heal their allocations', self.log.output)
+
+    def test_whoever_is_on_the_host_goes(self) -> None:
+        self.cloud.capacities['a', 'VCPU'] = 12
+        self.borrow('y', 'a', 4, priority='5')
+
+        self.run_from(NOTICE, START)
+
+        self.assertEqual({'y'}, self.list_gone())
+
+
 class StartsTest(HostsTests):
     def test_what_is_short_for_good_hides_nothing_later(self) -> None:
         self.admit(
@@ -280,6 +533,29 @@ class StartsTest(HostsTests):
 
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(1, self.cloud.asked.count(('x', 'shelve')))
+
+    def test_a_notice_for_what_is_cancelled_is_none_for_later(self) -> None:
+        """A server stays as long as what it was told for needs it not."""
+        self.admit(
+            self.admission, 'first', hosts.span(START, START + 600), least=2
+        )
+        self.admit(
+            self.admission, 'later', hosts.span(START + 3600, END), least=2
+        )
+        self.assertEqual(['a'], self.get('later').hosts)
+        self.borrow('x', 'a', 8, drain_seconds='60', on_drain='delete')
+        told = START - 60 - lending.LEAVE_SECONDS
+        self.run_at(told)
+        self.assertEqual(1, len(self.list_notices('first')))
+        self.admission.change(
+            'first', State.CANCELLED, now=told + 10, reason='not needed'
+        )
+
+        self.run_from(told + 15, told + 3600, 15)
+        self.assertEqual([], self.cloud.asked)
+        self.run_from(told + 3600, told + 3720, 15)
+
+        self.assertEqual([('x', 'delete')], self.cloud.asked)
 
     def test_what_begins_later_has_its_notice_in_time(self) -> None:
         """While a first promise cannot be kept."""
@@ -333,6 +609,22 @@ class SharedTest(HostsTests):
 
         self.assertEqual({'x'}, self.list_gone())
         self.assertEqual(State.ACTIVE, self.get_state('lease'))
+
+    def test_what_is_short_of_it_is_said_once(self) -> None:
+        self.cloud.hold('x', 'a', 0)
+        self.cloud.held['x'] = {('pool', 'DISK_GB'): 20}
+
+        self.run_at(START)
+
+        self.assertEqual(1, self.get('lease').last.reason.count('DISK_GB'))
+
+    def test_who_shares_it_goes_from_another_host(self) -> None:
+        self.borrow('x', 'elsewhere', 0)
+        self.cloud.held['x'] = {('pool', 'DISK_GB'): 20}
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'x'}, self.list_gone())
 
     def test_each_server_is_told_and_asked_once(self) -> None:
         """In a pass, whichever of the two hosts it is looked at for."""

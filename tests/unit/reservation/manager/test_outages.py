@@ -278,15 +278,24 @@ class OutagesTest(OutagesTests):
         self.assertEqual(['pending', 'active'], self.list_states())
 
     def test_hosts_that_cannot_be_read(self) -> None:
+        """That there is no other place is not known then."""
+        make_admission = self.cloud.make_admission
+
         def fail(database: database_mod.Database) -> Any:
             raise exception.ComputeUnavailable(action='list', reason='away')
 
         self.cloud.make_admission = fail  # type: ignore[method-assign]
         self.lose()
+        self.assertFalse(self.run_at(5))
+        self.assertEqual(['pending'], self.list_states())
 
-        self.run_at(5)
+        self.cloud.make_admission = (  # type: ignore[method-assign]
+            make_admission
+        )
+        self.assertTrue(self.run_at(20))
 
-        self.assertEqual(['pending', 'degraded'], self.list_states())
+        self.assertEqual(['b', 'b'], self.list_hosts())
+        self.assertEqual(['pending', 'pending'], self.list_states())
 
     def test_another_reason_is_left_alone(self) -> None:
         self.admission.change(
@@ -540,6 +549,15 @@ class MostTest(OutagesTests):
     def test_some_hosts_are_believed(self) -> None:
         for name in 'abc':
             self.lose(name)
+        for clock in (0, outages.LOSS_SECONDS):
+            self.run_at(clock)
+
+        self.assertEqual(['e', 'e'], self.list_hosts())
+
+    def test_hosts_that_are_disabled_are_believed(self) -> None:
+        """A placement that knows them is the right one."""
+        for name in 'abcd':
+            self.cloud.enabled[name] = False
         for clock in (0, outages.LOSS_SECONDS):
             self.run_at(clock)
 

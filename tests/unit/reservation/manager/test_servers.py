@@ -12,6 +12,7 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import freeing
 from nova_ext_resources.reservation.manager import removal
@@ -481,6 +482,24 @@ class MovedTest(ServersTests):
 
 
 class RightsTest(ServersTests):
+    def test_what_is_not_shown_may_be_there(self) -> None:
+        """To whoever may not see a server, Nova says that it is not there."""
+        self.reserve()
+        self.take('one')
+        self.cloud.holders.clear()
+        self.cloud.servers.clear()
+        self.cloud.missing_right = '403 Forbidden'
+        for clock in range(START + 300, START + 1300, 60):
+            self.run_at(clock)
+        self.assertEqual(['one', None, None], self.list_consumers())
+
+        self.cloud.missing_right = ''
+        self.turn = self.make_turn()
+        for clock in (1300, 1660):
+            self.run_at(START + clock)
+
+        self.assertEqual([None] * 3, self.list_consumers())
+
     def test_a_right_that_is_missing_is_said_once(self) -> None:
         log = self.useFixture(fixtures.FakeLogger())
         self.cloud.missing_right = '403 Forbidden'
@@ -573,7 +592,7 @@ class EndingTest(ServersTests):
             )
 
         self.cloud.find_server = fail  # type: ignore[method-assign]
-        for clock, wanted in ((0, ['one']), (15, ['three']), (30, ['one'])):
+        for clock, wanted in ((0, ['one']), (15, ['three']), (30, ['two'])):
             asked.clear()
 
             self.assertFalse(self.run_at(GOING + clock))
@@ -644,12 +663,48 @@ class EndingTest(ServersTests):
             self.run_at(clock)
         self.assertFalse(self.is_over())
 
-        self.run_at(END + ending.MAX_SECONDS)
+        self.run_at(GOING + ending.MAX_SECONDS)
 
         self.assertTrue(self.is_over())
         reason = self.list_reasons()[-1]
         self.assertIn('1 of its servers were not shelved', reason)
         self.assertIn('server one cannot be shelved', reason)
+
+    def test_after_a_day_without_a_manager_all_servers_go(self) -> None:
+        self.patch(removal, 'MOST', 1)
+        self.end(AtEnd.DELETE)
+        late = END + ending.MAX_SECONDS + 10
+
+        for clock in range(late, late + 60, 15):
+            self.run_at(clock)
+
+        self.assertEqual({}, self.cloud.servers)
+        self.assertTrue(self.is_over())
+
+    def test_each_server_has_its_turn(self) -> None:
+        """However few of them Nova shows in the time of a pass."""
+        self.end(AtEnd.DELETE)
+        count = len(self.cloud.servers)
+        self.assertGreater(count, 1)
+        asked: list[str] = []
+        find_server, passed = self.cloud.find_server, [0.0]
+
+        def find(uuid: str) -> Any:
+            asked.append(uuid)
+            passed[0] += effort.MAX_SECONDS
+            return find_server(uuid)
+
+        self.cloud.find_server = find  # type: ignore[method-assign]
+        self.patch(
+            effort.Effort.__init__,
+            '__kwdefaults__',
+            {'passed': lambda: passed[0]},
+        )
+        for number in range(2 * count + 1):
+            self.run_at(GOING + 15 * number)
+
+        self.assertEqual({}, self.cloud.servers)
+        self.assertTrue(self.is_over())
 
     def test_a_clock_that_jumps_deletes_no_server(self) -> None:
         self.end(AtEnd.DELETE)

@@ -292,6 +292,16 @@ class FirstTablesTest(stores.StoreTestCase):
             ('active', 'host a is disabled, says a person'),
             ('pending', 'moved: host a is disabled, with 1 of its servers'),
             ('pending', 'moved to make room for reservation other'),
+            (
+                'active',
+                'server x holds nothing in placement; its place on host a is '
+                'free for another one',
+            ),
+            (
+                'ended',
+                'its end has come; 1 of its servers were not shelved within '
+                '24 hours: server x: host a',
+            ),
         ]
         with database.transaction() as connection:
             for number, (state, reason) in enumerate(rows, 1):
@@ -318,6 +328,8 @@ class FirstTablesTest(stores.StoreTestCase):
                 None,
                 Cause.MOVED,
                 Cause.MOVED,
+                Cause.FREED,
+                Cause.LEFT,
             ],
             [one.cause for one in found],
         )

@@ -88,5 +88,7 @@ class NoticesTest(stores.StoreTestCase):
 
         with self.database.transaction() as connection:
             found = notices.read_notices(connection, ['x', 'y', 'z'])
+            young = notices.read_notices(connection, ['x', 'y', 'z'], 3)
 
         self.assertEqual({('x', 'a'): 5, ('x', 'b'): 3, ('y', 'a'): 1}, found)
+        self.assertEqual({('x', 'a'): 5, ('x', 'b'): 3}, young)

@@ -23,13 +23,15 @@ OPTIONS: dict[str, Any] = {
     for name, value in (('engine', 'InnoDB'), ('charset', 'utf8mb4'))
 }
 
-#: How the reasons of earlier releases begin -> what they are about.
-_BEGINNINGS = {
-    'host ': 'outage',
-    'room is missing on host ': 'shortage',
-    'servers are told to leave host ': 'notice',
-    'moved: host ': 'moved',
-    'moved to make room for reservation ': 'moved',
+#: How the reasons of earlier releases look -> what they are about.
+_PATTERNS = {
+    'host %': 'outage',
+    'room is missing on host %': 'shortage',
+    'servers are told to leave host %': 'notice',
+    'moved: host %': 'moved',
+    'moved to make room for reservation %': 'moved',
+    'server % holds nothing in placement; its place on host %': 'freed',
+    '%of its servers were not % within %': 'left',
 }
 
 #: They are so of what is degraded only: anybody may have written the words.
@@ -43,10 +45,10 @@ def upgrade() -> None:
     """
     op.add_column('states', sa.Column('cause', sa.String(16)))
     states = sa.table('states', *map(sa.column, ('state', 'reason', 'cause')))
-    for begin, cause in _BEGINNINGS.items():
+    for pattern, cause in _PATTERNS.items():
         update = (
             sa.update(states)
-            .where(states.c.reason.startswith(begin))
+            .where(states.c.reason.like(pattern))
             .values(cause=cause)
         )
         if cause in _LACKS:
