@@ -33,8 +33,9 @@ _DESCRIPTION = """\
 Carry out what time brings to the reservations: write that they have started
 and ended, move those that have lost their hosts, release what was not used in
 time, and delete what has long been over. THIS SHELVES AND DELETES SERVERS of
-all projects: those of reservations that end, where these ask for it, and those
-that borrow what is promised, as their flavors say. Any number of these
+all projects: those of reservations that end, where these ask for it, those
+that borrow what is promised, as their flavors say, and with blocking_seconds
+those that wait for a reservation, as their metadata say. Any number of these
 programs may run at once, on any machines, and be killed at any time. SIGHUP
 reads the configuration again, SIGTERM ends after the pass that is going
 on."""

@@ -5,6 +5,7 @@
 Where reservations are kept, and how their manager works.
 """
 
+from collections.abc import Iterable
 import functools
 import os
 import re
@@ -23,6 +24,9 @@ GROUP = cfg.OptGroup(
     help='Where reservations of capacity are kept, and how their manager '
     'works. All programs that read or change them need the same database.',
 )
+
+#: Keeps what is reserved within nova-scheduler.
+_FILTER = 'ReservationFilter'
 
 #: Below Nova's ``state_path``.
 _FILE = 'reservations.db'
@@ -94,6 +98,27 @@ notice.
 """,
     ),
     cfg.IntOpt(
+        'blocking_seconds',
+        min=-1,
+        help="""
+Seconds before its start from which on room that is reserved is held.
+
+For clouds without ReservationFilter in nova-scheduler, and with none else:
+nova-ext-resources-reservations allocates the room of servers that are planned
+to consumers of its own in placement, so that nova-scheduler gives it to
+nobody, and releases it when they come. Nobody uses it meanwhile. It also
+shelves servers that wait for their reservation, and unshelves them at its
+start.
+
+Possible values:
+
+* not set, the default: nothing is held
+* -1: from the moment of the reservation
+* 0: from its start on
+* 86400: from a day before
+""",
+    ),
+    cfg.IntOpt(
         'clock_wait',
         default=300,
         min=0,
@@ -148,6 +173,30 @@ def get_connection(conf: cfg.ConfigOpts) -> str:
         'cannot know of any reservation then; set it to the database that '
         'the commands "openstack extended reservation" use',
     )
+
+
+def find_lead(conf: cfg.ConfigOpts, filters: Iterable[str]) -> int | None:
+    """Return ``blocking_seconds``; None where nothing is held.
+
+    ReservationFilter counts what is free and what is promised. What is held
+    would count for both, and reserved servers would find no host.
+
+    :param conf: parsed; may be Nova's global one
+    :param filters: that nova-scheduler uses
+    :raises InvalidConfiguration: it is set beside that filter, or wrong
+    """
+    lead: int | None = values.load(conf, GROUP, OPTS).blocking_seconds
+    if lead is not None and _FILTER in {
+        one.rpartition('.')[2] for one in filters
+    }:
+        raise exception.InvalidConfiguration(
+            option=f'[{GROUP.name}] blocking_seconds',
+            value=lead,
+            reason=f'[filter_scheduler] enabled_filters has {_FILTER}, which '
+            'keeps the same room itself, and would refuse reserved servers '
+            'for what is held. Unset blocking_seconds, or take the filter out',
+        )
+    return lead
 
 
 def find_connection(conf: cfg.ConfigOpts) -> str:

@@ -26,6 +26,7 @@ from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
 from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import operation as operation_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import server as server_obj
@@ -146,10 +147,16 @@ class HostService:
         return unheld.Unheld(
             self.host,
             list_holders=self._placement.list_holders,
+            is_hold=self._is_hold,
             explain=compute.explain,
             on_changed=self._wake,
             interval=self._interval,
         )
+
+    def _is_hold(self, consumer_uuid: str) -> bool:
+        """Ask placement whether a consumer holds room for servers to come."""
+        found = self._placement.get_allocations(consumer_uuid)
+        return found.consumer_type == hold.CONSUMER_TYPE
 
     def _make_orphans(
         self, compute: nova_compute.NovaCompute

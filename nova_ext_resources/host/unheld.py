@@ -17,6 +17,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.host import resources as host_mod
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import publisher
 from nova_ext_resources import plugins
@@ -43,6 +44,8 @@ class Unheld(worker.Worker):
 
     :param list_holders: returns resource class -> consumer uuid -> amount of
         one provider, by its uuid
+    :param is_hold: returns whether a consumer holds room for reserved
+        servers to come, which is no server; asks placement
     :param explain: describes those of the consumers with which Nova does not
         go on; asks Nova
     :param on_changed: called when other problems were found than before
@@ -60,6 +63,7 @@ class Unheld(worker.Worker):
         host: host_mod.HostResources,
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
+        is_hold: Callable[[str], bool],
         explain: Callable[[Iterable[str]], Mapping[str, str]],
         on_changed: Callable[[], None],
         interval: float,
@@ -68,6 +72,7 @@ class Unheld(worker.Worker):
         super().__init__()
         self._host = host
         self._list_holders = list_holders
+        self._is_hold = is_hold
         self._explain = explain
         self._on_changed = on_changed
         self._interval = interval * ROUNDS
@@ -75,6 +80,8 @@ class Unheld(worker.Worker):
         self._since: dict[str, tuple[_Given, float]] = {}
         self._found: tuple[alarm.Problem, ...] = ()
         self._failure = ''
+        #: Those that were there in the last look.
+        self._holds: frozenset[str] = frozenset()
 
     @property
     def problems(self) -> tuple[alarm.Problem, ...]:
@@ -125,6 +132,14 @@ class Unheld(worker.Worker):
     def _look(self) -> None:
         now = self._monotonic()
         unheld = self._list_unheld()
+        self._holds = frozenset(
+            uuid
+            for uuid in unheld
+            if uuid in self._holds
+            or (hold.may_be_hold(uuid) and self._is_hold(uuid))
+        )
+        for uuid in self._holds:
+            del unheld[uuid]
         explained = self._explain(sorted(unheld)) if unheld else {}
         self._since = {
             uuid: (unheld[uuid], self._find_since(uuid, unheld[uuid], now))

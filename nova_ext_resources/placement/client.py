@@ -309,6 +309,30 @@ class Client:
             'PUT', endpoint.path('allocations', uuid), [allocations]
         )
 
+    def delete_allocations(self, consumer_uuid: str) -> None:
+        """Delete all that a consumer holds; succeed if that is nothing."""
+        with contextlib.suppress(exception.NotFound):
+            self._endpoint.request(
+                'DELETE',
+                endpoint.path('allocations', consumer_uuid),
+                f'delete allocations of consumer {consumer_uuid}',
+            )
+
+    def count_consumers(self, project: str, consumer_type: str) -> int:
+        """Return how many consumers of a project and a type hold anything.
+
+        By one request, whatever their number is.
+        """
+        return self._endpoint.ask(
+            'GET',
+            '/usages',
+            f'count consumers of type {consumer_type}',
+            lambda body: int(
+                body['usages'].get(consumer_type, {}).get('consumer_count', 0)
+            ),
+            params={'project_id': project, 'consumer_type': consumer_type},
+        )
+
     def post_allocations(
         self, allocations: Sequence[responses.Allocations]
     ) -> None:

@@ -45,4 +45,5 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
 * ``times``: times and durations as people write them
+* ``waiting``: servers that wait for their reservation, shelved
 """

@@ -17,6 +17,7 @@ class Cause(enum.StrEnum):
     ``NOTICE``: servers that borrow room are told to leave.
     ``MOVED``: it has a place on other hosts.
     ``FREED``: a server that had a place is gone.
+    ``UNSHELVED``: Nova has not unshelved a server that had a place.
     ``LEFT``: servers have not gone with it.
     """
 
@@ -25,6 +26,7 @@ class Cause(enum.StrEnum):
     NOTICE = 'notice'
     MOVED = 'moved'
     FREED = 'freed'
+    UNSHELVED = 'unshelved'
     LEFT = 'left'
 
     @property
@@ -44,5 +46,7 @@ _WORDS = {
     Cause.NOTICE: 'servers that borrow its room are told to leave in time',
     Cause.MOVED: 'moved to other hosts, for the same time',
     Cause.FREED: 'a server of it is gone; its place is free for another one',
+    Cause.UNSHELVED: 'a server of it could not be unshelved; its place is '
+    'free again',
     Cause.LEFT: 'its end has come; some of its servers were not removed',
 }

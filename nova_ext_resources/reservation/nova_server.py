@@ -10,6 +10,11 @@ from collections.abc import Mapping
 import dataclasses
 import enum
 
+from nova_ext_resources.reservation import flavor as flavor_mod
+
+#: Metadata of a server: the name of the reservation that it is for.
+RESERVATION = 'nova_ext:reservation'
+
 
 class Action(enum.Enum):
     """What Nova is asked to do with a server; the names are its own."""
@@ -28,6 +33,8 @@ class NovaServer:
     :ivar task_state: what Nova does with it now, '' for nothing
     :ivar host: that it is on, '' for none
     :ivar created_at: seconds since the epoch
+    :ivar project: id of the project that has it
+    :ivar flavor: as it was when the server was created or resized
     :ivar metadata: which its owner can change
     """
 
@@ -37,6 +44,10 @@ class NovaServer:
     task_state: str = ''
     host: str = ''
     created_at: int = 0
+    project: str = ''
+    flavor: flavor_mod.Flavor = dataclasses.field(
+        default_factory=flavor_mod.Flavor
+    )
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -39,3 +39,12 @@ class PlannedServer:
             (one.rp_uuid, one.resource_class): one.amount
             for one in self.assignments
         }
+
+    @property
+    def allocations(self) -> dict[view_obj.Place, int]:
+        """What placement is to allocate to its server."""
+        return {
+            (one.rp_uuid, one.resource_class): one.amount
+            for one in self.assignments
+            if one.is_allocated
+        }

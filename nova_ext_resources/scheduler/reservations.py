@@ -55,7 +55,8 @@ class ReservationFilter(filters.BaseHostFilter):
 
     Nova constructs it without arguments, so it reads the options itself.
 
-    :raises InvalidConfiguration: no database is named
+    :raises InvalidConfiguration: no database is named, or its manager holds
+        in placement what is reserved
     """
 
     # A rebuild keeps its host and what it holds.
@@ -64,6 +65,7 @@ class ReservationFilter(filters.BaseHostFilter):
     def __init__(self) -> None:
         super().__init__()
         url = options.get_connection(nova.conf.CONF)
+        options.find_lead(nova.conf.CONF, [type(self).__name__])
         trackers = plugins.load_trackers()
         self._installed = beside_mod.Plugins(
             trackers,

@@ -7,6 +7,7 @@ judged by the clock. Any number of managers may run at once, may be killed at
 any moment, or may not run at all.
 
 * ``borrowers``: who holds what is short, and can be told to go
+* ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
 * ``draining``: has borrowers go before what is promised begins
@@ -14,6 +15,8 @@ any moment, or may not run at all.
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
+* ``holding``: holds room in placement, where the scheduler does not keep it
+* ``holds``: what is held there, as far as a manager knows
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there
@@ -23,11 +26,13 @@ any moment, or may not run at all.
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
+* ``shelving``: shelves servers that are to wait for their reservation
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
 * ``telling``: tells the owners of servers that these are to leave
 * ``turn``: one pass over all reservations
+* ``waking``: unshelves servers that have waited for their reservation
 * ``watch``: reads the clock, and judges it
 """

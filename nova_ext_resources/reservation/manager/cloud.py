@@ -2,9 +2,10 @@
 
 """What a manager needs of the cloud around."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import admission as admission_mod
@@ -44,6 +45,33 @@ class Cloud(Protocol):
 
     def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:
         """Add metadata to a server, which its owner sees."""
+
+    def take_hold(
+        self,
+        consumer: str,
+        project: str,
+        places: Mapping[view_obj.Place, int],
+    ) -> None:
+        """Have a consumer hold places, and nothing else.
+
+        :param consumer: of :func:`.objects.hold.make_consumer`
+        :raises AllocationRejected: they do not fit, and it holds nothing
+        """
+
+    def release_hold(self, consumer: str) -> None:
+        """Have a consumer hold nothing."""
+
+    def count_holds(self) -> int:
+        """Return how many consumers hold places for planned servers."""
+
+    def list_holds(self) -> Set[str]:
+        """Return these. It takes a request for each provider."""
+
+    def list_servers(self, project: str) -> Sequence[nova_server.NovaServer]:
+        """Return the servers of a project."""
+
+    def unshelve(self, uuid: str, node: str) -> None:
+        """Ask Nova to unshelve a server on a host, and do not wait for it."""
 
     def make_admission(
         self, database: database_mod.Database

@@ -223,7 +223,9 @@ class Draining:
         :returns: whether nothing failed, and when to look again
         """
         holders = (
-            lending.list_holders(need.shortage, need.uses) - near.consumers
+            lending.list_holders(need.shortage, need.uses)
+            - near.consumers
+            - near.holds
         )
         with self._database.transaction() as connection:
             told = notices.read_notices(

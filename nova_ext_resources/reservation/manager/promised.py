@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
@@ -76,6 +77,14 @@ class Promised:
         )
 
     @functools.cached_property
+    def holds(self) -> frozenset[str]:
+        """The consumers that may hold room for these slots in placement."""
+        return frozenset(
+            hold.make_consumer(one.key)
+            for _key, one in (*self.slots, *self.taken)
+        )
+
+    @functools.cached_property
     def by_place(self) -> Mapping[view_obj.Place, Sequence[Slot]]:
         """Place -> the slots that take from it, of whatever host."""
         found: dict[view_obj.Place, list[Slot]] = {}
@@ -116,9 +125,10 @@ class Promised:
         """Return servers that go with their reservation by a time.
 
         Those are not among them that have not gone for :data:`LEAVE_SECONDS`
-        after its end.
+        after its end. What holds room for slots is among them: the room is
+        theirs.
         """
-        return frozenset(
+        return self.holds | frozenset(
             one.consumer
             for key, one in self.taken
             if one.consumer

@@ -7,18 +7,23 @@ manager, can go on with.
 """
 
 from collections.abc import Sequence
+import dataclasses
 
+from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources.reservation.manager import chores as chores_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import draining
 from nova_ext_resources.reservation.manager import ending
 from nova_ext_resources.reservation.manager import expiring
 from nova_ext_resources.reservation.manager import freeing
+from nova_ext_resources.reservation.manager import holding
+from nova_ext_resources.reservation.manager import holds
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation.manager import purging
 from nova_ext_resources.reservation.manager import rights
 from nova_ext_resources.reservation.manager import starting
 from nova_ext_resources.reservation.manager import systemd
+from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
@@ -78,12 +83,26 @@ class Turn:
         self._database.close()
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Blocking:
+    """How room is held where the scheduler does not keep it.
+
+    :ivar lead: seconds before the start from which on; ``FOREVER`` from when
+        it is reserved
+    :ivar grammar: of extra specs
+    """
+
+    lead: int
+    grammar: extra_specs_mod.Grammar
+
+
 def make_chores(
     database: database_mod.Database,
     cloud: cloud_mod.Cloud,
     *,
     notice: int = 0,
     keep_ended: int | None = None,
+    blocking: Blocking | None = None,
     is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
@@ -91,19 +110,28 @@ def make_chores(
     :param notice: seconds before the end at which a row says so; 0 for none
     :param keep_ended: seconds for which the rows of what is over are kept;
         None keeps them for good
+    :param blocking: how room is held where the scheduler does not keep it;
+        None holds nothing
     :param is_once: there is one pass only
     """
     right = rights.Rights(cloud)
     watched = outages.Outages(database, cloud, is_once=is_once)
+    held = holds.Holds(cloud)
+    lead, wakers = None, list[chores_mod.Chore]()
+    if blocking is not None:
+        lead = blocking.lead
+        wakers.append(waking.Waking(database, cloud, held, blocking.grammar))
     found: list[chores_mod.Chore] = [
         right,
         starting.Starting(database),
         freeing.Freeing(
             database, cloud, is_once=is_once, sees_all=right.are_there
         ),
+        *wakers,
         watched,
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice, is_once=is_once),
+        holding.Holding(database, cloud, held, lead),
         draining.Draining(database, cloud, watched.has_doubts),
     ]
     if keep_ended is not None:

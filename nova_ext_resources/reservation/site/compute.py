@@ -5,6 +5,7 @@
 from collections.abc import Callable, Iterator, Mapping
 import datetime
 from typing import Any, TypeVar
+import urllib.parse
 
 from keystoneauth1 import adapter as ks_adapter
 from keystoneauth1 import exceptions as ks_exc
@@ -20,6 +21,12 @@ _T = TypeVar('_T')
 #: Flavors with their extra specs (2.61); uuids of aggregates came before, and
 #: the flavor within a server.
 MICROVERSION = '2.61'
+
+#: Unshelve to a host (Nova 26).
+_UNSHELVE_MICROVERSION = '2.91'
+
+#: Servers in one answer; Nova may give fewer.
+_PAGE = 1000
 
 #: Of a server; Nova shows it to administrators alone.
 _HOST = 'OS-EXT-SRV-ATTR:hypervisor_hostname'
@@ -99,6 +106,66 @@ class Compute:
         )
         return self._understand(action, _parse_server, body)
 
+    def list_servers(self, project: str) -> list[nova_server.NovaServer]:
+        """Return the servers of a project.
+
+        Nova does not search for metadata.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = f'list servers of project {project}'
+        query = (
+            '/servers/detail?all_tenants=1&limit='
+            f'{_PAGE}&project_id={urllib.parse.quote(project, safe="")}'
+        )
+        found: list[nova_server.NovaServer] = []
+        marker = ''
+        while page := self._ask(action, f'{query}{marker}', 'servers'):
+            found += (
+                self._understand(action, _parse_server, one) for one in page
+            )
+            last = f'&marker={found[-1].uuid}'
+            if marker == last:
+                break  # It knows no pages.
+            marker = last
+        return found
+
+    def unshelve(self, uuid: str, node: str) -> None:
+        """Ask for a server to be unshelved on a host.
+
+        A server that is gone needs nothing.
+
+        :param node: the hypervisor's hostname, as placement names the host
+        :raises ComputeUnavailable: Nova does not do so now, or is older than
+            release 26, which cannot be told the host
+        """
+        host = self._find_service_host(node)
+        self._send(
+            f'unshelve server {uuid} on host {host}',
+            'POST',
+            f'/servers/{uuid}/action',
+            json={'unshelve': {'host': host}},
+            microversion=_UNSHELVE_MICROVERSION,
+        )
+
+    def _find_service_host(self, node: str) -> str:
+        """Return the name of the compute service of a hypervisor."""
+        action = f'show hypervisor {node}'
+        pattern = urllib.parse.quote(node, safe='')
+        found = self._ask(
+            action,
+            f'/os-hypervisors/detail?hypervisor_hostname_pattern={pattern}',
+            'hypervisors',
+        )
+        return self._understand(
+            action,
+            lambda _: {
+                one['hypervisor_hostname']: str(one['service']['host'])
+                for one in found
+            }[node],
+            None,
+        )
+
     def find_missing_right(self) -> str:
         """Return why Nova does not show all servers, in words; '' if it does.
 
@@ -169,9 +236,8 @@ class Compute:
                 url,
                 method,
                 raise_exc=False,
-                microversion=MICROVERSION,
+                **{'microversion': MICROVERSION, **fields},
                 **self._timeout(),
-                **fields,
             )
         except (
             ks_exc.ClientException,
@@ -239,8 +305,27 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
         created_at=int(
             datetime.datetime.fromisoformat(body['created']).timestamp()
         ),
+        project=body['tenant_id'],
+        flavor=_parse_own_flavor(body['flavor'], body['image']),
         extra_specs=dict(body['flavor']['extra_specs']),
         metadata=dict(body['metadata']),
+    )
+
+
+def _parse_own_flavor(
+    body: Mapping[str, Any], image: object
+) -> flavor_mod.Flavor:
+    """Return the flavor of a server; the root disk of a volume is elsewhere.
+
+    :param image: nothing where the server was booted from a volume
+    """
+    disk_gb = int(body['ephemeral']) + -(-int(body['swap'] or 0) // 1024)
+    return flavor_mod.Flavor(
+        name=body['original_name'],
+        vcpus=int(body['vcpus']),
+        memory_mb=int(body['ram']),
+        disk_gb=disk_gb + (int(body['disk']) if image else 0),
+        extra_specs=dict(body['extra_specs']),
     )
 
 

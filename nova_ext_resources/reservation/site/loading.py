@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry as placement_retry
 from nova_ext_resources import plugins
@@ -21,12 +22,14 @@ from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation.site import compute as compute_mod
+from nova_ext_resources.reservation.site import holds
 from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -154,6 +157,36 @@ class ManagedSite(Site):
         """Add metadata to a server, which its owner sees."""
         self._compute.set_metadata(uuid, metadata)
 
+    def take_hold(
+        self,
+        consumer: str,
+        project: str,
+        places: Mapping[view_obj.Place, int],
+    ) -> None:
+        """Have a consumer hold places for a planned server."""
+        client = placement_client.Client(self._adapter)
+        holds.take(client, consumer, project, places)
+
+    def release_hold(self, consumer: str) -> None:
+        """Have it hold nothing."""
+        holds.release(placement_client.Client(self._adapter), consumer)
+
+    def count_holds(self) -> int:
+        """Return how many consumers hold places for planned servers."""
+        return holds.count(placement_client.Client(self._adapter))
+
+    def list_holds(self) -> Set[str]:
+        """Return all of these, by a request for each provider."""
+        return holds.list_all(placement_client.Client(self._adapter))
+
+    def list_servers(self, project: str) -> list[nova_server.NovaServer]:
+        """Return the servers of a project."""
+        return self._compute.list_servers(project)
+
+    def unshelve(self, uuid: str, node: str) -> None:
+        """Ask Nova to unshelve a server on a host."""
+        self._compute.unshelve(uuid, node)
+
     def make_admission(
         self, database: database_mod.Database
     ) -> admission_mod.Admission:
@@ -207,8 +240,28 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
             ManagedSite(conf),
             notice=options.end_notice,
             keep_ended=options.keep_ended,
+            blocking=_find_blocking(conf),
             is_once=is_once,
         ),
+    )
+
+
+def _find_blocking(conf: cfg.ConfigOpts) -> turn_mod.Blocking | None:
+    """Return how room is held, None where the scheduler keeps it.
+
+    :raises InvalidConfiguration: both would
+    """
+    conf.register_opt(
+        cfg.ListOpt('enabled_filters', default=[]), group='filter_scheduler'
+    )
+    lead = reservation_conf.find_lead(
+        conf, conf.filter_scheduler.enabled_filters
+    )
+    if lead is None:
+        return None
+    return turn_mod.Blocking(
+        lead=interval.FOREVER if lead < 0 else lead,
+        grammar=plugins.load_grammar(),
     )
 
 

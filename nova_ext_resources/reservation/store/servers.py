@@ -214,6 +214,22 @@ def read_servers(
     return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
 
 
+def is_held(
+    connection: sa.Connection,
+    reservation: str,
+    server: server_mod.PlannedServer,
+) -> bool:
+    """Return whether a planned server is as it was read, and held."""
+    columns = tables.SERVERS.c
+    query = sa.select(*_COLUMNS).where(
+        columns.reservation == reservation,
+        columns.server == server.key,
+        columns.is_held,
+    )
+    row = connection.execute(query).one_or_none()
+    return row is not None and _read_server(*row[1:]) == server
+
+
 def find_taken(
     connection: sa.Connection, consumer: str
 ) -> tuple[str, server_mod.PlannedServer] | None:

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
@@ -93,17 +93,23 @@ def _try_take(
 def list_places(
     database: database_mod.Database, now: int
 ) -> dict[str, dict[view_obj.Place, int]]:
-    """Return server of Nova -> the places of its slot.
+    """Return consumer -> the places of its slot.
+
+    That is the server of Nova that has taken the slot, and what may hold the
+    room of a slot for the servers to come.
 
     :param now: seconds since the epoch; what has ended by then is left out
     :raises StoreError: the database cannot be read
     """
     with database.transaction() as connection:
-        found = servers.list_taken(connection, interval.FOREVER)
+        keys = servers.list_unfinished(connection, now)
+        found = servers.read_servers(connection, keys, now)
     return {
-        one.consumer: one.places
-        for _key, one in found
-        if one.consumer is not None and one.during.end > now
+        consumer: one.places
+        for ones in found.values()
+        for one in ones
+        for consumer in (one.consumer, hold.make_consumer(one.key))
+        if consumer is not None
     }
 
 
@@ -114,6 +120,7 @@ def free(
     *,
     now: int | None = None,
     reason: str = '',
+    cause: cause_mod.Cause = cause_mod.Cause.FREED,
 ) -> bool:
     """Free a slot.
 
@@ -121,12 +128,13 @@ def free(
     :param slot: as it was read
     :param now: seconds since the epoch, of the row that says why
     :param reason: a sentence; '' writes no row
+    :param cause: of that row
     :returns: whether it was freed. It is not if it is free, or was taken
         again since it was read
     :raises StoreError: as of :func:`take`
     """
     return retry.call_within(
-        MAX_SECONDS, _try_free, database, key, slot, now, reason
+        MAX_SECONDS, _try_free, database, key, slot, now, reason, cause
     )
 
 
@@ -136,6 +144,7 @@ def _try_free(
     slot: server_mod.PlannedServer,
     now: int | None,
     reason: str,
+    cause: cause_mod.Cause,
 ) -> bool:
     if slot.consumer is None:
         return False
@@ -150,9 +159,7 @@ def _try_free(
         )
         _free(connection, key, found[1], revisions)
         if now is not None and reason:
-            states.repeat_state(
-                connection, key, now, reason, cause=cause_mod.Cause.FREED
-            )
+            states.repeat_state(connection, key, now, reason, cause=cause)
     return True
 
 

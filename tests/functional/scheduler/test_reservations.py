@@ -1111,6 +1111,17 @@ class AwayTest(reserving.ReservingTestCase):
         self.assertIn('It is not known what is reserved', str(err))
         self.assertIn('its tables are of version none', self.log.output)
 
+    def test_it_does_not_start_where_the_manager_holds_room(self) -> None:
+        self.config.config(
+            group=reservation_conf.GROUP.name, blocking_seconds=0
+        )
+
+        err = self.assertRaises(
+            exception.InvalidConfiguration, self.make_filter
+        )
+
+        self.assertIn('take the filter out', str(err))
+
     def test_without_a_database_the_scheduler_does_not_start(self) -> None:
         self.config.config(group=reservation_conf.GROUP.name, connection=None)
 

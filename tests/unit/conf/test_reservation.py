@@ -47,6 +47,31 @@ class ConnectionTest(base.TestCase):
 
             self.assertIn('[ext_resources_reservation] connection', str(err))
 
+    def test_room_is_not_held_by_default(self) -> None:
+        reservation.register_opts(self.conf)
+
+        self.assertIsNone(
+            reservation.find_lead(self.conf, ['ReservationFilter'])
+        )
+
+    def test_room_is_held_or_kept_by_the_filter(self) -> None:
+        reservation.register_opts(self.conf)
+        for lead in (-1, 0, 3600):
+            self.set('blocking_seconds', str(lead), reservation.GROUP.name)
+
+            self.assertEqual(
+                lead, reservation.find_lead(self.conf, ['ComputeFilter'])
+            )
+            for name in ('ReservationFilter', 'x.y.ReservationFilter'):
+                err = self.assertRaises(
+                    exception.InvalidConfiguration,
+                    reservation.find_lead,
+                    self.conf,
+                    ['ComputeFilter', name],
+                )
+                self.assertIn('blocking_seconds', str(err))
+                self.assertIn('take the filter out', str(err))
+
     def test_a_file_that_is_not_the_same_for_all_programs(self) -> None:
         reservation.register_opts(self.conf)
         for url in (

@@ -3,6 +3,7 @@
 """Placement has allocated resources here to a consumer that has none."""
 
 from collections.abc import Iterable, Mapping
+import uuid
 
 import fixtures
 from oslo_utils.fixture import uuidsentinel
@@ -10,6 +11,7 @@ from oslo_utils.fixture import uuidsentinel
 from nova_ext_resources import exception
 from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import hold
 from tests.unit.host import with_host
 
 WAYS = with_host.WAYS
@@ -17,6 +19,8 @@ FIRST, SECOND = with_host.DOMAINS
 
 SERVER = uuidsentinel.server
 OTHER = uuidsentinel.other
+
+HOLD = hold.make_consumer('lease/0')
 
 
 class UnheldTest(with_host.HostTestCase):
@@ -33,11 +37,13 @@ class UnheldTest(with_host.HostTestCase):
         self.failure: Exception | None = None
         self.words = {OTHER: 'nobody knows it'}
         self.asked: list[list[str]] = []
+        self.looked: list[str] = []
         self.changes = 0
         self.now = 1000.0
         self.made = unheld.Unheld(
             self.host,
             list_holders=self.list_holders,
+            is_hold=self.is_hold,
             explain=self.explain,
             on_changed=self.count_change,
             interval=60.0,
@@ -50,6 +56,10 @@ class UnheldTest(with_host.HostTestCase):
         if rp_uuid not in self.holders:
             raise exception.NotFound(action='ask', detail='none')
         return self.holders[rp_uuid]
+
+    def is_hold(self, uuid: str) -> bool:
+        self.looked.append(uuid)
+        return uuid == HOLD
 
     def explain(self, uuids: Iterable[str]) -> Mapping[str, str]:
         self.asked.append([*uuids])
@@ -88,6 +98,36 @@ class UnheldTest(with_host.HostTestCase):
         self.look(1)
 
         self.assertEqual([], self.asked)
+
+    def test_what_holds_room_for_reserved_servers_is_not_reported(
+        self,
+    ) -> None:
+        self.holders[FIRST][WAYS] = {SERVER: 4, HOLD: 2}
+
+        self.assertEqual([], self.look())
+
+        self.assertEqual([], self.asked)
+
+    def test_placement_is_asked_of_it_once_while_it_is_there(self) -> None:
+        holders = self.holders[FIRST][WAYS]
+        holders[HOLD] = 2
+        self.look(5)
+        self.assertEqual([HOLD], self.looked)
+
+        del holders[HOLD]
+        self.look(1)
+        holders[HOLD] = 2
+        self.look(1)
+
+        self.assertEqual([HOLD, HOLD], self.looked)
+
+    def test_another_consumer_of_that_kind_is_reported(self) -> None:
+        """Its uuid looks alike, and placement says what it is."""
+        other = str(uuid.uuid5(uuid.NAMESPACE_DNS, 'other'))
+        self.holders[FIRST][WAYS] = {SERVER: 4, other: 2}
+        self.words = {other: 'nobody knows it'}
+
+        self.assertEqual([(alarm.NOT_HELD, other)], self.look(4))
 
     def test_nothing_is_reported_with_which_nova_goes_on(self) -> None:
         self.words = {}

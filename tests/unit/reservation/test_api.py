@@ -9,6 +9,7 @@ from typing import Any
 from testtools import matchers
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
@@ -505,8 +506,15 @@ class TakenTest(ApiTestCase):
 
         self.create('other')
 
-        places = self.api.get('lease').servers[0].places
-        self.assertEqual({'server of lease': places}, self.site.taken)
+        lease = self.api.get('lease').servers
+        # What may hold the room of slots for servers to come is known, too.
+        self.assertEqual(
+            {
+                'server of lease': lease[0].places,
+                **{hold.make_consumer(one.key): one.places for one in lease},
+            },
+            self.site.taken,
+        )
 
     def test_fewer_servers_are_those_that_are_taken(self) -> None:
         self.create('lease', servers=3, ends_at='+2h')

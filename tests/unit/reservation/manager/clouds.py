@@ -32,6 +32,10 @@ class FakeCloud:
     :ivar capacities: of all places
     :ivar asked: what was asked of Nova, in order
     :ivar told: servers that got metadata, in order
+    :ivar holds: consumer that holds room for a slot -> its project
+    :ivar searched: how often these were searched
+    :ivar is_unshelved: whether Nova finds room for what it unshelves
+    :ivar refusal: why Nova unshelves nothing; '' if it tries
     :ivar missing_right: which one the manager does not have
     :ivar is_nova_away: whether Nova does not answer
     :ivar is_placement_away: whether placement does not answer
@@ -50,6 +54,10 @@ class FakeCloud:
         self.looked = 0
         self.missing_right = ''
         self.told: list[str] = []
+        self.holds: dict[str, str] = {}
+        self.searched = 0
+        self.is_unshelved = True
+        self.refusal = ''
         self.held: dict[str, dict[view_obj.Place, int]] = {}
         self.capacities = {(one.name, 'VCPU'): 8 for one in hosts}
 
@@ -133,6 +141,61 @@ class FakeCloud:
             server, metadata={**server.metadata, **metadata}
         )
         self.told.append(uuid)
+
+    def take_hold(
+        self,
+        consumer: str,
+        project: str,
+        places: Mapping[view_obj.Place, int],
+    ) -> None:
+        self.check_placement()
+        if self.held.get(consumer) == places and consumer in self.holders:
+            return
+        self.release_hold(consumer)
+        for place, use in self.read_uses({one[0] for one in places}).items():
+            if sum(use.holders.values()) + places.get(place, 0) > (
+                use.capacity
+            ):
+                raise exception.AllocationRejected(
+                    action=f'hold {place}', detail='it is full'
+                )
+        self.held[consumer] = dict(places)
+        self.holders.add(consumer)
+        self.holds[consumer] = project
+
+    def release_hold(self, consumer: str) -> None:
+        self.check_placement()
+        self.holders.discard(consumer)
+        self.held.pop(consumer, None)
+        self.holds.pop(consumer, None)
+
+    def count_holds(self) -> int:
+        self.check_placement()
+        return len(self.holds)
+
+    def list_holds(self) -> set[str]:
+        self.check_placement()
+        self.searched += 1
+        return set(self.holds)
+
+    def list_servers(self, project: str) -> list[nova_server.NovaServer]:
+        self.check_nova()
+        return [one for one in self.servers.values() if one.project == project]
+
+    def unshelve(self, uuid: str, node: str) -> None:
+        """Claim at once, or fail as Nova does: without a word."""
+        self.check_nova()
+        self.asked.append((uuid, f'unshelve on {node}'))
+        if self.refusal:
+            raise exception.ComputeUnavailable(
+                action='unshelve', reason=self.refusal, status=409
+            )
+        if self.is_unshelved:
+            self.servers[uuid] = dataclasses.replace(
+                self.servers[uuid], status='ACTIVE', host=node
+            )
+            self.holders.add(uuid)
+            self.held[uuid] = {(node, 'VCPU'): 4}
 
     def make_admission(
         self, database: database_mod.Database

@@ -16,6 +16,7 @@ from requests_mock.contrib import fixture
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import flavor
+from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.site import compute
 from tests import base
@@ -146,10 +147,24 @@ def make_server(**fields: Any) -> dict[str, Any]:
         'created': '2030-01-01T00:00:00Z',
         'OS-EXT-STS:task_state': None,
         'OS-EXT-SRV-ATTR:hypervisor_hostname': 'compute-1',
-        'flavor': {'original_name': 'large', 'extra_specs': {'a': 'b'}},
+        'tenant_id': 'project',
+        'image': {'id': uuids.image},
+        'flavor': {
+            'original_name': 'large',
+            'vcpus': 2,
+            'ram': 512,
+            'disk': 10,
+            'ephemeral': 3,
+            'swap': 1025,
+            'extra_specs': {'a': 'b'},
+        },
         'metadata': {'x': 'y'},
         **fields,
     }
+
+
+def make_hypervisor(node: str, host: str) -> dict[str, Any]:
+    return {'hypervisor_hostname': node, 'service': {'host': host}}
 
 
 class ServersTest(ComputeTestCase):
@@ -166,11 +181,92 @@ class ServersTest(ComputeTestCase):
                 name='web',
                 host='compute-1',
                 created_at=1893456000,
+                project='project',
+                flavor=flavor_mod.Flavor(
+                    name='large',
+                    vcpus=2,
+                    memory_mb=512,
+                    disk_gb=15,
+                    extra_specs={'a': 'b'},
+                ),
                 extra_specs={'a': 'b'},
                 metadata={'x': 'y'},
             ),
             self.compute.find_server(uuids.server),
         )
+
+    def test_a_server_of_a_volume_has_its_root_disk_elsewhere(self) -> None:
+        self.mock.get(self.server, json={'server': make_server(image='')})
+
+        found = self.compute.find_server(uuids.server)
+
+        assert found is not None
+        self.assertEqual(5, found.flavor.disk_gb)
+
+    def test_the_servers_of_a_project_page_by_page(self) -> None:
+        pages = [
+            {'servers': [make_server(id='1'), make_server(id='2')]},
+            {'servers': [make_server(id='3')]},
+            {'servers': []},
+        ]
+        self.mock.get(
+            f'{URL}/servers/detail', [{'json': one} for one in pages]
+        )
+
+        found = self.compute.list_servers('a&b')
+
+        self.assertEqual(['1', '2', '3'], [one.uuid for one in found])
+        asked = [one.qs for one in self.mock.request_history[-3:]]
+        self.assertEqual([['a&b']] * 3, [one['project_id'] for one in asked])
+        self.assertEqual([['1']] * 3, [one['all_tenants'] for one in asked])
+        self.assertEqual(
+            [None, ['2'], ['3']], [one.get('marker') for one in asked]
+        )
+
+    def test_a_nova_that_knows_no_pages(self) -> None:
+        self.mock.get(
+            f'{URL}/servers/detail', json={'servers': [make_server()]}
+        )
+
+        found = self.compute.list_servers('project')
+
+        self.assertEqual(uuids.server, found[0].uuid)
+
+    def test_a_server_is_unshelved_on_the_host_of_a_hypervisor(self) -> None:
+        self.mock.post(f'{self.server}/action', status_code=202)
+        self.mock.get(
+            f'{URL}/os-hypervisors/detail',
+            json={
+                'hypervisors': [
+                    make_hypervisor('node-12', 'twelve'),
+                    make_hypervisor('node-1', 'one'),
+                ]
+            },
+        )
+
+        self.compute.unshelve(uuids.server, 'node-1')
+
+        request: Any = self.mock.last_request
+        self.assertEqual({'unshelve': {'host': 'one'}}, request.json())
+        self.assertEqual(
+            'compute 2.91', request.headers['OpenStack-API-Version']
+        )
+
+    def test_it_is_not_where_nova_has_no_such_hypervisor(self) -> None:
+        self.mock.get(
+            f'{URL}/os-hypervisors/detail',
+            json={'hypervisors': [make_hypervisor('node-12', 'twelve')]},
+        )
+
+        err = self.assertRaises(
+            exception.ComputeUnavailable,
+            self.compute.unshelve,
+            uuids.server,
+            'node-1',
+        )
+
+        self.assertIn('show hypervisor node-1', str(err))
+        self.assertFalse(err.is_away)
 
     def test_a_server_that_is_gone(self) -> None:
         gone = {'itemNotFound': {'code': 404, 'message': 'not found'}}

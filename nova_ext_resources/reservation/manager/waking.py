@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Has servers wait for their reservation, shelved, and unshelves them then.
+
+A server takes its slot in the tables first. Then what holds the room of the
+slot is released, and Nova is asked to unshelve the server on its host. Where a
+manager is killed in between, the next pass, of any manager, finds a server
+that has a slot and is on no host, and goes on. Where Nova has failed, the slot
+is freed again, with a row in the history, and its room is held again.
+"""
+
+import collections
+from collections.abc import Callable, Sequence
+import functools
+
+from oslo_log import log as logging
+
+from nova_ext_resources.claims import extra_specs as extra_specs_mod
+from nova_ext_resources import exception
+from nova_ext_resources.objects import hold
+from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.manager import case as case_mod
+from nova_ext_resources.reservation.manager import cloud as cloud_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import holds as holds_mod
+from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import shelving
+from nova_ext_resources.reservation.manager import watch as watch_mod
+from nova_ext_resources.reservation import nova_server
+from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation import waiting
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds between two looks at the servers of a project where nothing begins
+#: and nothing goes on.
+CHECK_SECONDS = 60
+
+#: Characters of a reason.
+_LONGEST = 1000
+
+Cause = cause_mod.Cause
+
+
+class Waking:
+    """Looks at the servers of projects that have reservations.
+
+    :param grammar: of extra specs
+    """
+
+    def __init__(
+        self,
+        database: database_mod.Database,
+        cloud: cloud_mod.Cloud,
+        holds: holds_mod.Holds,
+        grammar: extra_specs_mod.Grammar,
+    ) -> None:
+        self._database = database
+        self._cloud = cloud
+        self._holds = holds
+        self._grammar = grammar
+        self._requests = requests_mod.Requests()
+        self._shelving = shelving.Shelving(database, cloud)
+        #: Project -> when its servers were looked at.
+        self._looked: dict[str, int] = {}
+        #: Projects with servers on their way.
+        self._busy: set[str] = set()
+        #: Server -> the slot for which this manager has asked Nova.
+        self._asked: dict[str, str] = {}
+        #: What was logged, once.
+        self._logged: set[tuple[str, str]] = set()
+
+    def run(self, reading: watch_mod.Reading) -> bool:
+        """See :class:`~.chores.Chore`."""
+        now = reading.now
+        effort = effort_mod.Effort()
+        self._shelving.begin(effort)
+        found = self._list_by_project(now)
+        self._looked = {
+            project: at
+            for project, at in self._looked.items()
+            if project in found
+        }
+        self._busy &= found.keys()
+        due = [one for one in found if self._is_due(one, found[one], now)]
+        due.sort(key=lambda one: self._looked.get(one, 0))
+        done = []
+        for project in due:
+            if effort.is_over:
+                return False
+            what = f'servers of project {project}'
+            look = functools.partial(
+                self._look, effort, project, found[project], reading
+            )
+            done.append(effort.attempt(what, look))
+            if not done[-1]:
+                self._busy.add(project)
+        return all(done)
+
+    def _list_by_project(
+        self, now: int
+    ) -> dict[str, list[progress.Unfinished]]:
+        """Return project -> what it has reserved that is not over."""
+        with self._database.transaction() as connection:
+            found = [
+                one
+                for one in progress.list_unfinished(connection)
+                if now < one.during.end
+            ]
+            requests = self._requests.read(connection, found)
+        projects: dict[str, list[progress.Unfinished]] = {}
+        for one in found:
+            request = requests.get(one.key)
+            # Without a project, it is nobody's servers that may be touched.
+            if request is not None and request.project:
+                projects.setdefault(request.project, []).append(one)
+        return projects
+
+    def _is_due(
+        self, project: str, ones: Sequence[progress.Unfinished], now: int
+    ) -> bool:
+        at = self._looked.get(project)
+        return (
+            at is None
+            or project in self._busy
+            or not at <= now < at + CHECK_SECONDS
+            or any(at < one.during.start <= now for one in ones)
+        )
+
+    def _look(
+        self,
+        effort: effort_mod.Effort,
+        project: str,
+        ones: Sequence[progress.Unfinished],
+        reading: watch_mod.Reading,
+    ) -> bool:
+        """Look at all servers of a project."""
+        tagged = collections.defaultdict[str, list[nova_server.NovaServer]](
+            list
+        )
+        for server in self._cloud.list_servers(project):
+            key = server.metadata.get(nova_server.RESERVATION, '')
+            if server.project == project:
+                tagged[key].append(server)
+        self._looked[project] = reading.now
+        self._busy.discard(project)
+        with self._database.transaction() as connection:
+            held = servers.read_servers(
+                connection, [one.key for one in ones], interval.ALWAYS
+            )
+        done = []
+        for one in ones:
+            case = case_mod.Case(
+                one=one,
+                held=held.get(one.key, ()),
+                now=reading.now,
+                is_steady=reading.is_steady,
+            )
+            what = f'servers for {one.key}'
+            handle = functools.partial(
+                self._handle, case, tagged.get(one.key, ()), project
+            )
+            done.append(effort.attempt(what, handle))
+        return all(done)
+
+    def _handle(
+        self,
+        case: case_mod.Case,
+        tagged: Sequence[nova_server.NovaServer],
+        project: str,
+    ) -> bool:
+        """Go on with the servers that are for a reservation.
+
+        No more of them are shelved than can have slots.
+        """
+        free = sum(one.consumer is None for one in case.held)
+        for server in sorted(tagged, key=_order):
+            slot = case.own.get(server.uuid)
+            if slot is not None:
+                is_busy = self._follow(case, server, slot)
+            elif free and self._can_wait(case, server):
+                free -= 1
+                is_busy = self._go_on(case, server)
+            else:
+                continue
+            if is_busy:
+                self._busy.add(project)
+        return True
+
+    def _can_wait(
+        self, case: case_mod.Case, server: nova_server.NovaServer
+    ) -> bool:
+        """Return whether a server without a slot here may ever have one."""
+        if server.status == 'ERROR':
+            return False
+        with self._database.transaction() as connection:
+            if servers.find_taken(connection, server.uuid) is not None:
+                return False
+        failures = self._list_failures(case, server)
+        times = [one.changed_at for one in failures]
+        if waiting.find_next_try(times) is None:
+            self._log_once(
+                server,
+                'was not unshelved by Nova too often, and Nova is not asked '
+                'again: delete it, and create another one',
+            )
+            return False
+        demand = self._find_demand(server)
+        if demand is not None and any(
+            waiting.fits(demand, one) for one in case.held
+        ):
+            return True
+        self._log_once(
+            server,
+            f'needs more of a resource class than reservation {case.key} has '
+            'for a server; create one of a flavor that fits',
+        )
+        return False
+
+    def _find_demand(
+        self, server: nova_server.NovaServer
+    ) -> demand_mod.Demand | None:
+        try:
+            return server.flavor.make_demand(self._grammar)
+        except (ValueError, exception.InvalidExtraSpec):
+            return None
+
+    def _log_once(self, server: nova_server.NovaServer, words: str) -> None:
+        if (server.uuid, words) not in self._logged:
+            self._logged.add((server.uuid, words))
+            LOG.warning(
+                'Server %(uuid)s %(words)s.',
+                {'uuid': server.uuid, 'words': words},
+            )
+
+    # A server that has a slot
+
+    def _follow(
+        self,
+        case: case_mod.Case,
+        server: nova_server.NovaServer,
+        slot: server_mod.PlannedServer,
+    ) -> bool:
+        """See that a server comes to the host of its slot.
+
+        :returns: whether it is on its way
+        """
+        if not waiting.is_offloaded(server):
+            if server.host and not server.task_state:
+                self._asked.pop(server.uuid, None)
+            return bool(server.task_state)
+        if not case.has_started:
+            return False
+        if self._asked.pop(server.uuid, None) == slot.key:
+            self._give_up(
+                case,
+                server,
+                slot,
+                'Nova has found no room for it there, or failed; see '
+                f'"openstack server event list {server.uuid}"',
+            )
+            return True
+        self._unshelve(case, server, slot)
+        return True
+
+    def _unshelve(
+        self,
+        case: case_mod.Case,
+        server: nova_server.NovaServer,
+        slot: server_mod.PlannedServer,
+    ) -> None:
+        """Give up what holds the room of a slot, and have Nova take it.
+
+        :raises ComputeUnavailable: Nova is away; the next pass asks again
+        """
+        self._holds.release(hold.make_consumer(slot.key))
+        try:
+            self._cloud.unshelve(server.uuid, slot.host)
+        except exception.ComputeUnavailable as err:
+            if err.is_away:
+                raise
+            self._give_up(case, server, slot, str(err))
+            return
+        self._asked[server.uuid] = slot.key
+        LOG.info(
+            'Asked Nova to unshelve server %(uuid)s of reservation %(key)s '
+            'on host %(host)s',
+            {'uuid': server.uuid, 'key': case.key, 'host': slot.host},
+        )
+
+    def _give_up(
+        self,
+        case: case_mod.Case,
+        server: nova_server.NovaServer,
+        slot: server_mod.PlannedServer,
+        words: str,
+    ) -> None:
+        """Free the slot again, and say why."""
+        reason = (
+            f'server {server.uuid} could not be unshelved '
+            f'{_name_host(slot.host)}and its place there is free again: '
+            f'{words}'
+        )[:_LONGEST]
+        LOG.warning(
+            'Reservation %(key)s: %(reason)s',
+            {'key': case.key, 'reason': reason},
+        )
+        slots.free(
+            self._database,
+            case.key,
+            slot,
+            now=case.now,
+            reason=reason,
+            cause=Cause.UNSHELVED,
+        )
+
+    # A server that has none
+
+    def _go_on(
+        self, case: case_mod.Case, server: nova_server.NovaServer
+    ) -> bool:
+        """Shelve a server, or give it a slot.
+
+        :returns: whether it is on its way
+        """
+        match waiting.find_step(server, has_started=case.has_started):
+            case waiting.Step.UNSHELVE:
+                return self._wake(case, server)
+            case waiting.Step.SHELVE:
+                if self._adopt(case, server):
+                    return False
+                return self._shelving.shelve(case, server)
+        return bool(server.task_state)
+
+    def _wake(
+        self, case: case_mod.Case, server: nova_server.NovaServer
+    ) -> bool:
+        """Give a server a slot, and have it unshelved there."""
+        failures = self._list_failures(case, server)
+        next_at = waiting.find_next_try([one.changed_at for one in failures])
+        if next_at is None or next_at > case.now:
+            return False
+        enabled = self._cloud.list_enabled()
+
+        def rank(one: server_mod.PlannedServer) -> tuple[int, str]:
+            # Another host may do where one has failed.
+            words = _name_host(one.host)
+            return sum(words in each.reason for each in failures), one.key
+
+        def choose(
+            free: Sequence[server_mod.PlannedServer],
+        ) -> server_mod.PlannedServer | None:
+            found = [one for one in free if enabled.get(one.host)]
+            return min(found, key=rank, default=None)
+
+        taken = self._take(case, server, choose)
+        if taken is None:
+            return False
+        self._unshelve(case, server, taken)
+        return True
+
+    def _list_failures(
+        self, case: case_mod.Case, server: nova_server.NovaServer
+    ) -> list[states.Change]:
+        """Return what the history says of a server that was not unshelved."""
+        with self._database.transaction() as connection:
+            changes = states.list_changes(connection, case.key)
+        return [
+            one
+            for one in changes
+            if one.cause in (Cause.UNSHELVED, Cause.FREED)
+            and server.uuid in one.reason
+        ]
+
+    def _take(
+        self,
+        case: case_mod.Case,
+        server: nova_server.NovaServer,
+        choose: Callable[
+            [Sequence[server_mod.PlannedServer]],
+            server_mod.PlannedServer | None,
+        ],
+    ) -> server_mod.PlannedServer | None:
+        """Let a server take one of the slots that it fits into.
+
+        :param choose: called with those that are free now
+        """
+        demand = self._find_demand(server)
+
+        def choose_free(
+            found: servers.PlannedServers,
+        ) -> server_mod.PlannedServer | None:
+            if any(one.consumer == server.uuid for one in found):
+                return None  # Another manager was faster.
+            return choose(
+                [
+                    one
+                    for one in found
+                    if one.consumer is None
+                    and one.during.start <= case.now < one.during.end
+                    and demand is not None
+                    and waiting.fits(demand, one)
+                ]
+            )
+
+        return slots.take(
+            self._database, case.key, server.uuid, choose_free, now=case.now
+        )
+
+    def _adopt(
+        self, case: case_mod.Case, server: nova_server.NovaServer
+    ) -> bool:
+        """Give a server a slot of the host where it runs, if one is free.
+
+        It has what it needs there, so that what is held for the slot is free
+        for others.
+        """
+        free = [one for one in case.held if one.consumer is None]
+        if not (
+            case.has_started
+            and server.status == 'ACTIVE'
+            and any(one.host == server.host for one in free)
+        ):
+            return False
+        held = self._cloud.list_held(server.uuid)
+
+        def choose(
+            free: Sequence[server_mod.PlannedServer],
+        ) -> server_mod.PlannedServer | None:
+            found = [
+                one
+                for one in free
+                if one.host == server.host
+                and {place[0] for place in one.allocations} <= held
+            ]
+            return min(found, key=lambda one: one.key, default=None)
+
+        taken = self._take(case, server, choose)
+        if taken is None:
+            return False
+        LOG.info(
+            'Server %(uuid)s has a place of reservation %(key)s on host '
+            '%(host)s, where it runs',
+            {'uuid': server.uuid, 'key': case.key, 'host': taken.host},
+        )
+        return True
+
+
+def _order(server: nova_server.NovaServer) -> tuple[int, str]:
+    return server.created_at, server.uuid
+
+
+def _name_host(host: str) -> str:
+    return f'on host {host}, '
