@@ -10,6 +10,9 @@ some seconds after it has taken the slot, it counts as promised.
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
 until it may have become less.
+
+What will be taken away while something is promised counts with it. What will
+be there more does not: until placement shows it, it may not come.
 """
 
 import collections
@@ -18,6 +21,8 @@ import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
@@ -99,6 +104,33 @@ class Promises:
         self._taken: dict[str, tuple[str, server_mod.PlannedServer]] = {}
         #: Provider -> key -> slot that is taken, and takes of it.
         self._taken_of: dict[str, dict[str, server_mod.PlannedServer]] = {}
+        self._maintenances: capacity_plan.Changes = ()
+        #: What will be taken away when.
+        self._less: dict[view_obj.Place, profile.Profile] = {}
+
+    def follow(self, changes: capacity_plan.Changes) -> None:
+        """Take planned changes of capacity in place of those before."""
+        self._maintenances = [one for one in changes if one.is_maintenance]
+        self._less = {}
+        for one in changes:
+            for name, amount in one.amounts.items():
+                if amount < 0:
+                    less = self._less.setdefault(
+                        (one.rp_uuid, name), profile.Profile()
+                    )
+                    less.add(one.during, -amount)
+
+    def find_maintenance(
+        self, slot: server_mod.PlannedServer, now: int
+    ) -> capacity_change.CapacityChange | None:
+        """Return why a slot cannot be had now; None if it can.
+
+        :param now: seconds since the epoch
+        """
+        for one in self._maintenances:
+            if one.during.start <= now < one.during.end and one.concerns(slot):
+                return one
+        return None
 
     def take(
         self, request: request_mod.Request, found: PlannedServers
@@ -187,6 +219,13 @@ class Promises:
         column = self._find(place)
         if column is None or end <= now:
             return 0
+        if place in self._less:
+            return max(
+                amount and amount + self._less[place].highest(part)
+                for part, amount in column.profile.list_steps(
+                    interval.Interval(now, end)
+                )
+            )
         if end == interval.FOREVER:
             return column.find_top(now)
         return column.profile.highest(interval.Interval(now, end))

@@ -96,11 +96,17 @@ class Reserved:
         """
         candidates = {one.nodename: one.allocation_candidates for one in hosts}
         made: list[choice_mod.Choice] = []
+        find_maintenance = self._followed.promises.find_maintenance
 
         def choose(
             held: servers.PlannedServers,
         ) -> server_mod.PlannedServer | None:
-            chosen = choice_mod.choose(held, server, candidates, fits)
+            usable = [
+                one
+                for one in held
+                if one.consumer == server or not find_maintenance(one, now)
+            ]
+            chosen = choice_mod.choose(usable, server, candidates, fits)
             if chosen is None:
                 return None
             made.append(chosen)
@@ -169,10 +175,17 @@ class Reserved:
                     {'slot': slot.key, 'key': key, 'err': err},
                 )
 
-    def explain_none(self, key: str, hosts: Sequence[Any]) -> str:
+    def explain_none(self, key: str, hosts: Sequence[Any], now: int) -> str:
         """Return why there was no slot for a server on some hosts."""
-        held = self._followed.promises.slots.get(key, ())
+        promises = self._followed.promises
+        held = promises.slots.get(key, ())
         free = [one for one in held if one.consumer is None]
+        gone = [promises.find_maintenance(one, now) for one in free]
+        if gone and gone[0] is not None and None not in gone:
+            return (
+                f'{len(free)} servers of reservation {key} are free, and '
+                f'{gone[0].describe()}; create the server after that'
+            )
         if not free:
             return (
                 f'all {len(held)} servers of reservation {key} exist; delete '

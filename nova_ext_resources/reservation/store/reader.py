@@ -12,8 +12,10 @@ from typing import Protocol
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -29,6 +31,9 @@ class Target(Protocol):
 
     def drop(self, key: str, found: servers.PlannedServers) -> None:
         """Drop a reservation, with the servers that were taken."""
+
+    def follow(self, changes: capacity_plan.Changes) -> None:
+        """Take planned changes of capacity in place of those before."""
 
 
 class Reader:
@@ -59,6 +64,9 @@ class Reader:
         is_anew = oldest < self._oldest or self._has_missed(purged)
         seen = {} if is_anew else self.revisions
         changed = _list_changed(connection, seen, revisions, oldest)
+        changes = None
+        if seen != revisions:
+            changes = capacity_changes.read_changes(connection, oldest)
         requests, found = {}, {}
         if changed:
             requests = reservations.read_requests(connection, changed)
@@ -66,6 +74,8 @@ class Reader:
         if is_anew:
             self._clear()
         self._oldest = oldest
+        if changes is not None:
+            self._target.follow(changes)
         for key in changed:
             self._drop(key)
             if key in found:

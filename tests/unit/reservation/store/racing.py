@@ -235,14 +235,17 @@ def _collect(
     return sorted(found)
 
 
-def die_after(url: str, step: int, action: Callable[[Any], object]) -> bool:
+def die_after(
+    url: str, step: int, action: Callable[[Any], object], names: str = 'a'
+) -> bool:
     """Kill a process after so many statements that write, and at the commit.
 
+    :param names: of its hosts
     :returns: whether there was such a step
     """
 
     def run() -> None:
-        admission = stores.make_admission(url, hosts.make_host('a'))
+        admission = stores.make_admission(url, *map(hosts.make_host, names))
         engine, steps = admission._database.engine, itertools.count(1)
         written: list[str] = []
 
@@ -251,7 +254,7 @@ def die_after(url: str, step: int, action: Callable[[Any], object]) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def count_writes(*args: Any) -> None:
-            if args[2].startswith(('UPDATE', 'INSERT')):
+            if args[2].startswith(('UPDATE', 'INSERT', 'DELETE')):
                 written.append(args[2])
                 count()
 
