@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Moves what has lost its hosts, or says that it is degraded.
+"""Moves what has lost its hosts or capacity, or says that it is degraded.
 
 A reservation that has not started is planned anew on the hosts that there are.
 Where that is not possible, or where it has started, it keeps its place: the
 host may come back.
 """
 
+from collections.abc import Sequence
+
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import sight
@@ -18,6 +22,7 @@ from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -42,7 +47,7 @@ class Outages:
         self._cloud = cloud
         #: Reservation -> what it had lost when it was tried to move it, when,
         #: and which hosts there were.
-        self._tried: dict[str, tuple[outage.Lost, int, outage.Enabled]] = {}
+        self._tried: dict[str, tuple[str, int, outage.Enabled]] = {}
         self._admission: admission_mod.Admission | None = None
 
     def run(self, reading: watch_mod.Reading) -> bool:
@@ -52,17 +57,23 @@ class Outages:
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection)
             rows = servers.count_by_host(connection, now)
-        lost = outage.list_lost(rows, enabled)
+            changes = capacity_changes.read_changes(connection, now)
+            cut = _list_cut(connection, found, rows, changes, now)
+        spared = _list_spared(found, changes, now)
+        lost = outage.list_lost(
+            (one for one in rows if one[:2] not in spared), enabled
+        )
         if lost and not sight.can_trust(enabled):
             return False
+        reasons = outage.explain(lost, enabled, cut)
         self._admission = None
         self._tried = {
-            key: one for key, one in self._tried.items() if key in lost
+            key: one for key, one in self._tried.items() if key in reasons
         }
         done = []
         for one in found:
-            if one.key in lost:
-                done.append(self._lose(one, lost[one.key], enabled, now))
+            if one.key in reasons:
+                done.append(self._lose(one, reasons[one.key], enabled, now))
             elif one.state is State.DEGRADED and now < one.during.end:
                 done.append(self._restore(one, now))
         return all(done)
@@ -70,12 +81,12 @@ class Outages:
     def _lose(
         self,
         one: progress.Unfinished,
-        lost: outage.Lost,
+        reason: str,
         enabled: outage.Enabled,
         now: int,
     ) -> bool:
         """Move a reservation, or say that it is degraded."""
-        reason = outage.describe(lost, enabled)
+        lost = reason
         if one.during.start > now:
             try_now = (lost, enabled) != self._find_tried(one.key, now)
             if try_now and self._move(one.key, reason, now):
@@ -95,7 +106,7 @@ class Outages:
 
     def _find_tried(
         self, key: str, now: int
-    ) -> tuple[outage.Lost, outage.Enabled] | None:
+    ) -> tuple[str, outage.Enabled] | None:
         """Return what was known when a move was tried a short while ago."""
         if key not in self._tried:
             return None
@@ -134,5 +145,43 @@ class Outages:
         if not outage.is_outage(cause):
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
-        reason = 'its hosts are there again'
+        reason = 'its hosts and their capacity are there again'
         return chores.write(self._database, one, state, now, reason).is_well
+
+
+def _list_spared(
+    found: Sequence[progress.Unfinished],
+    changes: capacity_plan.Changes,
+    now: int,
+) -> frozenset[tuple[str, str]]:
+    """Return reservations, each with a host that is away until it begins."""
+    return frozenset(
+        (one.key, change.host)
+        for change in changes
+        for one in found
+        if outage.is_back(change, one.during.start, now)
+    )
+
+
+def _list_cut(
+    connection: sa.Connection,
+    found: Sequence[progress.Unfinished],
+    rows: Sequence[tuple[str, str, int, int]],
+    changes: capacity_plan.Changes,
+    now: int,
+) -> dict[str, list[str]]:
+    """Return reservation -> what changes of capacity take from it."""
+    degraded = {one.key for one in found if one.state is State.DEGRADED}
+    hosts = {one.host for one in changes}
+    # Of a provider that hosts share, it is not known here which these are.
+    touched = {one[0] for one in rows if one[1] in hosts or '' in hosts}
+    keys = degraded | touched & {one.key for one in found}
+    cut = {}
+    for key, held in servers.read_servers(connection, keys, now).items():
+        causes = list[str]()
+        if key in degraded:
+            last = states.list_changes(connection, key)
+            causes = outage.list_causes([(e.state, e.reason) for e in last])
+        if words := outage.list_cut(held, changes, causes, now):
+            cut[key] = words
+    return cut
