@@ -27,6 +27,7 @@ from tests.unit.reservation.manager import test_servers
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
+from tests.unit.reservation.store import test_capacity
 from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_purge
 from tests.unit.reservation.store import test_quotas
@@ -214,6 +215,18 @@ class MariaDbManagerTest(OnMariaDb, test_turn.TurnTest, test_turn.FaultsTest):
 
 class PostgresManagerTest(
     OnPostgres, test_turn.TurnTest, test_turn.FaultsTest
+):
+    pass
+
+
+class MariaDbCapacityTest(
+    OnMariaDb, test_capacity.CapacityTest, test_capacity.RaceTest
+):
+    pass
+
+
+class PostgresCapacityTest(
+    OnPostgres, test_capacity.CapacityTest, test_capacity.RaceTest
 ):
     pass
 
