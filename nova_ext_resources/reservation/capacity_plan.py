@@ -12,6 +12,7 @@ import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -135,8 +136,28 @@ def _make_view(
         elif isinstance(one.state, count.CountState):
             capacity = max(one.state.capacity + delta, 0)
             state = dataclasses.replace(one.state, capacity=capacity)
-            tracked[place] = dataclasses.replace(one, state=state)
+            grown = one.inventory and _grow(one.inventory, delta)
+            tracked[place] = dataclasses.replace(
+                one, state=state, inventory=grown
+            )
         elif delta > 0:
             # The host chooses which units there will be: none are promised.
             tracked[place] = one
     return dataclasses.replace(view, tracked=tracked)
+
+
+def _grow(
+    inventory: inventory_obj.Inventory, delta: int
+) -> inventory_obj.Inventory:
+    """Return an inventory of which one server can have all that it gets.
+
+    Unless less was the most that one server can have.
+    """
+    units = max(int(delta / inventory.allocation_ratio), 0)
+    total = min(inventory.total + units, inventory_obj.MAX_INT)
+    has_limit = inventory.max_unit < inventory.total
+    return dataclasses.replace(
+        inventory,
+        total=total,
+        max_unit=inventory.max_unit if has_limit else total,
+    )

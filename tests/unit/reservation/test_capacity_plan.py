@@ -2,8 +2,10 @@
 
 """Tests of the capacity that changes leave, second by second."""
 
+import dataclasses
 import random
 
+from nova_ext_resources.objects import inventory
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
@@ -142,6 +144,39 @@ class PlanTest(base.TestCase):
         self.assertEqual(
             [8, 4, -4, -4, 4, 8], self.list_free(planner.fleet, ('a', 'VCPU'))
         )
+
+    def test_one_server_may_have_all_that_comes(self) -> None:
+        for limit, ratio, delta, most in (
+            (0, 1.0, 8, 16),
+            (8, 1.0, 8, 16),
+            (5, 1.0, 8, 5),
+            (0, 4.0, 30, 15),
+            (0, 1.0, -5, 8),
+        ):
+            with self.subTest(limit=limit, ratio=ratio, delta=delta):
+                fleet = self.make('a')
+                host, place = fleet.hosts['a'], ('a', 'VCPU')
+                known = inventory.Inventory(
+                    total=8, max_unit=limit, allocation_ratio=ratio
+                )
+                tracked = dataclasses.replace(
+                    host.view.tracked[place], inventory=known
+                )
+                view = dataclasses.replace(
+                    host.view, tracked={**host.view.tracked, place: tracked}
+                )
+                fleet.hosts['a'] = dataclasses.replace(host, view=view)
+
+                capacity_plan.apply(
+                    fleet,
+                    [changes.make_change('x', span(2), {'VCPU': delta})],
+                    0,
+                )
+
+                future = fleet.foresee('a', span(2))
+                assert future is not None
+                found = future.view.tracked[place].inventory
+                self.assertEqual(most, found and found.max_unit)
 
     def test_hosts_that_are_not_there(self) -> None:
         fleet = self.make('a')
