@@ -23,6 +23,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
 from tests.unit.reservation.manager import test_outages
+from tests.unit.reservation.manager import test_outages_planned
 from tests.unit.reservation.manager import test_servers
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
@@ -245,7 +246,9 @@ class MariaDbSlotsOfManagerTest(
     pass
 
 
-class MariaDbOutagesTest(OnMariaDb, test_outages.OutagesTest):
+class MariaDbOutagesTest(
+    OnMariaDb, test_outages.OutagesTest, test_outages_planned.CapacityTest
+):
     pass
 
 
@@ -255,5 +258,7 @@ class PostgresSlotsOfManagerTest(
     pass
 
 
-class PostgresOutagesTest(OnPostgres, test_outages.OutagesTest):
+class PostgresOutagesTest(
+    OnPostgres, test_outages.OutagesTest, test_outages_planned.CapacityTest
+):
     pass
