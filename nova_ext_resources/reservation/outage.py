@@ -84,7 +84,6 @@ def list_cut(
     servers: packing.PlannedServers,
     changes: capacity_plan.Changes,
     causes: Sequence[str],
-    now: int,
 ) -> list[str]:
     """Return what changes of capacity take from a reservation, in words.
 
@@ -92,13 +91,13 @@ def list_cut(
     planned whether they hurt it.
 
     :param servers: all of the reservation
+    :param changes: those that are not over
     :param causes: why it is degraded; () if it is not
     """
     found = [
         one.describe()
         for one in changes
-        if now < one.during.end
-        and (one.is_maintenance or any(map(one.is_cause, causes)))
+        if (one.is_maintenance or any(map(one.is_cause, causes)))
         and any(_takes(one, each) for each in servers)
     ]
     return found + [

@@ -182,6 +182,6 @@ def _list_cut(
         if key in degraded:
             last = states.list_changes(connection, key)
             causes = outage.list_causes([(e.state, e.reason) for e in last])
-        if words := outage.list_cut(held, changes, causes, now):
+        if words := outage.list_cut(held, changes, causes):
             cut[key] = words
     return cut
