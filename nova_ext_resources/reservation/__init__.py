@@ -2,20 +2,26 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
+But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site`` and ``store``
+all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
 * ``blazar``: the plugin of Blazar
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
+* ``capacity``: what operators do with planned changes of capacity
+* ``capacity_change``: a maintenance, an upgrade or a cut that is planned
+* ``capacity_order``: what operators plan, checked as a whole
+* ``capacity_plan``: the capacity of a fleet over time, as changes make it
 * ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
 * ``counter_offer``: a refusal in words
+* ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
-* ``errors``: what the quotas of projects raise
+* ``errors``: what quotas, and planned changes of capacity, raise
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
@@ -45,4 +51,5 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
 * ``times``: times and durations as people write them
+* ``way``: which reservations make way for a change of capacity
 """

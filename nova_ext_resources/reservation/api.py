@@ -35,6 +35,7 @@ from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import amounts
+from nova_ext_resources.reservation import capacity as capacity_mod
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
 from nova_ext_resources.reservation import demand as demand_mod
@@ -92,6 +93,7 @@ class Reservations:
     :param grammar: of extra specs
     :param clock: returns seconds since the epoch
     :ivar quotas: sets, lists and deletes what projects may reserve
+    :ivar capacity_changes: plans maintenance, upgrades and cuts
     """
 
     def __init__(
@@ -111,6 +113,9 @@ class Reservations:
         self._grammar = grammar
         self._clock = clock
         self.quotas = quotas_mod.Quotas(database, clock)
+        self.capacity_changes = capacity_mod.CapacityChanges(
+            database, self._find_admission, self._find_changing, clock
+        )
         self._fleet: fleet_mod.Fleet | None = None
         self._admission: admission_mod.Admission | None = None
         self._classes: frozenset[str] = frozenset()
@@ -288,8 +293,8 @@ class Reservations:
     ) -> chart.Chart:
         """Return who has what when: a row for each host, or for each zone.
 
-        By hosts, only those with reservations are there, and placement is not
-        needed.
+        By hosts, only those with reservations, or with planned changes of
+        capacity, are there, and placement is not needed.
 
         :param during: has an end
         """
@@ -299,14 +304,10 @@ class Reservations:
             fleet = self._refresh(None)
             self._site.check_zones()
             zones = {name: one.zone for name, one in fleet.hosts.items()}
-        return chart.make_chart(
-            during,
-            (
-                (name, bar)
-                for one in found
-                for name, bar in one.list_bars(zones if by_zone else None)
-            ),
-        )
+        known = zones if by_zone else None
+        bars = [bar for one in found for bar in one.list_bars(known)]
+        bars += self.capacity_changes.list_bars(during, known)
+        return chart.make_chart(during, bars)
 
     def now(self) -> int:
         """Return seconds since the epoch, as all decisions here count them."""
@@ -470,20 +471,7 @@ class Reservations:
 
     def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:
         self._find_fleet()
-        wanted = {t for one in demand.traits.values() for t in one.required}
-        classes = set(demand.requirement.resources)
-        for field, missing in (
-            ('resource class', classes - self._classes),
-            ('trait', wanted - self._traits),
-        ):
-            if missing:
-                names = ', '.join(sorted(missing))
-                raise exception.InvalidReservation(
-                    key=key,
-                    field=field,
-                    reason=f'no host that is enabled has {names}; correct the '
-                    'name, or see "openstack resource provider list"',
-                )
+        order_mod.check_demand(key, demand, self._classes, self._traits)
 
 
 #: How often an update begins anew because another one was faster.

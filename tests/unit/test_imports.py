@@ -88,6 +88,7 @@ PURE = (
 ACTS = (
     'reservation.api.',
     'reservation.blazar.',
+    'reservation.capacity.',
     'reservation.manager.',
     'reservation.site.',
     'reservation.store.',

@@ -4,6 +4,8 @@
 
 * ``calendar``: ``extended reservation calendar``
 * ``capacity``: ``extended reservation capacity``
+* ``capacity_change``: ``extended reservation capacity change create, list,
+  show, delete``
 * ``columns``: reservations as rows and fields
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``quota``: ``extended reservation quota set, list, delete``

@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation.blazar import orders
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.store import capacity as capacity_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation import times
@@ -100,6 +102,31 @@ def describe_fits(
         {**_describe_during(during), 'servers': servers}
         for during, servers in found
     ]
+
+
+def describe_change(one: capacity_change.CapacityChange) -> Document:
+    """Return a planned change of capacity."""
+    return {
+        'name': one.key,
+        'host': one.host,
+        'provider': one.provider,
+        'provider_uuid': one.rp_uuid,
+        'maintenance': one.is_maintenance,
+        'amounts': dict(one.amounts),
+        **_describe_during(one.during),
+        'reason': one.reason,
+        'created_by': one.created_by,
+        'created_at': interval.format_time(one.created_at),
+    }
+
+
+def describe_outcome(outcome: capacity_mod.Outcome) -> Document:
+    """Return a change, with the reservations that it moved or degraded."""
+    return {
+        **describe_change(outcome.change),
+        'moved': sorted(outcome.way.moved),
+        'degraded': [*outcome.way.degraded],
+    }
 
 
 def _find_expiry(record: records.Record) -> str | None:

@@ -46,6 +46,13 @@ POLICIES = (
         '/capacity/amounts',
     ),
     (
+        'capacity_changes',
+        base.RULE_ADMIN,
+        'Plan changes of capacity, take them back, and see them.',
+        'POST',
+        '/capacity/changes',
+    ),
+    (
         'all_projects',
         base.RULE_ADMIN,
         'See and change reservations of any project.',
@@ -178,6 +185,47 @@ def list_fits(_req: object, query: Mapping[str, str]) -> Any:
     """Show how many servers of a flavor fit, over time."""
     _authorise('fits')
     return api_utils.render(capacity=_ask('list_fits', query=query))
+
+
+@rest.get('/capacity/changes', query=True)
+def list_capacity_changes(_req: object, query: Mapping[str, str]) -> Any:
+    """List what is planned: maintenance, upgrades and cuts of capacity."""
+    _authorise('capacity_changes')
+    found = _ask('list_capacity_changes', has_ended='all' in query)
+    return api_utils.render(changes=found)
+
+
+@rest.post('/capacity/changes')
+def create_capacity_change(_req: object, data: Mapping[str, Any]) -> Any:
+    """Plan one."""
+    _authorise('capacity_changes')
+    user = context.current().user_id
+    found = _ask('create_capacity_change', plan=data, user=user)
+    return api_utils.render(change=found)
+
+
+@rest.get('/capacity/changes/<name>')
+def show_capacity_change(_req: object, name: str) -> Any:
+    """Show one."""
+    _authorise('capacity_changes')
+    return api_utils.render(change=_ask('get_capacity_change', change_id=name))
+
+
+@rest.route(
+    '/capacity/changes/<name>',
+    methods=['DELETE'],
+    status_code=200,
+    query=True,
+)
+def delete_capacity_change(
+    _req: object, name: str, query: Mapping[str, str]
+) -> Any:
+    """Take one back, and say what became of reservations."""
+    _authorise('capacity_changes')
+    found = _ask(
+        'delete_capacity_change', change_id=name, is_forced='force' in query
+    )
+    return api_utils.render(change=found)
 
 
 @functools.cache

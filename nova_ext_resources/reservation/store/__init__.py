@@ -3,6 +3,8 @@
 """Reservations in a database: what is promised is exact, and stays so.
 
 * ``admission``: admits requests and changes states
+* ``capacity``: plans changes of capacity, and moves what they hurt
+* ``capacity_changes``: rows of planned changes of capacity
 * ``charges``: rows of what projects are charged for
 * ``clock``: the clock of the database
 * ``database``: transactions, and errors of this package for its errors

@@ -4,6 +4,7 @@
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import itertools
 from typing import Any
 
 import sqlalchemy as sa
@@ -74,12 +75,20 @@ def find_lack(changes: Sequence[Change]) -> Change | None:
 
     :param changes: all of them, the first one first
     """
-    for one in reversed(changes):
-        if one.state is not state_mod.State.DEGRADED:
-            return None
-        if one.cause is not None and one.cause.is_lack:
-            return one
-    return None
+    lacks = list_lacks(changes)
+    return lacks[-1] if lacks else None
+
+
+def list_lacks(changes: Sequence[Change]) -> list[Change]:
+    """Return all changes by which programs say why one is degraded now.
+
+    :param changes: all of them, the first one first
+    """
+    found = itertools.takewhile(
+        lambda one: one.state is state_mod.State.DEGRADED, reversed(changes)
+    )
+    lacks = [one for one in found if one.cause and one.cause.is_lack]
+    return lacks[::-1]
 
 
 def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:

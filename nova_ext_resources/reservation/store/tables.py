@@ -22,7 +22,11 @@ A charge is so many units of a class for some time, which a project has taken
 with a reservation. It outlives the reservation: what was reserved lately
 counts against a quota.
 
-What no statement searches for is JSON: requests, and what servers take.
+A change of capacity is read whenever a shard has another revision: whoever
+plans one, or takes it back, raises the revisions of its host and provider.
+
+What no statement searches for is JSON: requests, what servers take, and
+amounts of changes.
 """
 
 from typing import Any
@@ -157,5 +161,25 @@ CHARGES = sa.Table(
     sa.CheckConstraint('starts_at < ends_at', name='ck_charges_times'),
     sa.Index('ix_charges_reservation', 'reservation'),
     sa.Index('ix_charges_project', 'project', 'ends_at'),
+    **OPTIONS,
+)
+
+CAPACITY_CHANGES = sa.Table(
+    'capacity_changes',
+    METADATA,
+    sa.Column('capacity_change', NAME, primary_key=True),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('rp_uuid', NAME, nullable=False),
+    sa.Column('provider', NAME, nullable=False),
+    sa.Column('amounts', sa.Text, nullable=False),
+    sa.Column('starts_at', sa.BigInteger, nullable=False),
+    sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.Column('reason', sa.Text, nullable=False),
+    sa.Column('created_by', NAME, nullable=False),
+    sa.Column('created_at', sa.BigInteger, nullable=False),
+    sa.CheckConstraint(
+        'starts_at < ends_at', name='ck_capacity_changes_times'
+    ),
+    sa.Index('ix_capacity_changes_end', 'ends_at'),
     **OPTIONS,
 )

@@ -27,7 +27,7 @@ START, END = 10_000, 20_000
 DURING = hosts.span(START, END)
 
 
-class OutagesTests(stores.StoreTestCase):
+class OutagesTestCase(stores.StoreTestCase):
     """Two hosts of two servers each; the reservation is on the first."""
 
     def setUp(self) -> None:
@@ -90,7 +90,7 @@ class OutagesTests(stores.StoreTestCase):
         return reads
 
 
-class OutagesTest(OutagesTests):
+class OutagesTest(OutagesTestCase):
     """What is lost is believed at once."""
 
     def setUp(self) -> None:
@@ -444,7 +444,7 @@ class OutagesTest(OutagesTests):
         self.assertEqual(['b', 'b'], self.list_hosts('other'))
 
 
-class BelieveTest(OutagesTests):
+class BelieveTest(OutagesTestCase):
     """What is lost may be back in a moment."""
 
     def test_a_loss_must_last(self) -> None:
@@ -500,7 +500,7 @@ class BelieveTest(OutagesTests):
         self.assertEqual(['b', 'b'], self.list_hosts())
 
 
-class MostTest(OutagesTests):
+class MostTest(OutagesTestCase):
     """Six hosts of two servers each, of which all but two have some."""
 
     def setUp(self) -> None:
