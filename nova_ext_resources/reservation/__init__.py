@@ -2,7 +2,8 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
+But for ``api``, ``blazar``, ``manager``, ``site``, ``store`` and
+``webhook.sender`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
@@ -14,7 +15,8 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``counter_offer``: a refusal in words
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
-* ``errors``: what the quotas of projects raise
+* ``errors``: what the quotas of projects, and subscriptions, raise
+* ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
@@ -42,5 +44,7 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``state``: the states of a reservation, and which may follow which
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
+* ``subscription``: who wants to be told of what, and where
 * ``times``: times and durations as people write them
+* ``webhook``: sends notifications to URLs that others have chosen
 """

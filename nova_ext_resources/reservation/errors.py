@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the quotas of projects raise.
+"""What the quotas of projects, and subscriptions, raise.
 
 ::
 
@@ -10,6 +10,9 @@
         - QuotaNotFound
       + ReservationError
         - QuotaExceeded
+      + SubscriptionError
+        - InvalidSubscription
+        - SubscriptionNotFound
 """
 
 from typing import Any
@@ -71,3 +74,28 @@ class QuotaExceeded(exception.ReservationError):
     shortages: Any
     fitting: int
     longest: int
+
+
+class SubscriptionError(exception.ExtResourcesError):
+    """What is asked for a subscription cannot be done; nothing was changed."""
+
+    message = 'The subscription cannot be made or changed.'
+
+
+class InvalidSubscription(SubscriptionError):
+    """There can be no such subscription.
+
+    :ivar reason: the part of the request that is wrong, why, and what would be
+        right
+    """
+
+    message = 'The subscription cannot be made: %(reason)s.'
+
+
+class SubscriptionNotFound(SubscriptionError):
+    """There is no such subscription.
+
+    :ivar uuid: what was asked for
+    """
+
+    message = 'There is no subscription %(uuid)s; list them to find its id.'

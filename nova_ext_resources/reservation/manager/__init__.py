@@ -8,6 +8,7 @@ any moment, or may not run at all.
 
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
+* ``deliveries``: tells one subscriber after the other
 * ``draining``: has borrowers go before what is promised begins
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
@@ -18,10 +19,12 @@ any moment, or may not run at all.
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, read once for each row
+* ``shortages``: notes that too little is available, or enough again
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
+* ``telling``: tells subscribers what has happened
 * ``turn``: one pass over all reservations
 * ``watch``: reads the clock, and judges it
 """

@@ -76,6 +76,7 @@ def make_chores(
     *,
     notice: int = 0,
     keep_ended: int | None = None,
+    telling: chores_mod.Chore | None = None,
     is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
@@ -83,6 +84,7 @@ def make_chores(
     :param notice: seconds before the end at which a row says so; 0 for none
     :param keep_ended: seconds for which the rows of what is over are kept;
         None keeps them for good
+    :param telling: tells subscribers; None if there are none
     :param is_once: there is one pass only
     """
     found: list[chores_mod.Chore] = [
@@ -93,6 +95,8 @@ def make_chores(
         ending.Ending(database, cloud, notice),
         draining.Draining(database, cloud),
     ]
+    if telling is not None:
+        found.append(telling)
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))
     return found

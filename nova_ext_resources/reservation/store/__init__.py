@@ -7,8 +7,11 @@
 * ``clock``: the clock of the database
 * ``database``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
+* ``events``: rows of events, and their order
+* ``followers``: rows of subscriptions, and how far each has been told
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
+* ``news``: makes events of what is in the tables
 * ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
 * ``quotas``: the quotas of projects
@@ -22,5 +25,6 @@
 * ``shrinking``: releases what was not taken in time
 * ``slots``: which server of Nova has taken which planned server
 * ``states``: rows of what happened to a reservation, and why
+* ``subscriptions``: the subscriptions of projects and of operators
 * ``tables``: the tables as they are now
 """

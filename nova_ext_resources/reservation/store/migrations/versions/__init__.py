@@ -5,4 +5,5 @@
 * ``v01_tables``: the first tables
 * ``v02_consumers``: which servers have taken what was planned
 * ``v03_quotas``: quotas of projects, and what counts against them
+* ``v04_subscriptions``: subscriptions, and the events that they are told of
 """
