@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import options
+from nova_ext_resources.reservation import errors as own_errors
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ def translating() -> Iterator[None]:
     except (
         exception.InvalidReservation,
         exception.InvalidExtraSpec,
+        own_errors.InvalidSubscription,
     ) as err:
         raise blazar_exceptions.InvalidInput(str(err)) from err
     except exception.ExtResourcesError as err:

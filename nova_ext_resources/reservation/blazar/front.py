@@ -19,6 +19,8 @@ from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation.blazar import errors
 from nova_ext_resources.reservation.blazar import keeper as keeper_mod
 from nova_ext_resources.reservation.blazar import monitor
+from nova_ext_resources.reservation.blazar import subscribing
+from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import records
@@ -40,7 +42,7 @@ _SCOPES = {
 }
 
 
-class Front:
+class Front(subscribing.Subscribing):
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
@@ -175,7 +177,10 @@ class Front:
             try:
                 with self._keeper.use() as reservations:
                     yield reservations
-            except exception.ReservationNotFound as err:
+            except (
+                exception.ReservationNotFound,
+                own_errors.SubscriptionNotFound,
+            ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
 
 
