@@ -16,13 +16,13 @@ class SubscriptionsTest(test_rest.RestTestCase):
         body = {'url': URL, **document}
         return self.ask('POST', PATH, body, **(asked or {}))
 
-    def make(self, **document: Any) -> Any:
+    def make_one(self, **document: Any) -> Any:
         answer = self.subscribe(**document)
         self.assertEqual(201, answer.status, answer.body)
         return answer.body['subscription']
 
     def test_one_is_made_shown_listed_and_deleted(self) -> None:
-        made = self.make(events=['reservation.degraded'])
+        made = self.make_one(events=['reservation.degraded'])
         self.assertTrue(made.pop('secret').startswith('whsec_'))
         self.assertEqual('project', made['project'])
 
@@ -36,7 +36,7 @@ class SubscriptionsTest(test_rest.RestTestCase):
         self.assertEqual([], self.ask('GET', PATH).body['subscriptions'])
 
     def test_those_of_other_projects(self) -> None:
-        path = f'{PATH}/{self.make()["id"]}'
+        path = f'{PATH}/{self.make_one()["id"]}'
         other = {'project': 'other'}
 
         self.assertEqual(
@@ -62,7 +62,7 @@ class SubscriptionsTest(test_rest.RestTestCase):
         self.assertEqual([], self.ask('GET', PATH).body['subscriptions'])
 
     def test_readers(self) -> None:
-        path = f'{PATH}/{self.make()["id"]}'
+        path = f'{PATH}/{self.make_one()["id"]}'
         reader = {'roles': 'reader'}
 
         self.assertEqual(403, self.subscribe(reader).status)
@@ -72,7 +72,7 @@ class SubscriptionsTest(test_rest.RestTestCase):
     def test_a_reservation_of_another_project(self) -> None:
         own = self.reserve(1, 2)['id']
 
-        self.make(reservation=own)
+        self.make_one(reservation=own)
 
         self.assertEqual(
             404,
@@ -81,7 +81,7 @@ class SubscriptionsTest(test_rest.RestTestCase):
         self.assertEqual(404, self.subscribe(reservation='none').status)
 
     def test_bad_input_makes_nothing(self) -> None:
-        for document in (
+        documents: list[dict[str, Any]] = [
             {'url': None},
             {'url': 5},
             {'url': 'http://example.org'},
@@ -100,7 +100,8 @@ class SubscriptionsTest(test_rest.RestTestCase):
             {'secret': 'whsec_x'},
             {'project': 'other'},
             {'unknown': 1},
-        ):
+        ]
+        for document in documents:
             answer = self.subscribe(**document)
-            self.assertEqual(400, answer.status, (document, answer.body))
+            self.assertEqual(400, answer.status, f'{document} {answer.body}')
         self.assertEqual([], self.ask('GET', PATH).body['subscriptions'])

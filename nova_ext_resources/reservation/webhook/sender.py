@@ -77,9 +77,9 @@ class Sender:
         """
         try:
             target = self._rules.check_url(url)
-            addresses = self._find_addresses(target)
         except ValueError as err:
             raise NotDelivered(f'it may not be sent there: {err}') from err
+        addresses = self._find_addresses(target)
         with _Deadline(self.timeout) as deadline:
             status = self._post_any(target, addresses, headers, body, deadline)
             # What was cut in its headers looks as if these were over.
@@ -95,8 +95,7 @@ class Sender:
     ) -> list[rules_mod.Address]:
         """Return addresses that may be connected to.
 
-        :raises ValueError: one of them may not
-        :raises NotDelivered: there are none
+        :raises NotDelivered: there are none, or one of them may not
         """
         try:
             found = self._resolve(
@@ -109,8 +108,14 @@ class Sender:
         addresses = [
             ipaddress.ip_address(str(one).partition('%')[0]) for one in texts
         ]
-        for one in addresses:
-            self._rules.check_address(one)
+        try:
+            for one in addresses:
+                self._rules.check_address(one)
+        except ValueError as err:
+            # Which one it is, is not for whoever chose the name.
+            raise NotDelivered(
+                'its host has an address that is not allowed'
+            ) from err
         return addresses[:_MOST_ADDRESSES]
 
     def _post_any(

@@ -22,8 +22,10 @@ from nova_ext_resources.reservation.store import clock
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
+from tests.unit.reservation.manager import test_deliveries
 from tests.unit.reservation.manager import test_outages
 from tests.unit.reservation.manager import test_servers
+from tests.unit.reservation.manager import test_telling
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
@@ -243,4 +245,40 @@ class PostgresSlotsOfManagerTest(
 
 
 class PostgresOutagesTest(OnPostgres, test_outages.OutagesTest):
+    pass
+
+
+class MariaDbTellingTest(
+    OnMariaDb, test_telling.TellingTest, test_telling.RemainingTest
+):
+    pass
+
+
+class PostgresTellingTest(
+    OnPostgres, test_telling.TellingTest, test_telling.RemainingTest
+):
+    pass
+
+
+class MariaDbCapacityTest(OnMariaDb, test_telling.CapacityTest):
+    pass
+
+
+class PostgresCapacityTest(OnPostgres, test_telling.CapacityTest):
+    pass
+
+
+class MariaDbReceiversTest(OnMariaDb, test_deliveries.ReceiversTest):
+    pass
+
+
+class PostgresReceiversTest(OnPostgres, test_deliveries.ReceiversTest):
+    pass
+
+
+class MariaDbTellersTest(OnMariaDb, test_deliveries.ManagersTest):
+    pass
+
+
+class PostgresTellersTest(OnPostgres, test_deliveries.ManagersTest):
     pass
