@@ -18,6 +18,7 @@ from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import tables
+from tests import base
 from tests.unit.reservation.manager import breaking
 from tests.unit.reservation.manager import tellers
 from tests.unit.reservation.store import stores
@@ -228,6 +229,22 @@ class ReceiversTest(tellers.TellingTestCase):
         self.make_manager().run()
 
         self.assertEqual(1, self.read_follower(self.follower).sent)
+
+
+class PauseTest(base.TestCase):
+    def test_pauses_double_up_to_an_hour(self) -> None:
+        for failures, least in (
+            (1, 10),
+            (2, 20),
+            (9, 2560),
+            (10, 3600),
+            (10**9, 3600),
+        ):
+            found = {deliveries.find_pause(failures) for _try in range(50)}
+
+            self.assertLessEqual(least, min(found))
+            self.assertLessEqual(max(found), least * 6 // 5)
+            self.assertLess(1, len(found))
 
 
 class ManagersTest(tellers.TellingTestCase):

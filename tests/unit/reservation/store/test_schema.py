@@ -14,11 +14,15 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import documents
+from nova_ext_resources.reservation.store import events
+from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.reservation.store import subscriptions
 from nova_ext_resources.reservation.store import tables
+from nova_ext_resources.reservation.webhook import rules
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -277,6 +281,18 @@ class FirstTablesTest(stores.StoreTestCase):
             ],
             rows,
         )
+
+    def test_nobody_is_told_of_what_was_before(self) -> None:
+        database = database_mod.Database(self.url)
+        schema.upgrade(database)
+        follower = subscriptions.Subscriptions(
+            database, rules.PUBLIC, lambda: 7
+        ).create({'url': 'https://example.org'})
+
+        news.give_positions(database, 7)
+
+        with database.transaction() as connection:
+            self.assertEqual([], events.list_next(connection, follower, 9))
 
     def test_alembic_finds_no_difference_afterwards(self) -> None:
         database = database_mod.Database(self.url)
