@@ -361,9 +361,18 @@ class RemainingTest(tellers.TellingTestCase):
 
         self.assertEqual([('one', 3600), ('one', 300)], self.list_left())
 
-    def test_what_lies_before_the_subscription_or_the_start(self) -> None:
-        self.reserve('long', after=0, seconds=7200)
+    def test_what_lies_before_the_start(self) -> None:
+        self.subscribe_remaining('1h', '5m')
         self.reserve('short', after=3000, seconds=1800)
+        manager = self.make_manager()
+        for _pass in range(9):
+            self.time.pass_by(500)
+            manager.run()
+
+        self.assertEqual([('short', 300)], self.list_left())
+
+    def test_what_lies_before_the_subscription(self) -> None:
+        self.reserve('long', after=0, seconds=7200)
         self.time.pass_by(3700)
 
         self.subscribe_remaining('1h', '5m')

@@ -38,6 +38,28 @@ class FromConfTest(base.TestCase):
                 self.assertIn(wanted, text)
                 self.assertNotIn('s3cret', text)
 
+    def test_options_of_notifications(self) -> None:
+        path = pathlib.Path(self.make_folder(), 'nova.conf')
+        for line in (
+            'webhook_urls = example.org',
+            'webhook_urls = https://user@example.org',
+            'webhook_networks = 10.0.0.1/8',
+            'webhook_networks = example.org',
+            'webhook_cafile = /nowhere/ca.pem',
+            f'webhook_cafile = {__file__}',
+            'webhook_timeout = 60',
+        ):
+            path.write_text(
+                '[ext_resources_reservation]\n'
+                f'connection = sqlite:////nowhere/x.db\n{line}\n'
+            )
+            conf = cfg.ConfigOpts()
+            conf(['--config-file', str(path)], default_config_dirs=[])
+            err = self.assertRaises(
+                exception.InvalidConfiguration, loading.make_turn, conf
+            )
+            self.assertIn(line.partition(' ')[0], str(err))
+
     def test_a_driver_that_is_not_installed(self) -> None:
         text = self.fail_with('mssql+pymssql://nova:s3cret@host/x')
 

@@ -9,6 +9,7 @@ import hmac
 from http import server
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -30,15 +31,22 @@ class Got(NamedTuple):
 
 
 class Receiver:
-    """A server of HTTP.
+    """A server of HTTP, or of HTTPS with a certificate.
 
+    :param tls: the files of the certificate and of its key
     :ivar got: all requests, in order
     :ivar behave: called with the handler of each request; returns a status,
         or None if it has done all
     :ivar ended: set at the end of the test, for who waits
     """
 
-    def __init__(self, test: unittest.TestCase, port: int = 0) -> None:
+    def __init__(
+        self,
+        test: unittest.TestCase,
+        port: int = 0,
+        *,
+        tls: tuple[str, str] | None = None,
+    ) -> None:
         self.got: list[Got] = []
         self.behave: Callable[[Any], int | None] = lambda _handler: 204
         self.ended = threading.Event()
@@ -62,6 +70,15 @@ class Receiver:
 
         self.server = server.ThreadingHTTPServer(('127.0.0.1', port), Handler)
         self.server.daemon_threads = True
+        if tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*tls)
+            self.server.socket = context.wrap_socket(
+                self.server.socket,
+                server_side=True,
+                # In the thread of each request.
+                do_handshake_on_connect=False,
+            )
         self.server.handle_error = lambda *_args: None  # type: ignore[method-assign]
         self.port: int = self.server.server_address[1]
         self.thread = threading.Thread(

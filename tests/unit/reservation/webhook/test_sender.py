@@ -10,6 +10,7 @@ import fixtures
 from nova_ext_resources.reservation.webhook import rules
 from nova_ext_resources.reservation.webhook import sender as sender_mod
 from tests import base
+from tests.unit.reservation.webhook import certificates
 from tests.unit.reservation.webhook import receivers
 
 LOCAL = '127.0.0.0/8'
@@ -160,3 +161,70 @@ class SenderTest(base.TestCase):
             )
 
         self.send(self.make())
+
+
+class TlsTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.authority = certificates.Authority(self.make_folder())
+
+    def send(
+        self,
+        name: str,
+        *,
+        cafile: str | None,
+        timeout: float = 5.0,
+        drips: bool = False,
+    ) -> receivers.Receiver:
+        """Send to ``hooks.test``, which shows a certificate of a name."""
+        self.receiver = receivers.Receiver(
+            self, tls=self.authority.issue(name)
+        )
+        if drips:
+            self.receiver.behave = self.receiver.drip
+        sender = sender_mod.Sender(
+            rules.make_rules([], [LOCAL]),
+            timeout=timeout,
+            cafile=cafile,
+            resolve=lambda _host, port, **_fields: [
+                (2, 1, 6, '', ('127.0.0.1', port))
+            ],
+        )
+        url = f'https://hooks.test:{self.receiver.port}/a'
+        sender.send(url, {'webhook-id': 'x'}, b'{}')
+        return self.receiver
+
+    def refuse(self, name: str, cafile: str | None) -> None:
+        err = self.assertRaises(
+            sender_mod.NotDelivered, self.send, name, cafile=cafile
+        )
+        self.assertIn('TLS: ', str(err))
+        self.assertEqual([], self.receiver.got)
+
+    def test_the_name_of_the_url_is_what_counts(self) -> None:
+        (got,) = self.send('hooks.test', cafile=self.authority.path).got
+
+        self.assertEqual(
+            f'hooks.test:{self.receiver.port}', got.headers['host']
+        )
+
+    def test_a_certificate_of_another_name(self) -> None:
+        self.refuse('other.test', self.authority.path)
+
+    def test_an_authority_that_is_not_trusted(self) -> None:
+        self.refuse('hooks.test', None)
+
+    def test_a_receiver_that_drips(self) -> None:
+        begin = time.monotonic()
+
+        err = self.assertRaises(
+            sender_mod.NotDelivered,
+            self.send,
+            'hooks.test',
+            cafile=self.authority.path,
+            timeout=0.5,
+            drips=True,
+        )
+
+        self.assertIn('in time', str(err))
+        self.assertLess(time.monotonic() - begin, 5)
