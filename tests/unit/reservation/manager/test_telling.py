@@ -256,6 +256,14 @@ class TellingTest(tellers.TellingTestCase):
         self.assertEqual(before, stores.dump(self.url))
         self.assertEqual(1, len(self.receiver.got))
 
+    def test_what_nobody_is_told_is_forgotten(self) -> None:
+        self.subscribe(project='red')
+        self.reserve('blue one', project='blue')
+
+        self.make_manager().run()
+
+        self.assertEqual([], stores.dump(self.url)['events'])
+
     def test_what_is_over_is_told_before_it_is_deleted(self) -> None:
         self.subscribe(events=['reservation'])
         self.reserve('one', after=1, seconds=1)
