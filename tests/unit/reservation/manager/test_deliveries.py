@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import deliveries
+from nova_ext_resources.reservation.manager import shortages
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
@@ -324,6 +325,23 @@ class ManagersTest(tellers.TellingTestCase):
         self.assertEqual([1, 2, 3], sorted(set(got)))
         self.assertEqual(sorted(got), got)
         self.assertEqual(3, self.read_follower(follower).sent)
+
+    def test_two_that_note_the_same_shortage(self) -> None:
+        follower = self.subscribe(
+            zone='one', resource_class='VCPU', threshold=10
+        )
+        watched = follower.subscription.watched
+        assert watched is not None
+        event = shortages.find_event(watched, None, NOW, is_low=False)
+        assert event is not None
+
+        for _manager in range(2):
+            # Both have read it before one of them wrote.
+            shortages.Shortages(self.database, self.read_amounts, 60)._write(
+                follower, event
+            )
+
+        self.assertEqual(1, len(stores.dump(self.url)['events']))
 
     def test_rows_that_are_seen_late_are_not_passed_by(self) -> None:
         """Written before others, and committed after them."""
