@@ -7,8 +7,11 @@ import pathlib
 from oslo_config import cfg
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.site import loading
 from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation import sites
 
 
 class FromConfTest(base.TestCase):
@@ -66,3 +69,60 @@ class FromConfTest(base.TestCase):
         self.assertIn('pymssql', text)
         self.assertIn('install the driver', text)
         self.assertNotIn('s3cret', text)
+
+
+class TellingTest(base.TestCase):
+    """What is available is read of the cloud, for subscriptions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = sites.FixedSite([hosts.make_host('a', 'north', VCPU=8)])
+        self.patch(loading, 'Site', lambda _conf: self.site)
+        folder = self.make_folder()
+        path = pathlib.Path(folder, 'nova.conf')
+        path.write_text(
+            '[ext_resources_reservation]\n'
+            f'connection = sqlite:///{folder}/reservations.db\n'
+            'webhook_networks = 127.0.0.0/8\n'
+        )
+        self.options = cfg.ConfigOpts()
+        self.options(['--config-file', str(path)], default_config_dirs=[])
+        self.reservations = loading.from_conf(self.options)
+        self.database = self.reservations._database
+        for threshold in (8, 9):
+            self.reservations.subscriptions.create(
+                {
+                    # Nothing listens there.
+                    'url': 'https://127.0.0.1:1/',
+                    'zone': 'north',
+                    'resource_class': 'VCPU',
+                    'threshold': threshold,
+                }
+            )
+
+    def run_once(self) -> bool:
+        telling = loading.make_telling(
+            self.options, self.database, is_once=True
+        )
+        return telling.run(
+            watch.Reading(now=sites.NOW, is_right=True, is_steady=True)
+        )
+
+    def list_thresholds(self) -> list[int]:
+        return [
+            one.subscription.watched.threshold
+            for one in self.reservations.subscriptions.list_subscriptions()
+            if one.is_low and one.subscription.watched is not None
+        ]
+
+    def test_what_the_hosts_have(self) -> None:
+        self.assertTrue(self.run_once())
+
+        self.assertEqual([9], self.list_thresholds())
+
+    def test_without_zones_nothing_is_known(self) -> None:
+        self.site.has_zones = False
+
+        self.assertFalse(self.run_once())
+
+        self.assertEqual([], self.list_thresholds())
