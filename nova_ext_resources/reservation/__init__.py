@@ -2,8 +2,8 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site`` and ``store``
-all is pure.
+But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store`` and
+``webhook.sender`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
@@ -21,7 +21,8 @@ all is pure.
 * ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
-* ``errors``: what quotas, and planned changes of capacity, raise
+* ``errors``: what quotas, changes of capacity, and subscriptions raise
+* ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
@@ -50,6 +51,8 @@ all is pure.
 * ``state``: the states of a reservation, and which may follow which
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
+* ``subscription``: who wants to be told of what, and where
 * ``times``: times and durations as people write them
 * ``way``: which reservations make way for a change of capacity
+* ``webhook``: sends notifications to URLs that others have chosen
 """

@@ -14,15 +14,8 @@ database may do all.
     conf = cfg.ConfigOpts()
     conf(['--config-file', '/etc/nova/nova.conf'])
     reservations = loading.from_conf(conf)
-    reservations.create(
-        {
-            'name': 'night',
-            'flavor': 'm1.large',
-            'servers': 8,
-            'starts_at': '2030-01-31T20:00Z',
-            'duration': '10h',
-        }
-    )
+    order = {'name': 'night', 'flavor': 'm1.large', 'starts_at': '+2h'}
+    reservations.create(order)
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -53,6 +46,8 @@ from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation.store import subscriptions
+from nova_ext_resources.reservation.webhook import rules as rules_mod
 
 
 class Site(Protocol):
@@ -91,9 +86,11 @@ class Reservations:
     :param trackers: all that are installed, by name
     :param tests: all claim tests that are installed, by name
     :param grammar: of extra specs
+    :param rules: which URLs subscriptions may have
     :param clock: returns seconds since the epoch
     :ivar quotas: sets, lists and deletes what projects may reserve
     :ivar capacity_changes: plans maintenance, upgrades and cuts
+    :ivar subscriptions: makes, lists and deletes who is told of what
     """
 
     def __init__(
@@ -104,6 +101,7 @@ class Reservations:
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
         grammar: extra_specs_mod.Grammar,
+        rules: rules_mod.Rules = rules_mod.PUBLIC,
         clock: Callable[[], float] = timeutils.utcnow_ts,
     ) -> None:
         self._database = database
@@ -115,6 +113,9 @@ class Reservations:
         self.quotas = quotas_mod.Quotas(database, clock)
         self.capacity_changes = capacity_mod.CapacityChanges(
             database, self._find_admission, self._find_changing, clock
+        )
+        self.subscriptions = subscriptions.Subscriptions(
+            database, rules, clock
         )
         self._fleet: fleet_mod.Fleet | None = None
         self._admission: admission_mod.Admission | None = None

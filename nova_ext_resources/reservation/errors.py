@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What quotas of projects, and planned changes of capacity, raise.
+"""What quotas, planned changes of capacity, and subscriptions raise.
 
 ::
 
@@ -15,6 +15,9 @@
         - QuotaNotFound
       + ReservationError
         - QuotaExceeded
+      + SubscriptionError
+        - InvalidSubscription
+        - SubscriptionNotFound
 """
 
 from typing import Any
@@ -135,3 +138,28 @@ class QuotaExceeded(exception.ReservationError):
     shortages: Any
     fitting: int
     longest: int
+
+
+class SubscriptionError(exception.ExtResourcesError):
+    """What is asked for a subscription cannot be done; nothing was changed."""
+
+    message = 'The subscription cannot be made or changed.'
+
+
+class InvalidSubscription(SubscriptionError):
+    """There can be no such subscription.
+
+    :ivar reason: the part of the request that is wrong, why, and what would be
+        right
+    """
+
+    message = 'The subscription cannot be made: %(reason)s.'
+
+
+class SubscriptionNotFound(SubscriptionError):
+    """There is no such subscription.
+
+    :ivar uuid: what was asked for
+    """
+
+    message = 'There is no subscription %(uuid)s; list them to find its id.'

@@ -92,6 +92,7 @@ ACTS = (
     'reservation.manager.',
     'reservation.site.',
     'reservation.store.',
+    'reservation.webhook.sender',
 )
 
 IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})

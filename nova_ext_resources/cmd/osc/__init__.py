@@ -11,6 +11,8 @@
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``store``: the arguments by which a command finds the store
+* ``subscription``: ``extended reservation subscription create, list, show,
+  delete``
 * ``svg``: a chart as a picture
 * ``text``: a chart in the letters of a terminal
 * ``window``: the arguments that name a time

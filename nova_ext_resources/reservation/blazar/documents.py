@@ -10,6 +10,7 @@ from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.store import capacity as capacity_mod
+from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation import times
@@ -126,6 +127,33 @@ def describe_outcome(outcome: capacity_mod.Outcome) -> Document:
         **describe_change(outcome.change),
         'moved': sorted(outcome.way.moved),
         'degraded': [*outcome.way.degraded],
+    }
+
+
+def describe_subscription(follower: followers.Follower) -> Document:
+    """Return a subscription, without its secret."""
+    one, watched = follower.subscription, follower.subscription.watched
+    suspended_at = follower.suspended_at
+    return {
+        'id': one.uuid,
+        'project': one.project or None,
+        'state': follower.state,
+        'url': one.url,
+        'events': sorted(map(str, one.kinds)),
+        'reservation': one.reservation,
+        'remaining': [*map(times.format_seconds, one.remaining)],
+        'zone': watched and watched.zone,
+        'resource_class': watched and watched.resource_class,
+        'threshold': watched and watched.threshold,
+        'created_at': interval.format_time(one.created_at),
+        'sent': follower.sent,
+        'failures': follower.failures,
+        'failure': follower.failure,
+        'suspended_at': (
+            None
+            if suspended_at is None
+            else interval.format_time(suspended_at)
+        ),
     }
 
 

@@ -44,6 +44,7 @@ def translating() -> Iterator[None]:
         exception.InvalidReservation,
         exception.InvalidExtraSpec,
         errors.InvalidCapacityChange,
+        errors.InvalidSubscription,
     ) as err:
         raise blazar_exceptions.InvalidInput(str(err)) from err
     except exception.ExtResourcesError as err:

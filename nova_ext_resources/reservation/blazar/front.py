@@ -19,7 +19,8 @@ from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation.blazar import errors
 from nova_ext_resources.reservation.blazar import keeper as keeper_mod
 from nova_ext_resources.reservation.blazar import monitor
-from nova_ext_resources.reservation import errors as reservation_errors
+from nova_ext_resources.reservation.blazar import subscribing
+from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import records
@@ -41,7 +42,7 @@ _SCOPES = {
 }
 
 
-class Front:
+class Front(subscribing.Subscribing):
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
@@ -226,7 +227,8 @@ class Front:
                     yield reservations
             except (
                 exception.ReservationNotFound,
-                reservation_errors.CapacityChangeNotFound,
+                own_errors.CapacityChangeNotFound,
+                own_errors.SubscriptionNotFound,
             ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
 

@@ -73,6 +73,34 @@ POLICIES = (
         'POST',
         '/reservations',
     ),
+    (
+        'subscriptions_get',
+        _WRITE,
+        'Show and list who is told of reservations.',
+        'GET',
+        '/subscriptions',
+    ),
+    (
+        'subscriptions_post',
+        _WRITE,
+        'Have a URL told of reservations of the project.',
+        'POST',
+        '/subscriptions',
+    ),
+    (
+        'subscriptions_delete',
+        _WRITE,
+        'Have it told no more.',
+        'DELETE',
+        '/subscriptions/{id}',
+    ),
+    (
+        'subscriptions_all',
+        base.RULE_ADMIN,
+        'Have it told of all projects, hosts and capacity.',
+        'POST',
+        '/subscriptions',
+    ),
 )
 
 
@@ -228,6 +256,56 @@ def delete_capacity_change(
     return api_utils.render(change=found)
 
 
+@rest.get('/subscriptions', query=True)
+def list_subscriptions(_req: object, query: Mapping[str, str]) -> Any:
+    """List who is told of what; of all projects if that is asked for."""
+    _authorise('subscriptions_get')
+    project = _find_subscriber(is_all='all' in query)
+    found = _ask('list_subscriptions', project=project)
+    return api_utils.render(subscriptions=found)
+
+
+@rest.post('/subscriptions')
+def create_subscription(_req: object, data: Mapping[str, Any]) -> Any:
+    """Have a URL told of what happens from now on."""
+    _authorise('subscriptions_post')
+    document = {**data}
+    is_all = bool(document.pop('all_projects', False))
+    if is_all:
+        _authorise('subscriptions_all')
+    found = _ask(
+        'create_subscription',
+        document=document,
+        project=context.current().project_id,
+        is_all=is_all,
+    )
+    return api_utils.render(subscription=found)
+
+
+@rest.get('/subscriptions/<subscription_id>')
+def show_subscription(_req: object, subscription_id: str) -> Any:
+    """Show one, and how it goes."""
+    _authorise('subscriptions_get')
+    found = _ask(
+        'get_subscription',
+        subscription_id=subscription_id,
+        project=_find_subscriber(),
+    )
+    return api_utils.render(subscription=found)
+
+
+@rest.delete('/subscriptions/<subscription_id>')
+def delete_subscription(_req: object, subscription_id: str) -> Any:
+    """Tell it no more."""
+    _authorise('subscriptions_delete')
+    _ask(
+        'delete_subscription',
+        subscription_id=subscription_id,
+        project=_find_subscriber(),
+    )
+    return api_utils.render()
+
+
 @functools.cache
 def _make_client() -> Any:
     return service.RPCClient(manager.get_target())
@@ -257,6 +335,17 @@ def _enforce(action: str, *, do_raise: bool) -> Any:
     return policy.enforce(
         caller, f'blazar:extended:{action}', target, do_raise=do_raise
     )
+
+
+def _find_subscriber(*, is_all: bool = True) -> str | None:
+    """Return the project whose subscriptions are meant, None for all.
+
+    :param is_all: whether those of all are asked for, by who may
+    """
+    if is_all and _may('subscriptions_all'):
+        return None
+    # Not '': that is operators.
+    return context.current().project_id or 'none'
 
 
 def _find_project(*, is_all: bool = True) -> str | None:

@@ -9,6 +9,7 @@ any moment, or may not run at all.
 * ``borrowers``: who holds what is short, and can be told to go
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
+* ``deliveries``: tells one subscriber after the other
 * ``draining``: has borrowers go before what is promised begins
 * ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
@@ -17,12 +18,14 @@ any moment, or may not run at all.
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there
+* ``notifying``: tells subscribers what has happened
 * ``outages``: moves what has lost its hosts, or degrades it
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
+* ``shortages``: notes that too little is available, or enough again
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started

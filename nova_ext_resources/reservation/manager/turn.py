@@ -84,6 +84,7 @@ def make_chores(
     *,
     notice: int = 0,
     keep_ended: int | None = None,
+    notifying: chores_mod.Chore | None = None,
     is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
@@ -91,6 +92,7 @@ def make_chores(
     :param notice: seconds before the end at which a row says so; 0 for none
     :param keep_ended: seconds for which the rows of what is over are kept;
         None keeps them for good
+    :param notifying: tells subscribers; None if there are none
     :param is_once: there is one pass only
     """
     right = rights.Rights(cloud)
@@ -106,6 +108,8 @@ def make_chores(
         ending.Ending(database, cloud, notice, is_once=is_once),
         draining.Draining(database, cloud, watched.has_doubts),
     ]
+    if notifying is not None:
+        found.append(notifying)
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))
     return found

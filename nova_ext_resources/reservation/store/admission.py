@@ -26,6 +26,7 @@ from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import mirror as mirror_mod
 from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import reader
@@ -371,6 +372,15 @@ class Admission:
             )
             servers.replace_servers(
                 connection, request.key, held, plan.servers, revisions
+            )
+            kept = {one.key for one in plan.servers}
+            events.add_allocations(
+                connection,
+                request.key,
+                change.changed_at,
+                released=[
+                    one for one in held if one.consumer and one.key not in kept
+                ],
             )
             self._write_moved(connection, request.key, plan, change)
 

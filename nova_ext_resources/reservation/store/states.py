@@ -13,6 +13,7 @@ from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import charges
+from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import tables
 
 
@@ -110,7 +111,10 @@ def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
 
 
 def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
-    """Return reservations that are over since a time, the oldest first."""
+    """Return reservations that are over since a time, the oldest first.
+
+    Those of which subscribers have still to be told are left out.
+    """
     columns = tables.STATES.c
     over = [one.value for one in state_mod.State if one.is_final]
     query = (
@@ -119,6 +123,8 @@ def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
         .order_by(columns.changed_at)
         .limit(most)
     )
+    if followers.has_any(connection):
+        query = query.where(columns.told.is_not(None))
     return list(connection.scalars(query))
 
 
