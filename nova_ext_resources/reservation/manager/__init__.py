@@ -20,6 +20,7 @@ any moment, or may not run at all.
 * ``need``: what is short on a host for what is promised there
 * ``notifying``: tells subscribers what has happened
 * ``outages``: moves what has lost its hosts, or degrades it
+* ``owners``: tells the owners of servers that these are to leave
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
@@ -30,7 +31,6 @@ any moment, or may not run at all.
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
-* ``telling``: tells the owners of servers that these are to leave
 * ``turn``: one pass over all reservations
 * ``watch``: reads the clock, and judges it
 """
