@@ -2,8 +2,8 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store`` and
-``webhook.sender`` all is pure.
+But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
+``survey`` and ``webhook.sender`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
@@ -52,6 +52,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store`` and
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
 * ``subscription``: who wants to be told of what, and where
+* ``survey``: the hosts of a site as they were read, and what plans on them
 * ``times``: times and durations as people write them
 * ``way``: which reservations make way for a change of capacity
 * ``webhook``: sends notifications to URLs that others have chosen

@@ -92,6 +92,7 @@ ACTS = (
     'reservation.manager.',
     'reservation.site.',
     'reservation.store.',
+    'reservation.survey.',
     'reservation.webhook.sender',
 )
 
