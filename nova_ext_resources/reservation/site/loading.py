@@ -25,8 +25,8 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
-from nova_ext_resources.reservation.manager import shortages as shortages_mod
 from nova_ext_resources.reservation.manager import notifying as notifying_mod
+from nova_ext_resources.reservation.manager import shortages as shortages_mod
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server

@@ -24,10 +24,10 @@ from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
 from tests.unit.reservation.manager import test_deliveries
+from tests.unit.reservation.manager import test_notifying
 from tests.unit.reservation.manager import test_outages
 from tests.unit.reservation.manager import test_outages_planned
 from tests.unit.reservation.manager import test_servers
-from tests.unit.reservation.manager import test_notifying
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores

@@ -8,8 +8,8 @@ from typing import Any
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import deliveries
-from nova_ext_resources.reservation.manager import shortages
 from nova_ext_resources.reservation.manager import notifying
+from nova_ext_resources.reservation.manager import shortages
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -104,7 +104,11 @@ class NotifyingTestCase(stores.StoreTestCase):
             ),
         )
         return managers.make_turn(
-            self.url, self.time, database=database, notifying=notifier, **fields
+            self.url,
+            self.time,
+            database=database,
+            notifying=notifier,
+            **fields,
         )
 
     def reserve(
