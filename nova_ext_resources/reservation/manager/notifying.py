@@ -2,11 +2,13 @@
 
 """Tells subscribers what has happened.
 
-A pass puts in order what is new, and sends for a bounded time. Threads send,
-and touch no table; what becomes of each request is written by the pass.
+A pass puts in order what is new, and sends, each for a bounded time. Threads
+send, and touch no table; what becomes of each request is written by the pass.
 """
 
+from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
+from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import shortages as shortages_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -32,11 +34,31 @@ class Notifying:
 
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
-        is_well = self._shortages.run(reading.now)
-        news.give_positions(
-            self._database, reading.now if reading.is_steady else None
+        done = [
+            chores.attempt('what is available', self._look, reading),
+            chores.attempt('order of events', self._put_in_order, reading),
+            chores.attempt('notifications', self._send),
+            chores.attempt('what was told', self._forget),
+        ]
+        return all(done)
+
+    def _look(self, reading: watch_mod.Reading) -> bool:
+        return self._shortages.run(reading.now)
+
+    def _put_in_order(self, reading: watch_mod.Reading) -> bool:
+        effort = effort_mod.Effort()
+        now = reading.now if reading.is_steady else None
+        return news.give_positions(
+            self._database, now, is_over=lambda: effort.is_over
         )
+
+    def _send(self) -> bool:
         self._deliveries.run()
+        return True
+
+    def _forget(self) -> bool:
+        effort = effort_mod.Effort()
         while events.forget(self._database) == events.MOST:
-            pass
-        return is_well
+            if effort.is_over:
+                break
+        return True

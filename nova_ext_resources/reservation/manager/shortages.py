@@ -34,6 +34,8 @@ class Shortages:
     :param read_amounts: with the seconds since the epoch. It is called in a
         thread of its own
     :param interval: seconds between two looks
+    :param has_doubts: called with seconds since the epoch; returns whether
+        placement is not believed, because too many hosts are lost
     :param is_once: whether it is waited for
     """
 
@@ -43,11 +45,13 @@ class Shortages:
         read_amounts: ReadAmounts,
         interval: int,
         *,
+        has_doubts: Callable[[int], bool] = lambda _now: False,
         is_once: bool = False,
     ) -> None:
         self._database = database
         self._read_amounts = read_amounts
         self._interval = interval
+        self._has_doubts = has_doubts
         self._is_once = is_once
         self._thread = futures.ThreadPoolExecutor(1)
         self._looked_at: int | None = None
@@ -79,7 +83,8 @@ class Shortages:
                 {'err': err},
             )
             return False
-        self._note(found)
+        if not self._has_doubts(now):
+            self._note(found)
         return True
 
     def _is_due(self, now: int) -> bool:

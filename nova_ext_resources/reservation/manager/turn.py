@@ -6,7 +6,8 @@ Each step is one transaction, which leaves the tables as the next pass, of any
 manager, can go on with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from nova_ext_resources.reservation.manager import chores as chores_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
@@ -22,6 +23,10 @@ from nova_ext_resources.reservation.manager import systemd
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
+
+#: Makes what tells subscribers. It gets what returns, for seconds since the
+#: epoch, whether too many hosts are lost for placement to be believed.
+MakeNotifying: TypeAlias = Callable[[Callable[[int], bool]], chores_mod.Chore]
 
 #: Seconds after which it is reported within a pass that it goes on.
 ALIVE_SECONDS = 10.0
@@ -84,7 +89,7 @@ def make_chores(
     *,
     notice: int = 0,
     keep_ended: int | None = None,
-    notifying: chores_mod.Chore | None = None,
+    make_notifying: MakeNotifying | None = None,
     is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
@@ -92,7 +97,7 @@ def make_chores(
     :param notice: seconds before the end at which a row says so; 0 for none
     :param keep_ended: seconds for which the rows of what is over are kept;
         None keeps them for good
-    :param notifying: tells subscribers; None if there are none
+    :param make_notifying: makes what tells subscribers; None if there are none
     :param is_once: there is one pass only
     """
     right = rights.Rights(cloud)
@@ -108,8 +113,8 @@ def make_chores(
         ending.Ending(database, cloud, notice, is_once=is_once),
         draining.Draining(database, cloud, watched.has_doubts),
     ]
-    if notifying is not None:
-        found.append(notifying)
+    if make_notifying is not None:
+        found.append(make_notifying(watched.has_doubts))
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))
     return found

@@ -2,7 +2,7 @@
 
 """From configuration files to what :mod:`..api` works with."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 import functools
 
 from keystoneauth1 import adapter as ks_adapter
@@ -219,7 +219,9 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
             ManagedSite(conf),
             notice=options.end_notice,
             keep_ended=options.keep_ended,
-            notifying=make_notifying(conf, database, is_once=is_once),
+            make_notifying=functools.partial(
+                make_notifying, conf, database, is_once=is_once
+            ),
             is_once=is_once,
         ),
     )
@@ -228,12 +230,15 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
 def make_notifying(
     conf: cfg.ConfigOpts,
     database: database_mod.Database,
+    has_doubts: Callable[[int], bool] = lambda _now: False,
     *,
     is_once: bool = False,
 ) -> notifying_mod.Notifying:
     """Make what tells subscribers.
 
     :param conf: parsed, and not Nova's global one
+    :param has_doubts: called with seconds since the epoch; returns whether
+        placement is not believed, because too many hosts are lost
     :raises InvalidConfiguration: an option is wrong
     """
     options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
@@ -255,6 +260,7 @@ def make_notifying(
             database,
             functools.partial(_read_amounts, conf),
             options.capacity_interval,
+            has_doubts=has_doubts,
             is_once=is_once,
         ),
         deliveries_mod.Deliveries(database, sender, options.webhook_patience),

@@ -7,7 +7,7 @@ comes to it. What remains until an end becomes one when the clock passes the
 time for it, for each time at which a subscription asks for it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import operator
 from typing import Any, NamedTuple
 
@@ -48,17 +48,24 @@ class _New(NamedTuple):
 
 
 def give_positions(
-    database: database_mod.Database, now: int | None = None
-) -> None:
+    database: database_mod.Database,
+    now: int | None = None,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+) -> bool:
     """Put all that has happened in order.
 
     :param now: seconds since the epoch; None if the clock is not trusted, so
         that nothing is said of what remains
+    :param is_over: whether the rest is left to another time
+    :returns: whether nothing is left
     :raises StoreError: the database refused it, or could not be reached. What
         is in order stays so
     """
     while retry.call(_try_give, database, now):
-        pass
+        if is_over():
+            return False
+    return True
 
 
 def _try_give(database: database_mod.Database, now: int | None) -> bool:
@@ -176,6 +183,7 @@ def _make_change(row: Any) -> event_mod.Event:
         facts={
             'state': state.value,
             'number': row.number,
+            'cause': row.cause,
             **event_mod.describe_times(during),
         },
         private={'reason': row.reason},

@@ -2,7 +2,7 @@
 
 """Managers that tell receivers on this machine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nova_ext_resources.reservation import amounts as amounts_mod
@@ -92,22 +92,33 @@ class NotifyingTestCase(stores.StoreTestCase):
         timeout: float = 1.0,
         **fields: Any,
     ) -> turn_mod.Turn:
-        database = database or database_mod.Database(self.url)
-        notifier = notifying.Notifying(
-            database,
-            shortages.Shortages(database, self.read_amounts, 60, is_once=True),
-            deliveries.Deliveries(
-                database,
-                sender.Sender(Rules(), timeout=timeout),
-                PATIENCE,
-                clock=lambda _connection: int(self.time.clock),
-            ),
-        )
+        used = database or database_mod.Database(self.url)
+
+        def make_notifying(
+            has_doubts: Callable[[int], bool],
+        ) -> notifying.Notifying:
+            return notifying.Notifying(
+                used,
+                shortages.Shortages(
+                    used,
+                    self.read_amounts,
+                    60,
+                    has_doubts=has_doubts,
+                    is_once=True,
+                ),
+                deliveries.Deliveries(
+                    used,
+                    sender.Sender(Rules(), timeout=timeout),
+                    PATIENCE,
+                    clock=lambda _connection: int(self.time.clock),
+                ),
+            )
+
         return managers.make_turn(
             self.url,
             self.time,
-            database=database,
-            notifying=notifier,
+            database=used,
+            make_notifying=make_notifying,
             **fields,
         )
 

@@ -4,13 +4,16 @@
 
 from typing import Any
 
-
 from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import effort
+from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
+from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.manager import notifiers
 from tests.unit.reservation.store import stores
@@ -63,6 +66,7 @@ class NotifyingTest(notifiers.NotifyingTestCase):
                     'project': '',
                     'state': 'active',
                     'number': 1,
+                    'cause': None,
                     'starts_at': '2001-09-09T02:48:20Z',
                     'ends_at': '2001-09-09T04:48:20Z',
                     'reason': 'its start, 2001-09-09T02:48:20Z, has come',
@@ -151,6 +155,21 @@ class NotifyingTest(notifiers.NotifyingTestCase):
         self.assertNotIn('blue', text)
         for one in self.receiver.got:
             self.assertEqual('red', one.event['data']['project'])
+
+    def test_a_project_is_told_that_a_change_of_capacity_hurts(self) -> None:
+        self.subscribe(project='red')
+        self.reserve('one', project='red', least=4)
+        cut = changes.make_maintenance('night', hosts.span(NOW + 100))
+        self.admission.capacity.plan(
+            'night', lambda _fleet, _others: cut, now=NOW, is_forced=True
+        )
+
+        self.make_manager().run()
+
+        data = self.receiver.got[1].event['data']
+        self.assertEqual('degraded', data['state'])
+        self.assertEqual('capacity', data['cause'])
+        self.assertNotIn('reason', data)
 
     def test_operators_are_told_all(self) -> None:
         self.subscribe()
@@ -323,6 +342,19 @@ class NotifyingTest(notifiers.NotifyingTestCase):
             [one.event['data']['number'] for one in self.receiver.got],
         )
 
+    def test_what_takes_too_long_is_left_to_the_next_pass(self) -> None:
+        self.patch_most(3)
+        self.patch(effort, 'MAX_SECONDS', 0.0)
+        self.subscribe(events=['reservation'])
+        for number in range(7):
+            self.reserve(f'lease {number}', after=100 + 100 * number)
+        manager, told = self.make_manager(), []
+        for _pass in range(3):
+            manager.run()
+            told.append(len(self.receiver.got))
+
+        self.assertEqual([3, 6, 7], told)
+
     def patch_most(self, number: int) -> None:
         self.patch(events, 'MOST', number)
 
@@ -486,6 +518,39 @@ class ShortagesTest(notifiers.NotifyingTestCase):
         self.assertFalse(self.make_manager().run())
 
         self.assertEqual(['reservation.created'], self.receiver.kinds)
+
+    def test_a_bug_stops_nothing_else(self) -> None:
+        def fail(_now: int) -> Any:
+            raise KeyError('a bug')
+
+        self.patch(self, 'read_amounts', fail)
+        self.subscribe(events=['reservation'])
+        self.reserve('one')
+
+        self.assertFalse(self.make_manager().run())
+
+        self.assertEqual(['reservation.created'], self.receiver.kinds)
+
+    def test_hosts_that_are_lost_are_not_believed_at_once(self) -> None:
+        """What too many lost hosts had is not said to be missing."""
+        admission = stores.make_admission(
+            self.url, *(hosts.make_host(name) for name in 'abcde')
+        )
+        now = int(self.time.clock)
+        for name in 'abcde':
+            self.admit(
+                admission, name, hosts.span(now + 9000, now + 9999), least=2
+            )
+        cloud = clouds.FakeCloud([hosts.make_host('e')])
+        manager = self.make_manager(cloud=cloud)
+        self.have(1)
+        manager.run()
+        self.assertEqual([], self.receiver.kinds)
+
+        self.time.pass_by(outages.BELIEVED_SECONDS)
+        manager.run()
+
+        self.assertEqual(['capacity.low'], self.receiver.kinds)
 
     def test_two_managers_note_it_once(self) -> None:
         self.have(1)
