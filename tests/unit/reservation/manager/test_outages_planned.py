@@ -5,6 +5,7 @@
 from typing import Any
 
 from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import capacity_changes
@@ -15,6 +16,7 @@ from tests.unit.reservation.manager import managers
 from tests.unit.reservation.manager import test_outages
 from tests.unit.reservation.store import stores
 
+Cause = cause_mod.Cause
 State = state_mod.State
 
 START, END = test_outages.START, test_outages.END
@@ -122,6 +124,7 @@ class CapacityTest(test_outages.OutagesTestCase):
 
         self.assertTrue(self.run_at(5))
         self.assertEqual(State.DEGRADED, self.get(key).last.state)
+        self.assertIs(Cause.WITHDRAWN, self.get(key).last.cause)
         self.admission.change(
             'other', State.CANCELLED, now=6, reason='not needed'
         )
@@ -178,6 +181,55 @@ class CapacityTest(test_outages.OutagesTestCase):
         self.assertEqual(State.ACTIVE, last.state)
         self.assertIn('there again', last.reason)
         self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def test_causes_name_no_hosts(self) -> None:
+        for name, change, cause in (
+            ('moved', self.maintain(START + 1, END), Cause.MOVED),
+            (
+                'degraded',
+                changes.make_change(
+                    'cut', hosts.span(START + 1), {'VCPU': -1}, 'b'
+                ),
+                Cause.CAPACITY,
+            ),
+        ):
+            with self.subTest(name=name):
+                self.plan(change)
+
+                last = self.get().last
+                self.assertIs(cause, last.cause)
+                self.assertIn('host', last.reason)
+                self.assertNotIn('host b', last.words)
+                self.assertNotIn('host a', last.words)
+                self.assertNotIn(change.key, last.words)
+
+    def test_a_loss_beside_a_cut_is_said_too(self) -> None:
+        self.fill()
+        self.plan(self.maintain(START + 1, END))
+        self.run_at(START)
+        self.lose()
+        for clock in (5, 20):
+            self.assertTrue(self.run_at(START + clock))
+
+        last = self.get().last
+        self.assertIs(Cause.OUTAGE, last.cause)
+        self.assertIn('not in placement', last.reason)
+        self.assertIn('capacity change night', last.reason)
+        self.assertEqual(
+            ['pending', 'degraded', 'degraded'], self.list_states()
+        )
+
+    def test_what_people_write_is_no_change(self) -> None:
+        more = changes.make_change('more', hosts.span(START), {'VCPU': 4})
+        self.plan(more)
+        self.admission.change(
+            'lease', State.DEGRADED, now=1, reason=more.describe()
+        )
+
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(['a', 'a'], self.list_hosts())
+        self.assertEqual(['pending', 'degraded'], self.list_states())
 
     def test_two_managers(self) -> None:
         self.fill()
