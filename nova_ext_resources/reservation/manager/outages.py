@@ -349,7 +349,8 @@ def _list_cut(
 ) -> dict[str, list[str]]:
     """Return reservation -> what changes of capacity take from it."""
     degraded = {one.key for one in found if one.state is State.DEGRADED}
-    hosts = {one.host for one in changes}
+    # Of other changes, only what is degraded may be hurt.
+    hosts = {one.host for one in changes if one.is_maintenance}
     # Of a provider that hosts share, it is not known here which these are.
     touched = {one[0] for one in rows if one[1] in hosts or '' in hosts}
     keys = degraded | touched & {one.key for one in found}
