@@ -131,6 +131,83 @@ it has watched the clock for so long without a step. 0 trusts the clock at
 once, as ``--once`` does.
 """,
     ),
+    cfg.ListOpt(
+        'webhook_urls',
+        default=[],
+        help="""
+URLs that notifications of reservations may be sent to, and all below them.
+
+The manager sends them, from a network that may reach more than those who
+subscribe. Needed by the manager and by all programs that make subscriptions.
+
+Possible values:
+
+* empty, the default: all URLs of https
+* ``https://hooks.example.org/cloud,http://10.1.2.3:8080``: URLs that begin so,
+  path for path, and no others. Only those that are named here may be of http
+""",
+    ),
+    cfg.ListOpt(
+        'webhook_networks',
+        default=[],
+        help="""
+Networks that notifications may be sent to although they are not public.
+
+Addresses that are not of the internet are refused: of this machine, of a link
+(with the metadata service, 169.254.169.254), private, shared and reserved
+ones. A name is resolved, and all of its addresses are judged, each time that
+something is sent.
+
+Possible values:
+
+* empty, the default: none
+* ``10.20.0.0/16,fd12::/32``: these are allowed too
+""",
+    ),
+    cfg.StrOpt(
+        'webhook_cafile',
+        help="""
+File with the certificates of the authorities that receivers have theirs of.
+
+Possible values:
+
+* not set, the default: those of the system
+* a path of a file in PEM format
+""",
+    ),
+    cfg.FloatOpt(
+        'webhook_timeout',
+        default=5.0,
+        min=0.1,
+        max=20.0,
+        help="""
+Seconds that one notification may take in all.
+
+A receiver that has not answered by then gets it again later.
+""",
+    ),
+    cfg.IntOpt(
+        'webhook_patience',
+        default=86400,
+        min=60,
+        help="""
+Seconds after which a subscription is suspended that always fails.
+
+So long is tried again, at growing intervals of up to an hour. It is told
+nothing from then on, which the log says as an error.
+""",
+    ),
+    cfg.IntOpt(
+        'capacity_interval',
+        default=300,
+        min=15,
+        help="""
+Seconds between two looks at what is available, for subscriptions of capacity.
+
+Each reads all hosts from placement, beside the passes of the manager. Without
+such subscriptions nothing is read.
+""",
+    ),
 )
 
 register_opts = functools.partial(conf_package.register, GROUP, OPTS)

@@ -2,20 +2,27 @@
 
 """Capacity for a future interval, without Nova.
 
-But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
+But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
+``survey`` and ``webhook.sender`` all is pure.
 
 * ``amounts``: how much there is, by zone and class, over time
 * ``api``: what programs and commands do with reservations
 * ``blazar``: the plugin of Blazar
 * ``calendar``: capacity and bookings over time, by provider and class
 * ``candidates``: the ways to spread a server over the providers of a host
+* ``capacity``: what operators do with planned changes of capacity
+* ``capacity_change``: a maintenance, an upgrade or a cut that is planned
+* ``capacity_order``: what operators plan, checked as a whole
+* ``capacity_plan``: the capacity of a fleet over time, as changes make it
 * ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
 * ``counter_offer``: a refusal in words
+* ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
-* ``errors``: what the quotas of projects raise
+* ``errors``: what quotas, changes of capacity, and subscriptions raise
+* ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
@@ -44,6 +51,10 @@ But for ``api``, ``blazar``, ``manager``, ``site`` and ``store`` all is pure.
 * ``state``: the states of a reservation, and which may follow which
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
+* ``subscription``: who wants to be told of what, and where
+* ``survey``: the hosts of a site as they were read, and what plans on them
 * ``times``: times and durations as people write them
 * ``waiting``: servers that wait for their reservation, shelved
+* ``way``: which reservations make way for a change of capacity
+* ``webhook``: sends notifications to URLs that others have chosen
 """

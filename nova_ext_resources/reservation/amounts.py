@@ -33,7 +33,9 @@ class Amounts:
 
     A sharing provider that several zones use is counted in each of them.
 
-    :ivar total: what the inventories allow, allocation ratio counted in
+    :ivar total: what the inventories allow, allocation ratio counted in, and
+        planned changes of capacity: the least at any second of the part, but
+        no less than is used
     :ivar used: what consumers hold now, who are taken to stay
     :ivar reserved: the most that is reserved at any second of the part
     :ivar available: the least that is left at any second of it. Where a host
@@ -66,13 +68,14 @@ def list_amounts(
     for (name, resource_class), places in sorted(_group(fleet, zone).items()):
         states = list(places.values())
         parts = _list_parts(fleet, places, during)
-        for part, reserved, available in _cut(parts, during, step):
+        used = sum(one.used for one in states)
+        for part, reserved, available, capacity in _cut(parts, during, step):
             yield Amounts(
                 zone=name,
                 resource_class=resource_class,
                 during=part,
-                total=sum(one.free + one.used for one in states),
-                used=sum(one.used for one in states),
+                total=capacity + used,
+                used=used,
                 reserved=reserved,
                 available=available,
             )
@@ -123,8 +126,9 @@ def _group(
     return found
 
 
-#: Part, most that is reserved in it, least that is available.
-_Part: TypeAlias = tuple[interval.Interval, int, int]
+#: Part, most that is reserved in it, least that is available, and least that
+#: there is beside what is used now.
+_Part: TypeAlias = tuple[interval.Interval, int, int, int]
 
 
 def _list_parts(
@@ -133,31 +137,37 @@ def _list_parts(
     during: interval.Interval,
 ) -> list[_Part]:
     """Return the parts in which nothing changes."""
-    changes: dict[int, tuple[int, int]] = {}
+    changes: dict[int, tuple[int, int, int]] = {}
 
-    def change(time: int, reserved: int, available: int) -> None:
-        before = changes.get(time, (0, 0))
-        changes[time] = before[0] + reserved, before[1] + available
+    def change(time: int, *deltas: int) -> None:
+        before = changes.get(time, _NONE)
+        changes[time] = _add(before, deltas)
 
     for place in places:
         for part, capacity, used in fleet.calendar.list_steps(place, during):
             left = max(capacity - used, 0)
-            change(part.start, used, left)
-            change(part.end, -used, -left)
-    reserved, available = 0, 0
-    found: list[_Part] = []
+            change(part.start, used, left, capacity)
+            change(part.end, -used, -left, -capacity)
+    values, found = _NONE, list[_Part]()
     for start, end in itertools.pairwise(sorted({*changes, *_ends(during)})):
-        delta = changes.get(start, (0, 0))
-        reserved, available = reserved + delta[0], available + delta[1]
-        part = interval.Interval(start, end)
-        if delta != (0, 0) or not found:
-            found.append((part, reserved, available))
+        delta = changes.get(start, _NONE)
+        values = _add(values, delta)
+        if delta != _NONE or not found:
+            found.append((interval.Interval(start, end), *values))
         else:
-            found[-1] = (
-                interval.Interval(found[-1][0].start, end),
-                *found[-1][1:],
-            )
+            part = interval.Interval(found[-1][0].start, end)
+            found[-1] = (part, *found[-1][1:])
     return found
+
+
+_NONE = (0, 0, 0)
+
+
+def _add(
+    one: tuple[int, int, int], other: Iterable[int]
+) -> tuple[int, int, int]:
+    first, second, third = map(sum, zip(one, other, strict=True))
+    return first, second, third
 
 
 def _ends(during: interval.Interval) -> tuple[int, int]:
@@ -191,6 +201,7 @@ def _cut(
         inside = parts[index:last]
         yield (
             interval.Interval(start, end),
-            max(reserved for _part, reserved, _left in inside),
-            min(left for _part, _reserved, left in inside),
+            max(one[1] for one in inside),
+            min(one[2] for one in inside),
+            min(one[3] for one in inside),
         )

@@ -25,55 +25,32 @@ database may do all.
     )
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
 
 from oslo_utils import timeutils
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
-from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import amounts
+from nova_ext_resources.reservation import capacity as capacity_mod
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
-from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
-from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
-from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
-
-
-class Site(Protocol):
-    """The cloud that reservations are for."""
-
-    def list_hosts(
-        self, taken: Mapping[str, Mapping[view_obj.Place, int]]
-    ) -> Sequence[host_mod.Host]:
-        """Return all hosts with what is left of them now.
-
-        :param taken: server -> the places of the slot that it has taken, of
-            which it uses nothing
-        """
-
-    def check_zones(self) -> None:
-        """Check that the zones of these hosts are known.
-
-        :raises ComputeUnavailable: Nova did not say them
-        """
-
-    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
-        """Return a flavor, None if there is none of this name or id."""
+from nova_ext_resources.reservation.store import subscriptions
+from nova_ext_resources.reservation import survey as survey_mod
+from nova_ext_resources.reservation.webhook import rules as rules_mod
 
 
 class Reservations:
@@ -90,31 +67,42 @@ class Reservations:
     :param trackers: all that are installed, by name
     :param tests: all claim tests that are installed, by name
     :param grammar: of extra specs
+    :param rules: which URLs subscriptions may have
     :param clock: returns seconds since the epoch
     :ivar quotas: sets, lists and deletes what projects may reserve
+    :ivar capacity_changes: plans maintenance, upgrades and cuts
+    :ivar subscriptions: makes, lists and deletes who is told of what
     """
 
     def __init__(
         self,
         database: database_mod.Database,
-        site: Site,
+        site: survey_mod.Site,
         *,
         trackers: Mapping[str, base.Tracker],
         tests: Mapping[str, base.ClaimTest],
         grammar: extra_specs_mod.Grammar,
+        rules: rules_mod.Rules = rules_mod.PUBLIC,
         clock: Callable[[], float] = timeutils.utcnow_ts,
     ) -> None:
         self._database = database
         self._site = site
-        self._trackers = trackers
         self._tests = tests
         self._grammar = grammar
         self._clock = clock
+        self._survey = survey_mod.Survey(
+            database, site, trackers, tests, clock
+        )
         self.quotas = quotas_mod.Quotas(database, clock)
-        self._fleet: fleet_mod.Fleet | None = None
-        self._admission: admission_mod.Admission | None = None
-        self._classes: frozenset[str] = frozenset()
-        self._traits: frozenset[str] = frozenset()
+        self.capacity_changes = capacity_mod.CapacityChanges(
+            database,
+            self._survey.find_admission,
+            self._survey.find_changing,
+            clock,
+        )
+        self.subscriptions = subscriptions.Subscriptions(
+            database, rules, clock
+        )
 
     # Changes
 
@@ -139,7 +127,7 @@ class Reservations:
         order_mod.check(order)
         order_mod.check_reason(order['name'], reason)
         demand, flavor = self._read_demand(order)
-        admission = self._find_admission()
+        admission = self._survey.find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
         # what has started meanwhile must not be moved.
         now = self._now()
@@ -196,7 +184,7 @@ class Reservations:
         if known.state is not known.last.state:
             # What has ended by the clock is not cancelled.
             state_mod.check_next(key, known.state, state_mod.State.CANCELLED)
-        self._find_changing().change(
+        self._survey.find_changing().change(
             key, state_mod.State.CANCELLED, now=self._now(), reason=reason
         )
         return self.get(key)
@@ -233,7 +221,7 @@ class Reservations:
 
         :raises ReservationNotFound: there is no such reservation
         """
-        return self._find_changing().list_changes(key)
+        return self._survey.find_changing().list_changes(key)
 
     def list_amounts(
         self,
@@ -248,7 +236,7 @@ class Reservations:
             something changes
         :raises InvalidReservation: unknown zone, or too many parts
         """
-        fleet = self._refresh(zone)
+        fleet = self._look_at(zone)
         try:
             return [*amounts.list_amounts(fleet, during, zone=zone, step=step)]
         except ValueError as err:
@@ -272,8 +260,8 @@ class Reservations:
         document = {'name': _CAPACITY, **order}
         order_mod.check(document)
         demand, _flavor = self._read_demand(document)
-        fleet = self._refresh(zone)
-        self._check_demand(_CAPACITY, demand)
+        fleet = self._look_at(zone)
+        self._survey.check_demand(_CAPACITY, demand)
         try:
             return [
                 *amounts.list_fits(
@@ -288,25 +276,21 @@ class Reservations:
     ) -> chart.Chart:
         """Return who has what when: a row for each host, or for each zone.
 
-        By hosts, only those with reservations are there, and placement is not
-        needed.
+        By hosts, only those with reservations, or with planned changes of
+        capacity, are there, and placement is not needed.
 
         :param during: has an end
         """
         found = [one for one in self._list(during=during) if one.servers]
         zones: dict[str, str] = {}
         if by_zone:
-            fleet = self._refresh(None)
+            fleet = self._survey.refresh()
             self._site.check_zones()
             zones = {name: one.zone for name, one in fleet.hosts.items()}
-        return chart.make_chart(
-            during,
-            (
-                (name, bar)
-                for one in found
-                for name, bar in one.list_bars(zones if by_zone else None)
-            ),
-        )
+        known = zones if by_zone else None
+        bars = [bar for one in found for bar in one.list_bars(known)]
+        bars += self.capacity_changes.list_bars(during, known)
+        return chart.make_chart(during, bars)
 
     def now(self) -> int:
         """Return seconds since the epoch, as all decisions here count them."""
@@ -319,7 +303,7 @@ class Reservations:
 
         Otherwise the first call that needs them takes the time for it.
         """
-        self._refresh(None)
+        self._survey.refresh()
 
     def close(self) -> None:
         """Close the connections to the store."""
@@ -358,7 +342,7 @@ class Reservations:
         :returns: what was asked for, and the answer; None if another one has
             changed it meanwhile
         """
-        admission = self._find_admission()
+        admission = self._survey.find_admission()
         now = self._now()  # As in create, not before the hosts are read.
         known = self.get(key)
         request = order_mod.change_request(
@@ -384,45 +368,11 @@ class Reservations:
             ) from err
         return request, answer
 
-    def _find_fleet(self) -> fleet_mod.Fleet:
-        """Return the hosts, read when this is called for the first time."""
-        if self._fleet is None:
-            taken = slots.list_places(self._database, self._now())
-            hosts = self._site.list_hosts(taken)
-            self._fleet = fleet_mod.Fleet(hosts, self._trackers)
-            self._admission = self._make_admission(self._fleet)
-            places = self._fleet.calendar.places
-            self._classes = frozenset(place[1] for place in places)
-            self._traits = frozenset[str]().union(
-                *(one.traits for host in hosts for one in host.providers)
-            )
-        return self._fleet
-
-    def _find_admission(self) -> admission_mod.Admission:
-        self._find_fleet()
-        assert self._admission is not None
-        return self._admission
-
-    def _find_changing(self) -> admission_mod.Admission:
-        """Return what can change states: no hosts are needed for that."""
-        if self._admission is not None:
-            return self._admission
-        return self._make_admission(fleet_mod.Fleet((), self._trackers))
-
-    def _make_admission(
-        self, fleet: fleet_mod.Fleet
-    ) -> admission_mod.Admission:
-        return admission_mod.Admission(
-            self._database, planner_mod.Planner(fleet, self._tests)
-        )
-
-    def _refresh(self, zone: str | None) -> fleet_mod.Fleet:
+    def _look_at(self, zone: str | None) -> fleet_mod.Fleet:
         """Return the hosts with all that is booked on them now."""
-        fleet = self._find_fleet()
         if zone is not None:
-            self._check_zone(_CAPACITY, zone)
-        self._find_admission().refresh(self._now())
-        return fleet
+            self._survey.check_zone(_CAPACITY, zone)
+        return self._survey.refresh()
 
     def _read_demand(
         self, order: order_mod.Document
@@ -454,36 +404,8 @@ class Reservations:
         :raises InvalidReservation: there is not
         """
         if request.zone is not None:
-            self._check_zone(request.key, request.zone)
-        self._check_demand(request.key, request.demand)
-
-    def _check_zone(self, key: str, zone: str) -> None:
-        zones = amounts.list_zones(self._find_fleet().hosts.values())
-        self._site.check_zones()
-        if zone not in zones:
-            known = ', '.join(filter(None, zones)) or 'none'
-            raise exception.InvalidReservation(
-                key=key,
-                field='zone',
-                reason=f'no host is in zone {zone!r}; known: {known}',
-            )
-
-    def _check_demand(self, key: str, demand: demand_mod.Demand) -> None:
-        self._find_fleet()
-        wanted = {t for one in demand.traits.values() for t in one.required}
-        classes = set(demand.requirement.resources)
-        for field, missing in (
-            ('resource class', classes - self._classes),
-            ('trait', wanted - self._traits),
-        ):
-            if missing:
-                names = ', '.join(sorted(missing))
-                raise exception.InvalidReservation(
-                    key=key,
-                    field=field,
-                    reason=f'no host that is enabled has {names}; correct the '
-                    'name, or see "openstack resource provider list"',
-                )
+            self._survey.check_zone(request.key, request.zone)
+        self._survey.check_demand(request.key, request.demand)
 
 
 #: How often an update begins anew because another one was faster.

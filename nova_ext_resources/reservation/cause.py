@@ -14,6 +14,8 @@ class Cause(enum.StrEnum):
 
     ``OUTAGE``: hosts are lost.
     ``SHORTAGE``: room is missing on hosts.
+    ``CAPACITY``: a change of capacity is planned that takes some of it.
+    ``WITHDRAWN``: a change of capacity was planned that it counted on.
     ``NOTICE``: servers that borrow room are told to leave.
     ``MOVED``: it has a place on other hosts.
     ``FREED``: a server that had a place is gone.
@@ -23,6 +25,8 @@ class Cause(enum.StrEnum):
 
     OUTAGE = 'outage'
     SHORTAGE = 'shortage'
+    CAPACITY = 'capacity'
+    WITHDRAWN = 'withdrawn'
     NOTICE = 'notice'
     MOVED = 'moved'
     FREED = 'freed'
@@ -32,7 +36,7 @@ class Cause(enum.StrEnum):
     @property
     def is_lack(self) -> bool:
         """Whether a reservation is degraded by it."""
-        return self in (Cause.OUTAGE, Cause.SHORTAGE)
+        return self in _LACKS
 
     @property
     def words(self) -> str:
@@ -40,9 +44,15 @@ class Cause(enum.StrEnum):
         return _WORDS[self]
 
 
+_LACKS = frozenset(
+    {Cause.OUTAGE, Cause.SHORTAGE, Cause.CAPACITY, Cause.WITHDRAWN}
+)
+
 _WORDS = {
     Cause.OUTAGE: 'hosts of it are out of service',
     Cause.SHORTAGE: 'room for it is missing on its hosts',
+    Cause.CAPACITY: 'its hosts will have less for a time, as planned',
+    Cause.WITHDRAWN: 'its hosts will not have the more that was planned',
     Cause.NOTICE: 'servers that borrow its room are told to leave in time',
     Cause.MOVED: 'moved to other hosts, for the same time',
     Cause.FREED: 'a server of it is gone; its place is free for another one',

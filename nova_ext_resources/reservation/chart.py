@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reservations over time as rows of bars: a Gantt chart without its paper."""
+"""Reservations over time as rows of bars: a Gantt chart without its paper.
 
-from collections.abc import Iterable
+With the planned changes of capacity beside them.
+"""
+
+from collections.abc import Iterable, Iterator
 import dataclasses
 
 from nova_ext_resources.reservation import interval
@@ -11,16 +14,22 @@ from nova_ext_resources.reservation import state as state_mod
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """What one reservation has in one row.
+    """What one reservation, or one change of capacity, has in one row.
 
     :ivar during: its whole time, which may be longer than the chart's
     :ivar servers: how many of its servers are in the row
+    :ivar state: that of a reservation; None for a change of capacity
     """
 
     key: str
     during: interval.Interval
-    servers: int
-    state: state_mod.State
+    servers: int = 0
+    state: state_mod.State | None = None
+
+    @property
+    def label(self) -> str:
+        """What is written on it."""
+        return self.key if self.state is None else f'{self.key} {self.servers}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +49,13 @@ class Chart:
 
     during: interval.Interval
     rows: tuple[Row, ...]
+
+    @property
+    def bars(self) -> Iterator[Bar]:
+        """Those of all rows."""
+        for row in self.rows:
+            for lane in row.lanes:
+                yield from lane
 
 
 def make_row(name: str, bars: Iterable[Bar]) -> Row:

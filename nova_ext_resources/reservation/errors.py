@@ -1,20 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the quotas of projects raise.
+"""What quotas, planned changes of capacity, and subscriptions raise.
 
 ::
 
     ExtResourcesError
+      + CapacityChangeError
+        - InvalidCapacityChange
+        - CapacityChangeExists
+        - CapacityChangeNotFound
+        - CapacityChangeRefused
       + QuotaError
         - InvalidQuota
         - QuotaNotFound
       + ReservationError
         - QuotaExceeded
+      + SubscriptionError
+        - InvalidSubscription
+        - SubscriptionNotFound
 """
 
 from typing import Any
 
 from nova_ext_resources import exception
+
+
+class CapacityChangeError(exception.ExtResourcesError):
+    """What is asked for a change of capacity cannot be done; all is as it was.
+
+    :ivar key: the change
+    """
+
+    message = 'Capacity change %(key)s cannot be planned or taken back.'
+
+
+class InvalidCapacityChange(CapacityChangeError):
+    """What is asked for makes no sense, whatever is promised.
+
+    :ivar field: the part of it that is wrong
+    :ivar reason: why, and what would be right
+    """
+
+    message = 'Capacity change %(key)s: %(field)s: %(reason)s.'
+
+
+class CapacityChangeExists(CapacityChangeError):
+    """Another change was planned under this name."""
+
+    message = (
+        'Capacity change %(key)s was planned before, with other times, hosts '
+        'or amounts; choose another name, or delete that one.'
+    )
+
+
+class CapacityChangeNotFound(CapacityChangeError):
+    """There is no such change."""
+
+    message = (
+        'There is no capacity change %(key)s; list them to find its name.'
+    )
+
+
+class CapacityChangeRefused(CapacityChangeError):
+    """It takes what is promised; nothing was changed.
+
+    :ivar moved: reservations that would have to be moved
+    :ivar degraded: reservations that would lack something: they have started
+        or are about to, or fit nowhere else
+    :ivar reasons: the same in words
+    """
+
+    message = (
+        'Capacity change %(key)s takes what is promised: %(reasons)s. Choose '
+        'another time, change these reservations, or force it.'
+    )
+
+    moved: tuple[str, ...]
+    degraded: tuple[str, ...]
+
+    @property
+    def hurt(self) -> tuple[str, ...]:
+        """All of these reservations, sorted."""
+        return tuple(sorted([*self.moved, *self.degraded]))
 
 
 class QuotaError(exception.ExtResourcesError):
@@ -71,3 +138,28 @@ class QuotaExceeded(exception.ReservationError):
     shortages: Any
     fitting: int
     longest: int
+
+
+class SubscriptionError(exception.ExtResourcesError):
+    """What is asked for a subscription cannot be done; nothing was changed."""
+
+    message = 'The subscription cannot be made or changed.'
+
+
+class InvalidSubscription(SubscriptionError):
+    """There can be no such subscription.
+
+    :ivar reason: the part of the request that is wrong, why, and what would be
+        right
+    """
+
+    message = 'The subscription cannot be made: %(reason)s.'
+
+
+class SubscriptionNotFound(SubscriptionError):
+    """There is no such subscription.
+
+    :ivar uuid: what was asked for
+    """
+
+    message = 'There is no subscription %(uuid)s; list them to find its id.'

@@ -104,10 +104,13 @@ class Fleet:
     ) -> None:
         """Let a host offer something else in an interval.
 
+        What a sharing provider has changes for all of its hosts: see to it
+        that they say the same. A host that offers nothing leaves it to them.
+
         :param view: None where it offers nothing, as in a maintenance.
             Places that the host does not have otherwise are left out
         """
-        places = self.hosts[name].view.tracked.keys()
+        places = self.hosts[name].view.tracked
         tracked = {
             place: one
             for place, one in (view.tracked.items() if view else ())
@@ -115,10 +118,19 @@ class Fleet:
         }
         view = view and dataclasses.replace(view, tracked=tracked)
         self._changes[name].append((during, view))
-        for place in places:
-            if place[0] not in self.shared:
+        for place, before in places.items():
+            is_changed = view is not None and tracked.get(place) != before
+            if place[0] not in self.shared or is_changed:
                 left = tracked[place].state.free if place in tracked else 0
                 self.calendar.set_capacity(place, left, during)
+
+    def restore(self) -> None:
+        """Let each host offer at any time what it offers without changes."""
+        for name, changes in self._changes.items():
+            if changes:
+                changes.clear()
+                for place, tracked in self.hosts[name].view.tracked.items():
+                    self.calendar.set_capacity(place, tracked.state.free)
 
     def book(self, server: server_mod.PlannedServer) -> None:
         """Book a server, whether or not it fits.

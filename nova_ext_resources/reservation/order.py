@@ -24,7 +24,7 @@ left out but ``name``::
     project      id of the project that it is for
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -57,7 +57,7 @@ _ID = {
     r'([^\x00-\x1f\x7f\ud800-\udfff]*[^\s\x00-\x1f\x7f\ud800-\udfff])?\Z',
 }
 #: The key of a server is as long as the database allows: NAME/9999.
-_NAME = {**_ID, 'maxLength': 250}
+NAME = {**_ID, 'maxLength': 250}
 #: Some databases store no zero byte, and none a half of a character.
 _REASON = {
     'type': 'string',
@@ -86,7 +86,7 @@ _SCHEMA = {
     'required': ['name'],
     'properties': {
         **_CHANGEABLE,
-        'name': _NAME,
+        'name': NAME,
         'flavor': _TEXT,
         'resources': {
             'type': 'object',
@@ -101,8 +101,6 @@ _SCHEMA = {
         'project': _ID,
     },
 }
-
-_REASON_SCHEMA = {'type': 'object', 'properties': {'reason': _REASON}}
 
 _CHANGE_SCHEMA = {
     'type': 'object',
@@ -146,7 +144,41 @@ def check_reason(key: str, reason: str) -> None:
     :param key: the reservation that is changed
     :raises InvalidReservation: it is blank, too long, or no text
     """
-    _validate(key, {'reason': reason}, _REASON_SCHEMA)
+    if fault := find_fault(reason):
+        raise _refuse(key, 'reason', fault)
+
+
+def find_fault(reason: str) -> str | None:
+    """Return what is wrong with a sentence that is to be kept; or None."""
+    validator = jsonschema.Draft202012Validator(_REASON)
+    err = jsonschema.exceptions.best_match(validator.iter_errors(reason))
+    return None if err is None else explain(err)
+
+
+def check_demand(
+    key: str,
+    demand: demand_mod.Demand,
+    classes: Set[str],
+    traits: Set[str],
+) -> None:
+    """Check that some host has each class and each trait.
+
+    :param classes: those that hosts have, and so ``traits``
+    :raises InvalidReservation: none has
+    """
+    wanted = {t for one in demand.traits.values() for t in one.required}
+    for field, missing in (
+        ('resource class', set(demand.requirement.resources) - classes),
+        ('trait', wanted - traits),
+    ):
+        if missing:
+            names = ', '.join(sorted(missing))
+            raise _refuse(
+                key,
+                field,
+                f'no host that is enabled has {names}; correct the name, or '
+                'see "openstack resource provider list"',
+            )
 
 
 def make_flavor(document: Document) -> flavor_mod.Flavor:
@@ -303,10 +335,10 @@ def _validate(key: str, document: Document, schema: Document) -> None:
     err = jsonschema.exceptions.best_match(validator.iter_errors(document))
     if err is not None:
         field = '.'.join(map(str, err.absolute_path)) or 'the order'
-        raise _refuse(key, field, _explain(err))
+        raise _refuse(key, field, explain(err))
 
 
-def _explain(err: jsonschema.ValidationError) -> str:
+def explain(err: jsonschema.ValidationError) -> str:
     """Return what is wrong, without the words of schemas."""
     match err.validator:
         case 'minLength':

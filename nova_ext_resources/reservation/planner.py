@@ -130,6 +130,11 @@ class Planner:
             self.fleet.release(one)
             del self._owners[one]
 
+    def find_request(self, key: str) -> request_mod.Request | None:
+        """Return the request of a reservation that can be planned anew."""
+        known = self._reservations.get(key)
+        return known.request if known else None
+
     def plan(
         self, request: request_mod.Request, now: int, *, lead: int = 0
     ) -> Plan | Refusal:
@@ -146,7 +151,7 @@ class Planner:
                 f'{interval.format_time(request.during.start)}, before now '
                 f'({interval.format_time(now)})'
             )
-        packing = self._pack(request, request.during)
+        packing = self.pack(request, request.during)
         if packing.is_enough:
             return Plan(during=request.during, servers=packing.servers)
         return (
@@ -225,9 +230,10 @@ class Planner:
             shortfalls=short,
         )
 
-    def _pack(
+    def pack(
         self, request: request_mod.Request, during: interval.Interval
     ) -> packing_mod.Packing:
+        """Put a request on hosts, nothing being moved; change nothing."""
         return packing_mod.Packing(self.fleet, self._tests, request, during)
 
     def _find_start(
@@ -239,7 +245,7 @@ class Planner:
         found = starts.list_starts(self.fleet, request, latest, names)
         for start in _thin_out(found):
             during = request.during.shift(start)
-            packing = self._pack(request, during)
+            packing = self.pack(request, during)
             if packing.is_enough:
                 return Plan(during=during, servers=packing.servers)
         return None
@@ -319,7 +325,7 @@ class Planner:
             server for one in moved for server in self._list_servers(one)
         ]
         with self.fleet.trying(without=[one.key for one in before]):
-            packing = self._pack(request, request.during)
+            packing = self.pack(request, request.during)
             if not packing.is_enough:
                 return None
             after = self._place_again(packing.servers, moved, before)
@@ -347,7 +353,7 @@ class Planner:
                 same = dataclasses.replace(
                     one.request, least=number, most=number
                 )
-                packing = self._pack(same, during[one.keys[0]])
+                packing = self.pack(same, during[one.keys[0]])
                 if not packing.is_enough:
                     return None
                 stack.enter_context(self.fleet.trying(adding=packing.servers))

@@ -15,6 +15,8 @@ lie side by side: how many are free does not say that they do.
 Servers without an end are the usual ones, and are asked about for thousands of
 hosts at once: the most that is promised from a time on is kept with each place
 until it may have become less.
+
+What will be taken away while something is promised counts with it.
 """
 
 import collections
@@ -23,6 +25,8 @@ import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import capacity_plan
+from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed as owed_mod
 from nova_ext_resources.reservation import profile
@@ -139,9 +143,11 @@ class Promises:
 
     :ivar reservations: reservation -> what was asked for
     :ivar slots: reservation -> its slots
+    :ivar cuts: what planned changes of capacity take away
     """
 
     def __init__(self) -> None:
+        self.cuts = cuts_mod.Cuts()
         self.reservations: dict[str, request_mod.Request] = {}
         self.slots: dict[str, PlannedServers] = {}
         self._columns: dict[str, dict[str, _Column]] = {}
@@ -159,6 +165,10 @@ class Promises:
         self._taken_of: dict[
             str, dict[str, tuple[server_mod.PlannedServer, int]]
         ] = {}
+
+    def follow(self, changes: capacity_plan.Changes) -> None:
+        """Take planned changes of capacity in place of those before."""
+        self.cuts.follow(changes)
 
     def take(
         self, request: request_mod.Request, found: PlannedServers
@@ -318,9 +328,13 @@ class Promises:
         column = self._find(place)
         if column is None or end <= now:
             return 0
+        window = interval.Interval(now, end)
+        if self.cuts.concern(place):
+            steps = self._list_needed(place, column, window)
+            peak = max(amount for _part, amount in steps)
+            return peak + column.count_returned(now)
         if end == interval.FOREVER:
             return column.find_top(now)
-        window = interval.Interval(now, end)
         return column.needed.highest(window) + column.count_returned(now)
 
     def find_begin(
@@ -334,10 +348,12 @@ class Promises:
         :returns: the same; ``FOREVER`` if that is never
         """
         column = self._find(place)
-        if column is None or column.find_top(now) <= limit:
+        if column is None or (
+            not self.cuts.concern(place) and column.find_top(now) <= limit
+        ):
             return interval.FOREVER
         limit -= column.count_returned(now)
-        steps = column.needed.list_steps(interval.Interval(since))
+        steps = self._list_needed(place, column, interval.Interval(since))
         return next(
             (part.start for part, amount in steps if amount > limit),
             interval.FOREVER,
@@ -351,15 +367,35 @@ class Promises:
         taken = self.list_taken_of(place, now, end)
         amounts = [(now, 0)]
         if column is not None and end > now:
-            steps = column.profile.list_steps(interval.Interval(now, end))
-            amounts = [(part.start, amount) for part, amount in steps]
+            during = interval.Interval(now, end)
+            steps = self.cuts.list_steps(place, column.profile, during)
             later = {one.counted_until for one in taken}
-            amounts += [
-                (time, column.count_promised(time))
-                for time in sorted(later)
-                if now < time < end
+            times = {part.start for part, _cut in steps} | later
+            amounts = [
+                (time, self._count_promised(place, column, time))
+                for time in sorted(times)
+                if now <= time < end
             ]
         return owed_mod.Owed(amounts=amounts, taken=taken)
+
+    def _count_promised(
+        self, place: view_obj.Place, column: _Column, time: int
+    ) -> int:
+        """Return what is promised at a time, and cut then."""
+        moment = interval.Interval(time, time + 1)
+        ((_part, cut),) = self.cuts.list_steps(place, column.profile, moment)
+        return column.count_promised(time) + cut
+
+    def _list_needed(
+        self,
+        place: view_obj.Place,
+        column: _Column,
+        during: interval.Interval,
+    ) -> Iterator[tuple[interval.Interval, int]]:
+        """Return what is needed, and cut at the same time, in steps."""
+        for part, cut in self.cuts.list_steps(place, column.profile, during):
+            for each, amount in column.needed.list_steps(part):
+                yield each, amount + cut
 
     def list_peak(
         self, place: view_obj.Place, now: int, end: int
@@ -369,12 +405,9 @@ class Promises:
         if column is None or end <= now:
             return now, []
         window = interval.Interval(now, end)
-        peak = column.needed.highest(window)
-        start = next(
-            part.start
-            for part, amount in column.needed.list_steps(window)
-            if amount == peak
-        )
+        steps = [*self._list_needed(place, column, window)]
+        peak = max(amount for _part, amount in steps)
+        start = next(part.start for part, amount in steps if amount == peak)
         found = [
             one
             for one in column.promises.values()

@@ -260,7 +260,7 @@ class ReservationFilter(filters.BaseHostFilter):
             # Placement may have been slow: a slot is taken now, not then.
             chosen = take(self._followed.refresh().now)
         if chosen is None:
-            return self._reserved.explain_none(key, hosts)
+            return self._reserved.explain_none(key, hosts, now)
         host_state = by_node[chosen.slot.host]
         host_state.allocation_candidates = [*chosen.candidates]
         ongoing = ongoing_mod.find(spec_obj)

@@ -20,6 +20,7 @@ from nova.scheduler.client import report
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import choice as choice_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
@@ -106,7 +107,13 @@ class Reserved:
         def choose(
             held: servers.PlannedServers,
         ) -> server_mod.PlannedServer | None:
-            chosen = choice_mod.choose(held, server, candidates, fits)
+            usable = [
+                one
+                for one in held
+                if one.consumer == server
+                or not self._find_maintenance(one, now)
+            ]
+            chosen = choice_mod.choose(usable, server, candidates, fits)
             if chosen is None:
                 return None
             made.append(chosen)
@@ -154,6 +161,12 @@ class Reserved:
         with self._followed.lock:
             return self._followed.promises.slots.get(key, ())
 
+    def _find_maintenance(
+        self, slot: server_mod.PlannedServer, now: int
+    ) -> capacity_change.CapacityChange | None:
+        with self._followed.lock:
+            return self._followed.promises.cuts.find_maintenance(slot, now)
+
     def _free(self, key: str, slot: server_mod.PlannedServer) -> bool:
         is_freed = slots.free(self._followed.database, key, slot)
         if is_freed:
@@ -190,10 +203,16 @@ class Reserved:
                 )
                 return
 
-    def explain_none(self, key: str, hosts: Sequence[Any]) -> str:
+    def explain_none(self, key: str, hosts: Sequence[Any], now: int) -> str:
         """Return why there was no slot for a server on some hosts."""
         held = self._list_slots(key)
         free = [one for one in held if one.consumer is None]
+        gone = [self._find_maintenance(one, now) for one in free]
+        if gone and gone[0] is not None and None not in gone:
+            return (
+                f'{len(free)} servers of reservation {key} are free, and '
+                f'{gone[0].describe()}; create the server after that'
+            )
         if not free:
             return (
                 f'all {len(held)} servers of reservation {key} exist; delete '

@@ -68,7 +68,7 @@ class LifeTest(EventsTestCase):
         self.play_events()
         # As the manager of reservations does it then.
         store = self.open_store()
-        store._find_changing().change(
+        store._survey.find_changing().change(
             lease['reservations'][0]['id'],
             state_mod.State.EXPIRED,
             now=int(self.now()),

@@ -175,7 +175,7 @@ class BrokenTest(base.BlazarTestCase):
 
     def test_what_has_lost_capacity(self) -> None:
         store = self.open_store()
-        store._find_changing().change(
+        store._survey.find_changing().change(
             self.key,
             state_mod.State.DEGRADED,
             now=sites.NOW,

@@ -4,8 +4,7 @@
 
 Those of danube.3.0, ``source/test/promise-intents.coffee``, by their numbers.
 The page of the requirements says what becomes of those that are not here: 01
-adds a provider, 04 and 06 create servers, 02, 11 and 12 change a capacity by
-hand.
+adds a provider, 04 and 06 create servers.
 """
 
 from typing import Any
@@ -25,6 +24,35 @@ class PromiseTest(test_rest.RestTestCase):
             roles=test_rest.ADMIN,
         )
         return sum(one[kind] for one in answer.body['capacity'])
+
+    def plan(self, name: str, **fields: Any) -> None:
+        answer = self.ask(
+            'POST',
+            '/extended/capacity/changes',
+            {'name': name, 'host': 'a', 'reason': 'a test', **fields},
+            roles=test_rest.ADMIN,
+        )
+        self.assertEqual(201, answer.status, answer.body)
+
+    def test_02_and_12_increase_capacity(self) -> None:
+        self.plan('more', amounts={'VCPU': 4}, starts_at=self.time(10))
+
+        self.assertEqual(16, self.read_capacity('total', 9, 10))
+        self.assertEqual(20, self.read_capacity('total', 10, 11))
+        self.reserve(10, 20, servers=5)
+        answer = self.create(starts_at=self.time(9), duration='1h', servers=5)
+        self.assertEqual(409, answer.status)
+
+    def test_11_decrease_capacity_of_a_later_window(self) -> None:
+        window = {'starts_at': self.time(10), 'ends_at': self.time(20)}
+
+        self.plan('less', amounts={'VCPU': -4}, **window)
+
+        self.assertEqual(12, self.read_capacity('total', 10, 20))
+        self.assertEqual(16, self.read_capacity('total', 20, 30))
+        answer = self.create(servers=4, **window)
+        self.assertEqual(409, answer.status)
+        self.assertIn('3 can be had in that time', answer.text)
 
     def test_03_query_capacity_total(self) -> None:
         self.assertEqual(16, self.read_capacity('total', 0, 1))

@@ -311,6 +311,122 @@ class CapacityTest(RestTestCase):
                 self.assertEqual(400, answer.status, answer.body)
 
 
+class CapacityChangesTest(RestTestCase):
+    PATH = '/extended/capacity/changes'
+
+    def ask_admin(self, *args: Any) -> base.Answer:
+        return self.ask(*args, roles=ADMIN)
+
+    def plan(self, **fields: Any) -> base.Answer:
+        plan = {
+            'name': 'night',
+            'host': 'a',
+            'maintenance': True,
+            'starts_at': self.time(1),
+            'ends_at': self.time(3),
+            'reason': 'new memory',
+            **fields,
+        }
+        return self.ask_admin('POST', self.PATH, plan)
+
+    def test_one_is_planned_shown_and_deleted(self) -> None:
+        made = self.plan()
+
+        self.assertEqual(201, made.status, made.body)
+        change = made.body['change']
+        self.assertEqual([], change.pop('moved'))
+        self.assertEqual([], change.pop('degraded'))
+        self.assertEqual(
+            {
+                'name': 'night',
+                'host': 'a',
+                'provider': '',
+                'provider_uuid': '',
+                'maintenance': True,
+                'amounts': {},
+                'starts_at': '2030-01-01T01:00:00Z',
+                'ends_at': '2030-01-01T03:00:00Z',
+                'reason': 'new memory',
+                'created_by': 'user',
+                'created_at': '2030-01-01T00:00:00Z',
+            },
+            change,
+        )
+        path = f'{self.PATH}/night'
+        shown = self.ask_admin('GET', path)
+        self.assertEqual({'change': change}, shown.body)
+        listed = self.ask_admin('GET', self.PATH)
+        self.assertEqual({'changes': [change]}, listed.body)
+        self.assertEqual(200, self.ask_admin('DELETE', path).status)
+        self.assertEqual([], self.ask_admin('GET', self.PATH).body['changes'])
+        for method in ('GET', 'DELETE'):
+            self.assertEqual(404, self.ask_admin(method, path).status)
+
+    def test_what_is_promised_refuses_it_or_makes_way(self) -> None:
+        made = self.reserve(2, 4, zone='north')['id']
+        free = self.reserve(2, 4)['id']
+
+        refused = self.plan()
+        forced = self.plan(force=True)
+
+        self.assertEqual(409, refused.status)
+        self.assertIn(made, refused.text)
+        self.assertIn(free, refused.text)
+        self.assertEqual(201, forced.status)
+        self.assertEqual([free], forced.body['change']['moved'])
+        self.assertEqual([made], forced.body['change']['degraded'])
+
+    def test_more_that_others_count_on(self) -> None:
+        plan = {'name': 'x', 'host': 'a', 'amounts': {'VCPU': 4}}
+        plan |= {'reason': 'more', 'starts_at': self.time(1)}
+        self.assertEqual(201, self.ask_admin('POST', self.PATH, plan).status)
+        made = self.reserve(2, 4, zone='north', servers=3)['id']
+        path = f'{self.PATH}/x'
+
+        self.assertEqual(409, self.ask_admin('DELETE', path).status)
+        gone = self.ask_admin('DELETE', f'{path}?force=1')
+
+        self.assertEqual(200, gone.status, gone.body)
+        self.assertEqual([made], gone.body['change']['degraded'])
+
+    def test_what_is_over_is_listed_if_asked_for(self) -> None:
+        self.plan()
+        self.clock.advance_time_seconds(3 * 3600)
+
+        for query, number in (('', 0), ('?all=1', 1)):
+            found = self.ask_admin('GET', f'{self.PATH}{query}')
+            self.assertEqual(number, len(found.body['changes']))
+
+    def test_what_makes_no_sense(self) -> None:
+        for wrong in (
+            {'host': 'c'},
+            {'amounts': {'VCPU': 1}},
+            {'starts_at': self.time(3)},
+            {'starts_at': '2020-01-01T00:00Z'},
+            {'reason': ''},
+            {'reason': 3},
+            {'x': 1},
+            {'name': 3},
+        ):
+            with self.subTest(wrong=wrong):
+                answer = self.plan(**wrong)
+                self.assertEqual(400, answer.status, answer.body)
+        self.assertEqual([], self.ask_admin('GET', self.PATH).body['changes'])
+
+    def test_only_an_admin_may(self) -> None:
+        self.plan()
+        path = f'{self.PATH}/night'
+
+        for method, one, body in (
+            ('GET', self.PATH, None),
+            ('GET', path, None),
+            ('POST', self.PATH, {'name': 'x'}),
+            ('DELETE', path, None),
+        ):
+            answer = self.ask(method, one, body)
+            self.assertEqual(403, answer.status, answer.body)
+
+
 class PoliciesTest(RestTestCase):
     def test_a_project_has_its_own_reservations(self) -> None:
         made = self.reserve(1, 2)

@@ -88,9 +88,12 @@ PURE = (
 ACTS = (
     'reservation.api.',
     'reservation.blazar.',
+    'reservation.capacity.',
     'reservation.manager.',
     'reservation.site.',
     'reservation.store.',
+    'reservation.survey.',
+    'reservation.webhook.sender',
 )
 
 IMPURE = frozenset({'os', 'time', 'threading', 'logging', 'oslo_log'})

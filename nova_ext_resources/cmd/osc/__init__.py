@@ -4,11 +4,15 @@
 
 * ``calendar``: ``extended reservation calendar``
 * ``capacity``: ``extended reservation capacity``
+* ``capacity_change``: ``extended reservation capacity change create, list,
+  show, delete``
 * ``columns``: reservations as rows and fields
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
 * ``store``: the arguments by which a command finds the store
+* ``subscription``: ``extended reservation subscription create, list, show,
+  delete``
 * ``svg``: a chart as a picture
 * ``text``: a chart in the letters of a terminal
 * ``window``: the arguments that name a time

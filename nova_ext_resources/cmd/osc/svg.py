@@ -31,6 +31,7 @@ _COLOURS = {
     state_mod.State.DEGRADED: '#de2d26',
 }
 _OVER = '#bdbdbd'
+_CHANGE = '#fd8d3c'
 
 
 def draw(chart: chart_mod.Chart) -> str:
@@ -88,15 +89,17 @@ def _draw_bar(
     left = _find_x(during, max(bar.during.start, during.start))
     right = _find_x(during, min(bar.during.end, during.end))
     width = round(max(right - left, 1), 1)
-    colour = _COLOURS.get(bar.state, _OVER)
-    what = f'{bar.key}: {bar.servers} servers, {bar.state}, {bar.during}'
+    if bar.state is None:
+        colour, what = _CHANGE, f'{bar.label}, {bar.during}'
+    else:
+        colour = _COLOURS.get(bar.state, _OVER)
+        what = f'{bar.key}: {bar.servers} servers, {bar.state}, {bar.during}'
     yield f'<g><title>{_escape(what)}</title>'
     yield (
         f'<rect x="{left}" y="{y + 1}" width="{width}" height="{_LANE - 3}" '
         f'rx="3" fill="{colour}" stroke="#525252" stroke-width="0.5"/>'
     )
-    label = f'{bar.key} {bar.servers}'
-    yield _draw_text(label, left + 4, y, width - 6) + '</g>'
+    yield _draw_text(bar.label, left + 4, y, width - 6) + '</g>'
 
 
 def _draw_text(

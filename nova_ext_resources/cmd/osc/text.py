@@ -19,10 +19,14 @@ _FILLS = {
     state_mod.State.DEGRADED: '!',
 }
 _OVER = '.'
+_CHANGE = '#'
 
 LEGEND = (
     '[ begins, ] ends, < and > go on; - pending, = active, ! degraded, . over'
 )
+
+#: Added where there are any.
+CHANGES_LEGEND = '# planned changes of capacity'
 
 #: Seconds between two marks of the axis; the first that leaves room is taken.
 STEPS = (
@@ -56,6 +60,8 @@ def draw(chart: chart_mod.Chart, width: int) -> Iterator[str]:
             yield f'{name:{names}} {scale.draw_lane(lane)}'.rstrip()
             name = ''
     yield LEGEND if chart.rows else 'No reservations in this time.'
+    if any(bar.state is None for bar in chart.bars):
+        yield CHANGES_LEGEND
 
 
 def choose_step(seconds: int, most: int) -> int:
@@ -110,10 +116,10 @@ class _Scale:
         return ''.join(line)
 
     def _draw_bar(self, bar: chart_mod.Bar, length: int) -> str:
-        fill = _FILLS.get(bar.state, _OVER)
+        fill = _CHANGE if bar.state is None else _FILLS.get(bar.state, _OVER)
         if length < 2:
             return fill
         left = '<' if bar.during.start < self._during.start else '['
         right = '>' if bar.during.end > self._during.end else ']'
-        inner = f'{bar.key} {bar.servers}'[: length - 2]
+        inner = bar.label[: length - 2]
         return f'{left}{inner:{fill}<{length - 2}}{right}'

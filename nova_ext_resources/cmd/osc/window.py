@@ -102,7 +102,7 @@ def add_servers(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
         '--resource',
         metavar='<class>=<amount>',
         dest='resources',
-        action=_AmountAction,
+        action=AmountAction,
         help='in place of a flavor: what each server needs, such as VCPU=4; '
         'repeat for each resource class',
     )
@@ -116,7 +116,7 @@ def add_servers(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
     )
 
 
-class _AmountAction(argparse.Action):
+class AmountAction(argparse.Action):
     """Collects ``CLASS=AMOUNT``."""
 
     def __call__(

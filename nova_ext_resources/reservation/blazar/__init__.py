@@ -18,4 +18,5 @@ only this folder imports Blazar, and nothing else imports this folder.
 * ``repair``: what is wrong with a lease, and what sets it right
 * ``rest``: the extension ``/v1/extended`` of Blazar's API
 * ``rows``: the leases in Blazar's database
+* ``subscribing``: what the extension asks about subscriptions
 """

@@ -7,7 +7,10 @@ from typing import Any, TypeAlias
 
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation.blazar import orders
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.store import capacity as capacity_mod
+from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation import times
@@ -100,6 +103,58 @@ def describe_fits(
         {**_describe_during(during), 'servers': servers}
         for during, servers in found
     ]
+
+
+def describe_change(one: capacity_change.CapacityChange) -> Document:
+    """Return a planned change of capacity."""
+    return {
+        'name': one.key,
+        'host': one.host,
+        'provider': one.provider,
+        'provider_uuid': one.rp_uuid,
+        'maintenance': one.is_maintenance,
+        'amounts': dict(one.amounts),
+        **_describe_during(one.during),
+        'reason': one.reason,
+        'created_by': one.created_by,
+        'created_at': interval.format_time(one.created_at),
+    }
+
+
+def describe_outcome(outcome: capacity_mod.Outcome) -> Document:
+    """Return a change, with the reservations that it moved or degraded."""
+    return {
+        **describe_change(outcome.change),
+        'moved': sorted(outcome.way.moved),
+        'degraded': [*outcome.way.degraded],
+    }
+
+
+def describe_subscription(follower: followers.Follower) -> Document:
+    """Return a subscription, without its secret."""
+    one, watched = follower.subscription, follower.subscription.watched
+    suspended_at = follower.suspended_at
+    return {
+        'id': one.uuid,
+        'project': one.project or None,
+        'state': follower.state,
+        'url': one.url,
+        'events': sorted(map(str, one.kinds)),
+        'reservation': one.reservation,
+        'remaining': [*map(times.format_seconds, one.remaining)],
+        'zone': watched and watched.zone,
+        'resource_class': watched and watched.resource_class,
+        'threshold': watched and watched.threshold,
+        'created_at': interval.format_time(one.created_at),
+        'sent': follower.sent,
+        'failures': follower.failures,
+        'failure': follower.failure,
+        'suspended_at': (
+            None
+            if suspended_at is None
+            else interval.format_time(suspended_at)
+        ),
+    }
 
 
 def _find_expiry(record: records.Record) -> str | None:

@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import options
+from nova_ext_resources.reservation import errors
 
 LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ def translating() -> Iterator[None]:
     except (
         exception.InvalidReservation,
         exception.InvalidExtraSpec,
+        errors.InvalidCapacityChange,
+        errors.InvalidSubscription,
     ) as err:
         raise blazar_exceptions.InvalidInput(str(err)) from err
     except exception.ExtResourcesError as err:
@@ -54,7 +57,9 @@ def _explain(err: exception.ExtResourcesError) -> str:
         LOG.info('%(err)s', {'err': err})
         if not options.get(cfg.CONF).show_hosts:
             return f'Reservation {err.key} does not fit: {err.offers}'
-    elif not isinstance(err, exception.ReservationError):
+    elif not isinstance(
+        err, (exception.ReservationError, errors.CapacityChangeError)
+    ):
         LOG.error('A lease was not answered: %(err)s', {'err': err})
         return _UNAVAILABLE
     return str(err)

@@ -19,6 +19,8 @@ from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation.blazar import errors
 from nova_ext_resources.reservation.blazar import keeper as keeper_mod
 from nova_ext_resources.reservation.blazar import monitor
+from nova_ext_resources.reservation.blazar import subscribing
+from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import records
@@ -40,7 +42,7 @@ _SCOPES = {
 }
 
 
-class Front:
+class Front(subscribing.Subscribing):
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
@@ -170,13 +172,64 @@ class Front:
             found = reservations.list_fits(order, **parts)
             return documents.describe_fits(found)
 
+    def list_capacity_changes(
+        self, has_ended: bool = False
+    ) -> list[documents.Document]:
+        """Return what is planned for the capacity of hosts.
+
+        :param has_ended: also what is over
+        """
+        with self._answer() as reservations:
+            found = reservations.capacity_changes.list_changes(
+                has_ended=has_ended
+            )
+            return [documents.describe_change(one) for one in found]
+
+    def get_capacity_change(self, change_id: str) -> documents.Document:
+        """Return one."""
+        with self._answer() as reservations:
+            found = reservations.capacity_changes.get(change_id)
+            return documents.describe_change(found)
+
+    def create_capacity_change(
+        self, plan: Mapping[str, Any], user: str
+    ) -> documents.Document:
+        """Plan one.
+
+        :param plan: with ``reason``, and ``force`` where it is forced
+        """
+        with self._answer() as reservations:
+            order = {**plan}
+            reason, is_forced = order.pop('reason', ''), order.pop('force', 0)
+            outcome = reservations.capacity_changes.create(
+                order,
+                reason=reason,
+                created_by=user,
+                is_forced=is_forced is True,
+            )
+            return documents.describe_outcome(outcome)
+
+    def delete_capacity_change(
+        self, change_id: str, is_forced: bool = False
+    ) -> documents.Document:
+        """Take one back."""
+        with self._answer() as reservations:
+            outcome = reservations.capacity_changes.delete(
+                change_id, is_forced=is_forced
+            )
+            return documents.describe_outcome(outcome)
+
     @contextlib.contextmanager
     def _answer(self) -> Iterator[api.Reservations]:
         with errors.translating():
             try:
                 with self._keeper.use() as reservations:
                     yield reservations
-            except exception.ReservationNotFound as err:
+            except (
+                exception.ReservationNotFound,
+                own_errors.CapacityChangeNotFound,
+                own_errors.SubscriptionNotFound,
+            ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
 
 

@@ -46,6 +46,13 @@ POLICIES = (
         '/capacity/amounts',
     ),
     (
+        'capacity_changes',
+        base.RULE_ADMIN,
+        'Plan changes of capacity, take them back, and see them.',
+        'POST',
+        '/capacity/changes',
+    ),
+    (
         'all_projects',
         base.RULE_ADMIN,
         'See and change reservations of any project.',
@@ -65,6 +72,34 @@ POLICIES = (
         'Ask for a priority above 0.',
         'POST',
         '/reservations',
+    ),
+    (
+        'subscriptions_get',
+        _WRITE,
+        'Show and list who is told of reservations.',
+        'GET',
+        '/subscriptions',
+    ),
+    (
+        'subscriptions_post',
+        _WRITE,
+        'Have a URL told of reservations of the project.',
+        'POST',
+        '/subscriptions',
+    ),
+    (
+        'subscriptions_delete',
+        _WRITE,
+        'Have it told no more.',
+        'DELETE',
+        '/subscriptions/{id}',
+    ),
+    (
+        'subscriptions_all',
+        base.RULE_ADMIN,
+        'Have it told of all projects, hosts and capacity.',
+        'POST',
+        '/subscriptions',
     ),
 )
 
@@ -180,6 +215,97 @@ def list_fits(_req: object, query: Mapping[str, str]) -> Any:
     return api_utils.render(capacity=_ask('list_fits', query=query))
 
 
+@rest.get('/capacity/changes', query=True)
+def list_capacity_changes(_req: object, query: Mapping[str, str]) -> Any:
+    """List what is planned: maintenance, upgrades and cuts of capacity."""
+    _authorise('capacity_changes')
+    found = _ask('list_capacity_changes', has_ended='all' in query)
+    return api_utils.render(changes=found)
+
+
+@rest.post('/capacity/changes')
+def create_capacity_change(_req: object, data: Mapping[str, Any]) -> Any:
+    """Plan one."""
+    _authorise('capacity_changes')
+    user = context.current().user_id
+    found = _ask('create_capacity_change', plan=data, user=user)
+    return api_utils.render(change=found)
+
+
+@rest.get('/capacity/changes/<name>')
+def show_capacity_change(_req: object, name: str) -> Any:
+    """Show one."""
+    _authorise('capacity_changes')
+    return api_utils.render(change=_ask('get_capacity_change', change_id=name))
+
+
+@rest.route(
+    '/capacity/changes/<name>',
+    methods=['DELETE'],
+    status_code=200,
+    query=True,
+)
+def delete_capacity_change(
+    _req: object, name: str, query: Mapping[str, str]
+) -> Any:
+    """Take one back, and say what became of reservations."""
+    _authorise('capacity_changes')
+    found = _ask(
+        'delete_capacity_change', change_id=name, is_forced='force' in query
+    )
+    return api_utils.render(change=found)
+
+
+@rest.get('/subscriptions', query=True)
+def list_subscriptions(_req: object, query: Mapping[str, str]) -> Any:
+    """List who is told of what; of all projects if that is asked for."""
+    _authorise('subscriptions_get')
+    project = _find_subscriber(is_all='all' in query)
+    found = _ask('list_subscriptions', project=project)
+    return api_utils.render(subscriptions=found)
+
+
+@rest.post('/subscriptions')
+def create_subscription(_req: object, data: Mapping[str, Any]) -> Any:
+    """Have a URL told of what happens from now on."""
+    _authorise('subscriptions_post')
+    document = {**data}
+    is_all = bool(document.pop('all_projects', False))
+    if is_all:
+        _authorise('subscriptions_all')
+    found = _ask(
+        'create_subscription',
+        document=document,
+        project=context.current().project_id,
+        is_all=is_all,
+    )
+    return api_utils.render(subscription=found)
+
+
+@rest.get('/subscriptions/<subscription_id>')
+def show_subscription(_req: object, subscription_id: str) -> Any:
+    """Show one, and how it goes."""
+    _authorise('subscriptions_get')
+    found = _ask(
+        'get_subscription',
+        subscription_id=subscription_id,
+        project=_find_subscriber(),
+    )
+    return api_utils.render(subscription=found)
+
+
+@rest.delete('/subscriptions/<subscription_id>')
+def delete_subscription(_req: object, subscription_id: str) -> Any:
+    """Tell it no more."""
+    _authorise('subscriptions_delete')
+    _ask(
+        'delete_subscription',
+        subscription_id=subscription_id,
+        project=_find_subscriber(),
+    )
+    return api_utils.render()
+
+
 @functools.cache
 def _make_client() -> Any:
     return service.RPCClient(manager.get_target())
@@ -209,6 +335,17 @@ def _enforce(action: str, *, do_raise: bool) -> Any:
     return policy.enforce(
         caller, f'blazar:extended:{action}', target, do_raise=do_raise
     )
+
+
+def _find_subscriber(*, is_all: bool = True) -> str | None:
+    """Return the project whose subscriptions are meant, None for all.
+
+    :param is_all: whether those of all are asked for, by who may
+    """
+    if is_all and _may('subscriptions_all'):
+        return None
+    # Not '': that is operators.
+    return context.current().project_id or 'none'
 
 
 def _find_project(*, is_all: bool = True) -> str | None:

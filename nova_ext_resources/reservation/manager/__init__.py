@@ -10,6 +10,7 @@ any moment, or may not run at all.
 * ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
+* ``deliveries``: tells one subscriber after the other
 * ``draining``: has borrowers go before what is promised begins
 * ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
@@ -20,18 +21,20 @@ any moment, or may not run at all.
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there
+* ``notifying``: tells subscribers what has happened
 * ``outages``: moves what has lost its hosts, or degrades it
+* ``owners``: tells the owners of servers that these are to leave
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
 * ``shelving``: shelves servers that are to wait for their reservation
+* ``shortages``: notes that too little is available, or enough again
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
 * ``systemd``: reports to systemd
-* ``telling``: tells the owners of servers that these are to leave
 * ``turn``: one pass over all reservations
 * ``waking``: unshelves servers that have waited for their reservation
 * ``watch``: reads the clock, and judges it

@@ -20,11 +20,11 @@ from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import need as need_mod
+from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import removal
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import sight
-from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import state as state_mod
@@ -80,7 +80,7 @@ class Draining:
         self._usable: frozenset[str] = frozenset()
         self._removal = removal.Removal(cloud)
         self._borrowers = borrowers.Borrowers(cloud)
-        self._telling = telling.Telling(cloud)
+        self._owners = owners.Owners(cloud)
         self._requests = requests_mod.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
         self._nova = effort_mod.Effort()
@@ -358,7 +358,7 @@ class Draining:
     def _tell_owner(self, one: lending.Borrower) -> None:
         if not self._nova.is_over:
             server = self._borrowers.get_server(one)
-            self._telling.tell(self._talk, server, one)
+            self._owners.tell(self._talk, server, one)
 
     def _note(self, key: str, hosts: Collection[str], now: int) -> bool:
         """Say that a reservation is degraded, or that it has its room.

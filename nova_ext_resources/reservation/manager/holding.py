@@ -4,9 +4,10 @@
 
 Each slot that no server has taken gets a consumer of its own some time before
 it begins, so that a scheduler without ReservationFilter gives its room to
-nobody. What is held follows from the tables and the clock alone, and placement
-is asked what it has: a manager that was killed leaves nothing that the next
-pass, of any manager, does not set right.
+nobody. What is in a planned maintenance is not held. What is held follows from
+the tables and the clock alone, and placement is asked what it has: a manager
+that was killed leaves nothing that the next pass, of any manager, does not set
+right.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold as hold_obj
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
@@ -26,6 +28,7 @@ from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import servers
 
@@ -103,6 +106,7 @@ class Holding:
         self._cloud = cloud
         self._lead = lead
         self._requests = requests_mod.Requests()
+        self._cuts = cuts_mod.Cuts()
         self._holds = holds
         self._tries: dict[str, _Try] = {}
         self._searched_at = 0
@@ -134,6 +138,7 @@ class Holding:
 
     def _read(self, now: int) -> promised.Promised:
         with self._database.transaction() as connection:
+            self._cuts.follow(capacity_changes.read_changes(connection, now))
             return promised.read(
                 connection,
                 self._requests,
@@ -153,6 +158,7 @@ class Holding:
             _Wanted(key=key, slot=slot, project=projects.get(key, ''))
             for key, slot in near.slots
             if slot.during.start <= until
+            and not self._cuts.find_maintenance(slot, now)
         ]
         return {one.consumer: one for one in found}
 
@@ -190,7 +196,7 @@ class Holding:
             self._holds.release(consumer)
             LOG.info(
                 'Consumer %(uuid)s holds nothing any more: its room is taken, '
-                'or promised to nobody',
+                'promised to nobody, or in a maintenance',
                 {'uuid': consumer},
             )
         return True

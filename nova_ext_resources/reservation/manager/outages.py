@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Moves what has lost its hosts, or says that it is degraded.
+"""Moves what has lost its hosts or capacity, or says that it is degraded.
 
 A reservation that has not started is planned anew on the hosts that there are.
 Where that is not possible, or where it has started, it keeps its place: the
 host may come back.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 import dataclasses
 import enum
 import functools
 
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
@@ -24,6 +26,7 @@ from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -56,6 +59,9 @@ BELIEVED_SECONDS = 3600
 Cause = cause_mod.Cause
 State = state_mod.State
 
+#: What reservations are degraded by here, until it is over.
+_CAUSES = (Cause.OUTAGE, Cause.CAPACITY)
+
 
 class _Outcome(enum.Enum):
     """What became of the search for another place.
@@ -87,6 +93,7 @@ class _View:
     """What a pass sees.
 
     :ivar lost: reservation -> what it has lost
+    :ivar cut: reservation -> what changes of capacity take from it, in words
     :ivar taken: reservations that servers of Nova have places of
     :ivar is_steady: whether the clock is trusted
     """
@@ -94,6 +101,7 @@ class _View:
     now: int
     enabled: outage.Enabled
     lost: Mapping[str, outage.Lost]
+    cut: Mapping[str, Sequence[str]]
     taken: Set[str]
     is_steady: bool
 
@@ -106,7 +114,7 @@ class _View:
 
 
 class Outages:
-    """Follows which hosts are there.
+    """Follows which hosts are there, and what is planned for them.
 
     :param is_once: there is no other pass, so that a loss cannot be watched
     """
@@ -137,8 +145,13 @@ class Outages:
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection)
             rows = servers.count_by_host(connection, now)
-        lost = outage.list_lost(rows, enabled)
-        if lost and not sight.can_trust(enabled):
+            changes = capacity_changes.read_changes(connection, now)
+            cut = _list_cut(connection, found, rows, changes, now)
+        spared = _list_spared(found, changes, now)
+        lost = outage.list_lost(
+            (one for one in rows if one[:2] not in spared), enabled
+        )
+        if (lost or cut) and not sight.can_trust(enabled):
             return False
         self._watch({row[1] for row in rows}, lost, enabled, now)
         self._admission, self._is_readable = None, True
@@ -151,13 +164,14 @@ class Outages:
             now=now,
             enabled=enabled,
             lost=lost,
+            cut=cut,
             taken={key for key, _host, _servers, taken in rows if taken},
             is_steady=reading.is_steady,
         )
         done = []
         for one in found:
             what = f'hosts of {one.key}'
-            if one.key in lost:
+            if one.key in lost or one.key in cut:
                 done.append(chores.attempt(what, self._lose, one, view))
             elif one.state is State.DEGRADED and now < one.during.end:
                 done.append(chores.attempt(what, self._restore, one, now))
@@ -210,8 +224,9 @@ class Outages:
 
     def _lose(self, one: progress.Unfinished, view: _View) -> bool:
         """Move a reservation, or say that it is degraded."""
-        lost = view.lost[one.key]
-        reason = outage.describe(lost, view.enabled)
+        lost = view.lost.get(one.key, {})
+        cut = view.cut.get(one.key, ())
+        reason = outage.explain(lost, view.enabled, cut)
         words = {reason, f'{reason}; {_NOWHERE}'}
         if one.during.start > view.now and one.key not in view.taken:
             if self._is_move_due(one, view):
@@ -239,16 +254,18 @@ class Outages:
             State.DEGRADED,
             view.now,
             reason,
-            cause=Cause.OUTAGE,
+            cause=Cause.OUTAGE if lost else Cause.CAPACITY,
         ).is_well
 
     def _is_move_due(self, one: progress.Unfinished, view: _View) -> bool:
-        """Return whether a loss is believed."""
+        """Return whether a loss is believed, as one is that was planned."""
         if not view.is_steady:
             return False
         if self._most_since is not None:
             return not self.has_doubts(view.now)
-        if self._is_once or one.during.start - view.now <= NEAR_SECONDS:
+        if self._is_once or one.key in view.cut:
+            return True
+        if one.during.start - view.now <= NEAR_SECONDS:
             return True
         since = min(self._since[host] for host in view.lost[one.key])
         return view.now >= since + LOSS_SECONDS
@@ -298,12 +315,53 @@ class Outages:
         return _Outcome.DONE
 
     def _restore(self, one: progress.Unfinished, now: int) -> bool:
-        """Say that all is well again, if hosts were what was missing."""
+        """Say that all is well again, if this is what was missing."""
         with self._database.transaction() as connection:
             changes = states.list_changes(connection, one.key)
         lack = states.find_lack(changes)
-        if lack is None or lack.cause is not Cause.OUTAGE:
+        if lack is None or lack.cause not in _CAUSES:
             return True
         state = State.PENDING if now < one.during.start else State.ACTIVE
-        reason = 'its hosts are there again'
+        reason = 'its hosts and their capacity are there again'
         return chores.write(self._database, one, state, now, reason).is_well
+
+
+def _list_spared(
+    found: Sequence[progress.Unfinished],
+    changes: capacity_plan.Changes,
+    now: int,
+) -> frozenset[tuple[str, str]]:
+    """Return reservations, each with a host that is away until it begins."""
+    return frozenset(
+        (one.key, change.host)
+        for change in changes
+        for one in found
+        if outage.is_back(change, one.during.start, now)
+    )
+
+
+def _list_cut(
+    connection: sa.Connection,
+    found: Sequence[progress.Unfinished],
+    rows: Sequence[tuple[str, str, int, int]],
+    changes: capacity_plan.Changes,
+    now: int,
+) -> dict[str, list[str]]:
+    """Return reservation -> what changes of capacity take from it."""
+    degraded = {one.key for one in found if one.state is State.DEGRADED}
+    # Of other changes, only what is degraded may be hurt.
+    hosts = {one.host for one in changes if one.is_maintenance}
+    # Of a provider that hosts share, it is not known here which these are.
+    touched = {one[0] for one in rows if one[1] in hosts or '' in hosts}
+    keys = degraded | touched & {one.key for one in found}
+    cut = {}
+    for key, held in servers.read_servers(connection, keys, now).items():
+        lacks = list[states.Change]()
+        if key in degraded:
+            lacks = states.list_lacks(states.list_changes(connection, key))
+        words = outage.list_cut(
+            held, changes, {one.reason for one in lacks}
+        ) + [one.reason for one in lacks if one.cause is Cause.WITHDRAWN]
+        if words:
+            cut[key] = words
+    return cut

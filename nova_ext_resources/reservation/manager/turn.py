@@ -6,8 +6,9 @@ Each step is one transaction, which leaves the tables as the next pass, of any
 manager, can go on with.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
+from typing import TypeAlias
 
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources.reservation.manager import chores as chores_mod
@@ -27,6 +28,10 @@ from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
+
+#: Makes what tells subscribers. It gets what returns, for seconds since the
+#: epoch, whether too many hosts are lost for placement to be believed.
+MakeNotifying: TypeAlias = Callable[[Callable[[int], bool]], chores_mod.Chore]
 
 #: Seconds after which it is reported within a pass that it goes on.
 ALIVE_SECONDS = 10.0
@@ -103,6 +108,7 @@ def make_chores(
     notice: int = 0,
     keep_ended: int | None = None,
     blocking: Blocking | None = None,
+    make_notifying: MakeNotifying | None = None,
     is_once: bool = False,
 ) -> list[chores_mod.Chore]:
     """Make all parts of a pass, in their order.
@@ -112,6 +118,7 @@ def make_chores(
         None keeps them for good
     :param blocking: how room is held where the scheduler does not keep it;
         None holds nothing
+    :param make_notifying: makes what tells subscribers; None if there are none
     :param is_once: there is one pass only
     """
     right = rights.Rights(cloud)
@@ -134,6 +141,8 @@ def make_chores(
         holding.Holding(database, cloud, held, lead),
         draining.Draining(database, cloud, watched.has_doubts),
     ]
+    if make_notifying is not None:
+        found.append(make_notifying(watched.has_doubts))
     if keep_ended is not None:
         found.append(purging.Purging(database, keep_ended))
     return found

@@ -19,6 +19,7 @@ from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import case as case_mod
@@ -30,6 +31,7 @@ from nova_ext_resources.reservation.manager import shelving
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
@@ -67,6 +69,7 @@ class Waking:
         self._holds = holds
         self._grammar = grammar
         self._requests = requests_mod.Requests()
+        self._cuts = cuts_mod.Cuts()
         self._shelving = shelving.Shelving(database, cloud)
         #: Project -> when its servers were looked at.
         self._looked: dict[str, int] = {}
@@ -152,6 +155,9 @@ class Waking:
         self._looked[project] = reading.now
         self._busy.discard(project)
         with self._database.transaction() as connection:
+            self._cuts.follow(
+                capacity_changes.read_changes(connection, reading.now)
+            )
             held = servers.read_servers(
                 connection, [one.key for one in ones], interval.ALWAYS
             )
@@ -357,7 +363,12 @@ class Waking:
         def choose(
             free: Sequence[server_mod.PlannedServer],
         ) -> server_mod.PlannedServer | None:
-            found = [one for one in free if enabled.get(one.host)]
+            found = [
+                one
+                for one in free
+                if enabled.get(one.host)
+                and not self._cuts.find_maintenance(one, case.now)
+            ]
             return min(found, key=rank, default=None)
 
         taken = self._take(case, server, choose)

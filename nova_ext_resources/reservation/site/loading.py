@@ -2,7 +2,7 @@
 
 """From configuration files to what :mod:`..api` works with."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 import functools
 
 from keystoneauth1 import adapter as ks_adapter
@@ -18,12 +18,16 @@ from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry as placement_retry
 from nova_ext_resources import plugins
+from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
+from nova_ext_resources.reservation.manager import notifying as notifying_mod
+from nova_ext_resources.reservation.manager import shortages as shortages_mod
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
@@ -35,6 +39,8 @@ from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.reservation.webhook import rules as rules_mod
+from nova_ext_resources.reservation.webhook import sender as sender_mod
 
 LOG = logging.getLogger(__name__)
 
@@ -209,15 +215,20 @@ def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:
     :raises PluginError: a tracker or a claim test cannot be loaded
     :raises StoreError: the database cannot be used
     """
+    return _make_reservations(conf, Site(conf))
+
+
+def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
     database = open_database(reservation_conf.find_connection(conf))
     schema.ensure(database)
     trackers = plugins.load_trackers()
     return api.Reservations(
         database,
-        Site(conf),
+        site,
         trackers=trackers,
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
+        rules=make_rules(conf),
     )
 
 
@@ -241,6 +252,9 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
             notice=options.end_notice,
             keep_ended=options.keep_ended,
             blocking=_find_blocking(conf),
+            make_notifying=functools.partial(
+                make_notifying, conf, database, is_once=is_once
+            ),
             is_once=is_once,
         ),
     )
@@ -263,6 +277,82 @@ def _find_blocking(conf: cfg.ConfigOpts) -> turn_mod.Blocking | None:
         lead=interval.FOREVER if lead < 0 else lead,
         grammar=plugins.load_grammar(),
     )
+
+
+def make_notifying(
+    conf: cfg.ConfigOpts,
+    database: database_mod.Database,
+    has_doubts: Callable[[int], bool] = lambda _now: False,
+    *,
+    is_once: bool = False,
+) -> notifying_mod.Notifying:
+    """Make what tells subscribers.
+
+    :param conf: parsed, and not Nova's global one
+    :param has_doubts: called with seconds since the epoch; returns whether
+        placement is not believed, because too many hosts are lost
+    :raises InvalidConfiguration: an option is wrong
+    """
+    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    try:
+        sender = sender_mod.Sender(
+            make_rules(conf),
+            timeout=options.webhook_timeout,
+            cafile=options.webhook_cafile,
+        )
+    except OSError as err:
+        raise exception.InvalidConfiguration(
+            option=f'[{reservation_conf.GROUP.name}] webhook_cafile',
+            value=options.webhook_cafile,
+            reason=f'it cannot be read: {err}',
+        ) from err
+    return notifying_mod.Notifying(
+        database,
+        shortages_mod.Shortages(
+            database,
+            functools.partial(_read_amounts, conf),
+            options.capacity_interval,
+            has_doubts=has_doubts,
+            is_once=is_once,
+        ),
+        deliveries_mod.Deliveries(database, sender, options.webhook_patience),
+    )
+
+
+def make_rules(conf: cfg.ConfigOpts) -> rules_mod.Rules:
+    """Return which URLs and addresses notifications may be sent to.
+
+    :param conf: parsed, and not Nova's global one
+    :raises InvalidConfiguration: an option is wrong
+    """
+    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    urls, networks = options.webhook_urls, options.webhook_networks
+    try:
+        return rules_mod.make_rules(urls, networks)
+    except ValueError as err:
+        raise exception.InvalidConfiguration(
+            option=f'[{reservation_conf.GROUP.name}] webhook_urls or '
+            'webhook_networks',
+            value=', '.join([*urls, *networks]),
+            reason=str(err),
+        ) from err
+
+
+def _read_amounts(
+    conf: cfg.ConfigOpts, now: int
+) -> Sequence[amounts_mod.Amounts]:
+    """Return what there is of all classes in all zones at a time.
+
+    With a database of its own: it is called in a thread.
+    """
+    site = Site(conf)
+    reservations = _make_reservations(conf, site)
+    try:
+        found = reservations.list_amounts(interval.Interval(now, now + 1))
+        site.check_zones()
+        return found
+    finally:
+        reservations.close()
 
 
 def open_database(

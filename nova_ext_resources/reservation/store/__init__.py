@@ -3,12 +3,17 @@
 """Reservations in a database: what is promised is exact, and stays so.
 
 * ``admission``: admits requests and changes states
+* ``capacity``: plans changes of capacity, and moves what they hurt
+* ``capacity_changes``: rows of planned changes of capacity
 * ``charges``: rows of what projects are charged for
 * ``clock``: the clock of the database
 * ``database``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
+* ``events``: rows of events, and their order
+* ``followers``: rows of subscriptions, and how far each has been told
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
+* ``news``: makes events of what is in the tables
 * ``notices``: rows of servers that were told to leave their hosts
 * ``progress``: what is not over, and how it goes on
 * ``purge``: deletes what was released long ago
@@ -23,5 +28,6 @@
 * ``shrinking``: releases what was not taken in time
 * ``slots``: which server of Nova has taken which planned server
 * ``states``: rows of what happened to a reservation, and why
+* ``subscriptions``: the subscriptions of projects and of operators
 * ``tables``: the tables as they are now
 """

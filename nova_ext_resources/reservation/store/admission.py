@@ -23,8 +23,10 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import capacity
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import mirror as mirror_mod
 from nova_ext_resources.reservation.store import quotas
 from nova_ext_resources.reservation.store import reader
@@ -52,6 +54,7 @@ class Admission:
     """Admits requests to one fleet. Its threads plan one after the other.
 
     :param planner: with nothing accepted, and used by nothing else
+    :ivar capacity: plans changes of capacity
     """
 
     def __init__(
@@ -62,6 +65,13 @@ class Admission:
         self._database = database
         self._mirror = mirror_mod.Mirror(planner)
         self._lock = threading.Lock()
+        self.capacity = capacity.Capacity(
+            database,
+            self._mirror,
+            self._lock,
+            self._refresh,
+            lambda now: now + FIXED_SECONDS,
+        )
         #: What ended before is forgotten.
         self._oldest = interval.ALWAYS
 
@@ -196,7 +206,9 @@ class Admission:
         self._oldest = reader.choose_oldest(self._oldest, now, KEPT_SECONDS)
         with self._database.transaction() as connection:
             self._mirror.refresh(connection, self._oldest)
-            return reservations.read_requests(connection, [key]).get(key)
+            known = reservations.read_requests(connection, [key]).get(key)
+        self._mirror.foresee(now)
+        return known
 
     def _find_plan(
         self, known: request_mod.Request, request: request_mod.Request
@@ -360,6 +372,15 @@ class Admission:
             )
             servers.replace_servers(
                 connection, request.key, held, plan.servers, revisions
+            )
+            kept = {one.key for one in plan.servers}
+            events.add_allocations(
+                connection,
+                request.key,
+                change.changed_at,
+                released=[
+                    one for one in held if one.consumer and one.key not in kept
+                ],
             )
             self._write_moved(connection, request.key, plan, change)
 

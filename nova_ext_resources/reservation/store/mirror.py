@@ -2,10 +2,13 @@
 
 """A planner that follows the store."""
 
+from collections.abc import Iterator
+import contextlib
 import dataclasses
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
@@ -19,11 +22,15 @@ class Mirror:
 
     :ivar planner: nobody else may book with it
     :ivar owners: server -> its reservation, of the servers that are held
+    :ivar changes: planned changes of capacity
     """
 
     def __init__(self, planner: planner_mod.Planner) -> None:
         self.planner = planner
         self.owners: dict[str, str] = {}
+        self.changes: capacity_plan.Changes = ()
+        #: Those that the fleet follows, and which of them had begun or ended.
+        self._applied: tuple[object, ...] = ((), ())
         self._reader = reader_mod.Reader(self)
         self._places = planner.fleet.calendar.places
         #: Reservations of which all servers are with the planner.
@@ -42,6 +49,35 @@ class Mirror:
     def refresh(self, connection: sa.Connection, oldest: int) -> None:
         """Do what :meth:`.reader.Reader.refresh` does."""
         self._reader.refresh(connection, oldest)
+
+    def follow(self, changes: capacity_plan.Changes) -> None:
+        """Note planned changes; see :meth:`foresee`."""
+        self.changes = changes
+
+    def foresee(self, now: int) -> None:
+        """Let the fleet have the capacity that is planned.
+
+        :param now: seconds since the epoch: what has come by then, placement
+            shows
+        """
+        passed = tuple(
+            (one.during.start <= now, one.during.end <= now)
+            for one in self.changes
+        )
+        if self._applied != (self.changes, passed):
+            capacity_plan.apply(self.planner.fleet, self.changes, now)
+            self._applied = self.changes, passed
+
+    @contextlib.contextmanager
+    def trying(
+        self, changes: capacity_plan.Changes, now: int
+    ) -> Iterator[None]:
+        """Let the fleet have other changes within the context only."""
+        try:
+            capacity_plan.apply(self.planner.fleet, changes, now)
+            yield
+        finally:
+            capacity_plan.apply(self.planner.fleet, self.changes, now)
 
     def take(
         self, request: request_mod.Request, found: servers.PlannedServers

@@ -8,6 +8,7 @@ was wrong for a moment deletes nothing that is promised.
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import charges
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
@@ -25,6 +26,8 @@ def purge(
 ) -> int:
     """Delete reservations, with all their rows, that are over since a time.
 
+    And planned changes of capacity, which nobody counts on any more.
+
     Their keys can be used again: whoever asks for one of them once more gets
     another reservation.
 
@@ -41,6 +44,7 @@ def _purge(database: database_mod.Database, before: int, most: int) -> int:
     with database.transaction() as connection:
         shards.lock_purge(connection)
         charges.forget(connection, before)
+        capacity_changes.forget(connection, before)
         keys = states.list_over(connection, before, most)
         for part in servers.chunk(keys):
             shards.raise_purged(

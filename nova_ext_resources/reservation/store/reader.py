@@ -19,8 +19,10 @@ from typing import Protocol
 from oslo_log import log as logging
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -39,6 +41,9 @@ class Target(Protocol):
     def drop(self, key: str, found: servers.PlannedServers) -> None:
         """Drop a reservation, with the servers that were taken."""
 
+    def follow(self, changes: capacity_plan.Changes) -> None:
+        """Take planned changes of capacity in place of those before."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
@@ -48,6 +53,8 @@ class Changes:
     :ivar revisions: until when
     :ivar is_whole: whether it is all that there is, and not what has changed
     :ivar oldest: what ended until then is left out
+    :ivar capacity: all planned changes of capacity; None if they may be as
+        before
     :ivar changed: the reservations
     :ivar requests: reservation -> what was asked for, of those that exist
     :ivar found: reservation -> its servers, of those that are not over
@@ -57,6 +64,7 @@ class Changes:
     revisions: shards.Revisions
     is_whole: bool
     oldest: int
+    capacity: capacity_plan.Changes | None
     changed: Sequence[str]
     requests: Mapping[str, request_mod.Request]
     found: Mapping[str, servers.PlannedServers]
@@ -120,8 +128,11 @@ class Reader:
         )
         seen: shards.Revisions = {} if is_whole else before
         changed = _list_changed(connection, seen, revisions, oldest)
+        capacity: capacity_plan.Changes | None = None
         requests: Mapping[str, request_mod.Request] = {}
         found: Mapping[str, servers.PlannedServers] = {}
+        if seen != revisions:
+            capacity = capacity_changes.read_changes(connection, oldest)
         if changed:
             requests = reservations.read_requests(connection, changed)
             found = servers.read_servers(connection, changed, oldest)
@@ -130,6 +141,7 @@ class Reader:
             revisions=revisions,
             is_whole=is_whole,
             oldest=oldest,
+            capacity=capacity,
             changed=changed,
             requests=requests,
             found=found,
@@ -152,6 +164,8 @@ class Reader:
             self._clear()
             self._oldest = changes.oldest
         self._oldest = max(self._oldest, changes.oldest)
+        if changes.capacity is not None:
+            self._target.follow(changes.capacity)
         for key in changes.changed:
             self._drop(key)
             if key in changes.found:

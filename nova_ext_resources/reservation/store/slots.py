@@ -11,6 +11,7 @@ from collections.abc import Callable
 import dataclasses
 from typing import TypeAlias
 
+from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from nova_ext_resources.objects import hold
@@ -18,6 +19,7 @@ from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -86,7 +88,10 @@ def _try_take(
         # First: no two slots may have the same server.
         for owner, one in freed:
             _free(connection, owner, one, revisions)
+            events.add_allocations(connection, owner, now, released=[one])
         servers.change_server(connection, key, taken, revisions)
+        if chosen.consumer is None:
+            events.add_allocations(connection, key, now, taken=[taken])
     return taken
 
 
@@ -158,6 +163,10 @@ def _try_free(
             connection, shards.choose_revisions([found[1]], revisions)
         )
         _free(connection, key, found[1], revisions)
+        released_at = int(timeutils.utcnow_ts()) if now is None else now
+        events.add_allocations(
+            connection, key, released_at, released=[found[1]]
+        )
         if now is not None and reason:
             states.repeat_state(connection, key, now, reason, cause=cause)
     return True

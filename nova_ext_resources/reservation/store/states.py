@@ -4,6 +4,7 @@
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import itertools
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import charges
+from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import tables
 
 
@@ -74,12 +76,20 @@ def find_lack(changes: Sequence[Change]) -> Change | None:
 
     :param changes: all of them, the first one first
     """
-    for one in reversed(changes):
-        if one.state is not state_mod.State.DEGRADED:
-            return None
-        if one.cause is not None and one.cause.is_lack:
-            return one
-    return None
+    lacks = list_lacks(changes)
+    return lacks[-1] if lacks else None
+
+
+def list_lacks(changes: Sequence[Change]) -> list[Change]:
+    """Return all changes by which programs say why one is degraded now.
+
+    :param changes: all of them, the first one first
+    """
+    found = itertools.takewhile(
+        lambda one: one.state is state_mod.State.DEGRADED, reversed(changes)
+    )
+    lacks = [one for one in found if one.cause and one.cause.is_lack]
+    return lacks[::-1]
 
 
 def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
@@ -101,7 +111,10 @@ def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
 
 
 def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
-    """Return reservations that are over since a time, the oldest first."""
+    """Return reservations that are over since a time, the oldest first.
+
+    Those of which subscribers have still to be told are left out.
+    """
     columns = tables.STATES.c
     over = [one.value for one in state_mod.State if one.is_final]
     query = (
@@ -110,6 +123,8 @@ def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
         .order_by(columns.changed_at)
         .limit(most)
     )
+    if followers.has_any(connection):
+        query = query.where(columns.told.is_not(None))
     return list(connection.scalars(query))
 
 

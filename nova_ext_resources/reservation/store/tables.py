@@ -22,7 +22,19 @@ A charge is so many units of a class for some time, which a project has taken
 with a reservation. It outlives the reservation: what was reserved lately
 counts against a quota.
 
-What no statement searches for is JSON: requests, and what servers take.
+A change of capacity is read whenever a shard has another revision: whoever
+plans one, or takes it back, raises the revisions of its host and provider.
+
+Events get their positions one transaction after the other, by the row of
+``positions``: whoever has read up to a position misses none. Until then
+``events.position`` is NULL, and so is ``states.told`` until there is an event
+of the row. ``subject`` is a reservation, of which the row may be gone.
+
+A subscription has been told of all up to ``position``. Whoever tells it writes
+its ``revision`` before, and no other one does so until ``due_at``.
+
+What no statement searches for is JSON: requests, what servers take, and
+amounts of changes.
 """
 
 from typing import Any
@@ -86,7 +98,9 @@ STATES = sa.Table(
     sa.Column('changed_at', sa.BigInteger, nullable=False),
     sa.Column('reason', sa.Text, nullable=False),
     sa.Column('cause', sa.String(16)),
+    sa.Column('told', sa.BigInteger),
     sa.CheckConstraint("TRIM(reason) <> ''", name='ck_states_reason'),
+    sa.Index('ix_states_told', 'told'),
     **OPTIONS,
 )
 
@@ -157,5 +171,80 @@ CHARGES = sa.Table(
     sa.CheckConstraint('starts_at < ends_at', name='ck_charges_times'),
     sa.Index('ix_charges_reservation', 'reservation'),
     sa.Index('ix_charges_project', 'project', 'ends_at'),
+    **OPTIONS,
+)
+
+CAPACITY_CHANGES = sa.Table(
+    'capacity_changes',
+    METADATA,
+    sa.Column('capacity_change', NAME, primary_key=True),
+    sa.Column('host', NAME, nullable=False),
+    sa.Column('rp_uuid', NAME, nullable=False),
+    sa.Column('provider', NAME, nullable=False),
+    sa.Column('amounts', sa.Text, nullable=False),
+    sa.Column('starts_at', sa.BigInteger, nullable=False),
+    sa.Column('ends_at', sa.BigInteger, nullable=False),
+    sa.Column('reason', sa.Text, nullable=False),
+    sa.Column('created_by', NAME, nullable=False),
+    sa.Column('created_at', sa.BigInteger, nullable=False),
+    sa.CheckConstraint(
+        'starts_at < ends_at', name='ck_capacity_changes_times'
+    ),
+    sa.Index('ix_capacity_changes_end', 'ends_at'),
+    **OPTIONS,
+)
+
+SUBSCRIPTIONS = sa.Table(
+    'subscriptions',
+    METADATA,
+    sa.Column('subscription', sa.String(36), primary_key=True),
+    sa.Column('project', NAME, nullable=False),
+    sa.Column('url', sa.Text, nullable=False),
+    sa.Column('kinds', sa.Text, nullable=False),
+    sa.Column('subject', NAME),
+    sa.Column('zone', NAME),
+    sa.Column('resource_class', NAME),
+    sa.Column('threshold', sa.BigInteger),
+    sa.Column('remaining', sa.Text, nullable=False),
+    sa.Column('secret', sa.Text, nullable=False),
+    sa.Column('created_at', sa.BigInteger, nullable=False),
+    sa.Column('is_low', sa.Boolean, nullable=False),
+    sa.Column('position', sa.BigInteger, nullable=False),
+    sa.Column('sent', sa.BigInteger, nullable=False),
+    sa.Column('due_at', sa.BigInteger, nullable=False),
+    sa.Column('failures', sa.Integer, nullable=False),
+    sa.Column('failing_since', sa.BigInteger),
+    sa.Column('failure', sa.Text),
+    sa.Column('suspended_at', sa.BigInteger),
+    sa.Column('revision', sa.BigInteger, nullable=False),
+    sa.Index('ix_subscriptions_project', 'project'),
+    **OPTIONS,
+)
+
+EVENTS = sa.Table(
+    'events',
+    METADATA,
+    sa.Column('number', NUMBER, primary_key=True),
+    sa.Column('position', sa.BigInteger),
+    sa.Column('event', sa.String(36), nullable=False),
+    sa.Column('kind', sa.String(32), nullable=False),
+    sa.Column('project', NAME, nullable=False),
+    sa.Column('subject', NAME),
+    sa.Column('subscription', sa.String(36)),
+    sa.Column('happened_at', sa.BigInteger, nullable=False),
+    sa.Column('facts', sa.Text, nullable=False),
+    sa.Column('private', sa.Text, nullable=False),
+    sa.Index('ix_events_position', 'position'),
+    **OPTIONS,
+)
+
+#: One row: the last position that was given, and up to which time events were
+#: made of what remains of reservations.
+POSITIONS = sa.Table(
+    'positions',
+    METADATA,
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('position', sa.BigInteger, nullable=False),
+    sa.Column('remaining_until', sa.BigInteger, nullable=False),
     **OPTIONS,
 )

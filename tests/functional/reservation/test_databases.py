@@ -23,11 +23,15 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
+from tests.unit.reservation.manager import test_deliveries
+from tests.unit.reservation.manager import test_notifying
 from tests.unit.reservation.manager import test_outages
+from tests.unit.reservation.manager import test_outages_planned
 from tests.unit.reservation.manager import test_servers
 from tests.unit.reservation.manager import test_turn
 from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
+from tests.unit.reservation.store import test_capacity
 from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_purge
 from tests.unit.reservation.store import test_quotas
@@ -246,6 +250,18 @@ class PostgresManagerTest(
     pass
 
 
+class MariaDbCapacityTest(
+    OnMariaDb, test_capacity.CapacityTest, test_capacity.RaceTest
+):
+    pass
+
+
+class PostgresCapacityTest(
+    OnPostgres, test_capacity.CapacityTest, test_capacity.RaceTest
+):
+    pass
+
+
 class MariaDbQuotasTest(OnMariaDb, test_quotas.QuotasTest):
     pass
 
@@ -260,7 +276,9 @@ class MariaDbSlotsOfManagerTest(
     pass
 
 
-class MariaDbOutagesTest(OnMariaDb, test_outages.OutagesTest):
+class MariaDbOutagesTest(
+    OnMariaDb, test_outages.OutagesTest, test_outages_planned.CapacityTest
+):
     pass
 
 
@@ -270,5 +288,43 @@ class PostgresSlotsOfManagerTest(
     pass
 
 
-class PostgresOutagesTest(OnPostgres, test_outages.OutagesTest):
+class PostgresOutagesTest(
+    OnPostgres, test_outages.OutagesTest, test_outages_planned.CapacityTest
+):
+    pass
+
+
+class MariaDbNotifyingTest(
+    OnMariaDb, test_notifying.NotifyingTest, test_notifying.RemainingTest
+):
+    pass
+
+
+class PostgresNotifyingTest(
+    OnPostgres, test_notifying.NotifyingTest, test_notifying.RemainingTest
+):
+    pass
+
+
+class MariaDbShortagesTest(OnMariaDb, test_notifying.ShortagesTest):
+    pass
+
+
+class PostgresShortagesTest(OnPostgres, test_notifying.ShortagesTest):
+    pass
+
+
+class MariaDbReceiversTest(OnMariaDb, test_deliveries.ReceiversTest):
+    pass
+
+
+class PostgresReceiversTest(OnPostgres, test_deliveries.ReceiversTest):
+    pass
+
+
+class MariaDbNotifiersTest(OnMariaDb, test_deliveries.ManagersTest):
+    pass
+
+
+class PostgresNotifiersTest(OnPostgres, test_deliveries.ManagersTest):
     pass

@@ -13,7 +13,7 @@ from nova_ext_resources.conf import reader
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
-from nova_ext_resources.reservation.manager import telling
+from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
@@ -196,8 +196,8 @@ class DrainingTest(ManagerTestCase):
         shown = self.api.get_server(server['id'])
         self.assertEqual(
             {
-                telling.LEAVES_AT: interval.format_time(told + 60),
-                telling.LEAVES_BY: 'shelve',
+                owners.LEAVES_AT: interval.format_time(told + 60),
+                owners.LEAVES_BY: 'shelve',
             },
             shown['metadata'],
         )

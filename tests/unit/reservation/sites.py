@@ -11,6 +11,7 @@ from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import survey
 from tests.unit.reservation import hosts
 
 #: 2030-01-01T00:00Z.
@@ -75,7 +76,7 @@ class Clock:
 
 
 def make_reservations(
-    url: str, site: api.Site, clock: Clock, **fields: Any
+    url: str, site: survey.Site, clock: Clock, **fields: Any
 ) -> api.Reservations:
     return api.Reservations(
         database_mod.Database(url),

@@ -439,7 +439,7 @@ class UpdateTest(ApiTestCase):
     def change_meanwhile(self, *ends: str) -> None:
         """Let another process change the end, each time before ours does."""
         other = sites.make_reservations(self.url, self.site, self.clock)
-        admission, left = self.api._find_admission(), list(ends)
+        admission, left = self.api._survey.find_admission(), list(ends)
         replace = admission.replace
 
         def change_and_replace(*args: Any, **kwargs: Any) -> Any:

@@ -43,3 +43,12 @@ class OutageTest(base.TestCase):
 
         self.assertEqual(outage.NAMED, found.count('host-'))
         self.assertIn('; and 690 hosts more', found)
+
+    def test_of_many_changes_some_are_named(self) -> None:
+        cut = [f'cut {number}' for number in range(12)]
+
+        found = outage.explain({'b': 1}, ENABLED, cut)
+
+        self.assertIn('host b is disabled', found)
+        self.assertEqual(outage.NAMED, found.count('cut'))
+        self.assertIn('; and 2 changes of capacity more', found)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the page of the commands shows is what they print."""
+"""What the pages of the commands show is what they print."""
 
+import getpass
 import pathlib
 import re
 
@@ -11,17 +12,17 @@ from tests.unit.reservation import hosts
 from tests.unit.reservation import sites
 
 ROOT = pathlib.Path(__file__).parents[4]
-PAGE = ROOT / 'doc' / 'source' / 'user' / 'reservations.rst'
+PAGES = ROOT / 'doc' / 'source'
 
 _BLOCK = re.compile(
     r'^\.\. code-block:: console\n\n((?:   .*\n|\n(?=   ))+)', re.MULTILINE
 )
 
 
-def read_page() -> list[tuple[str, str]]:
-    """Return each command of the page with what it shows."""
+def read_page(name: str) -> list[tuple[str, str]]:
+    """Return each command of a page with what it shows."""
     found = []
-    for block in _BLOCK.findall(PAGE.read_text(encoding='utf-8')):
+    for block in _BLOCK.findall((PAGES / name).read_text(encoding='utf-8')):
         text = '\n'.join(one[3:] for one in block.splitlines())
         for part in re.split(r'^\$ ', text, flags=re.MULTILINE)[1:]:
             joined = part.replace('\\\n', ' ')
@@ -43,9 +44,11 @@ class PageTest(shells.ShellTestCase):
             [flavor.Flavor(name='m1.large', vcpus=4, memory_mb=8192)],
         )
 
-    def test_each_command_prints_what_the_page_shows(self) -> None:
+        self.patch(getpass, 'getuser', lambda: 'ada')
+
+    def check(self, page: str, least: int) -> None:
         seen = 0
-        for command, wanted in read_page():
+        for command, wanted in read_page(page):
             program, _space, line = command.partition(' ')
             if program != 'openstack':
                 continue
@@ -59,4 +62,10 @@ class PageTest(shells.ShellTestCase):
 
             self.assertEqual(wanted.split(), found.split(), command)
             self.assertEqual(wanted, found, command)
-        self.assertLess(7, seen)
+        self.assertLess(least, seen)
+
+    def test_each_command_prints_what_the_page_shows(self) -> None:
+        self.check('user/reservations.rst', 7)
+
+    def test_the_page_of_planned_changes(self) -> None:
+        self.check('admin/capacity_changes.rst', 4)

@@ -16,8 +16,8 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import draining
+from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
-from nova_ext_resources.reservation.manager import telling
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -483,8 +483,8 @@ class DrainingTest(stores.StoreTestCase):
 
         self.assertEqual(
             {
-                telling.LEAVES_AT: interval.format_time(NOTICE + 300),
-                telling.LEAVES_BY: 'shelve',
+                owners.LEAVES_AT: interval.format_time(NOTICE + 300),
+                owners.LEAVES_BY: 'shelve',
             },
             self.cloud.servers['x'].metadata,
         )
@@ -505,9 +505,9 @@ class DrainingTest(stores.StoreTestCase):
         self.run_at(NOTICE + 60)
 
         metadata = self.cloud.servers['x'].metadata
-        self.assertEqual('delete', metadata[telling.LEAVES_BY])
+        self.assertEqual('delete', metadata[owners.LEAVES_BY])
         self.assertEqual(
-            interval.format_time(NOTICE + 300), metadata[telling.LEAVES_AT]
+            interval.format_time(NOTICE + 300), metadata[owners.LEAVES_AT]
         )
 
     def test_an_owner_that_cannot_be_told_keeps_no_server(self) -> None:

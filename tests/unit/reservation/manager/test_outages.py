@@ -11,10 +11,12 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
@@ -27,7 +29,7 @@ START, END = 10_000, 20_000
 DURING = hosts.span(START, END)
 
 
-class OutagesTests(stores.StoreTestCase):
+class OutagesTestCase(stores.StoreTestCase):
     """Two hosts of two servers each; the reservation is on the first."""
 
     def setUp(self) -> None:
@@ -90,7 +92,7 @@ class OutagesTests(stores.StoreTestCase):
         return reads
 
 
-class OutagesTest(OutagesTests):
+class OutagesTest(OutagesTestCase):
     """What is lost is believed at once."""
 
     def setUp(self) -> None:
@@ -444,7 +446,7 @@ class OutagesTest(OutagesTests):
         self.assertEqual(['b', 'b'], self.list_hosts('other'))
 
 
-class BelieveTest(OutagesTests):
+class BelieveTest(OutagesTestCase):
     """What is lost may be back in a moment."""
 
     def test_a_loss_must_last(self) -> None:
@@ -500,7 +502,7 @@ class BelieveTest(OutagesTests):
         self.assertEqual(['b', 'b'], self.list_hosts())
 
 
-class MostTest(OutagesTests):
+class MostTest(OutagesTestCase):
     """Six hosts of two servers each, of which all but two have some."""
 
     def setUp(self) -> None:
@@ -537,6 +539,23 @@ class MostTest(OutagesTests):
         self.assertEqual(
             ['pending', 'degraded', 'pending'], self.list_states()
         )
+
+    def test_nor_is_what_is_planned_moved_then(self) -> None:
+        with self.database.transaction() as connection:
+            capacity_changes.add_change(
+                connection, changes.make_maintenance('night', DURING)
+            )
+        admission = stores.make_admission(self.url, *self.cloud.hosts)
+        self.admit(admission, 'other 3', DURING, least=2)
+        self.assertEqual(['e', 'e'], self.list_hosts('other 3'))
+        for name in 'bcde':
+            self.lose(name)
+        for clock in (0, outages.BELIEVED_SECONDS - 1):
+            self.run_at(clock)
+
+        self.assertEqual(['a', 'a'], self.list_hosts())
+        self.run_at(outages.BELIEVED_SECONDS)
+        self.assertEqual(['f', 'f'], self.list_hosts())
 
     def test_they_are_believed_in_the_end(self) -> None:
         for name in 'abcd':

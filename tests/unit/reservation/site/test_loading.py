@@ -8,8 +8,11 @@ from oslo_config import cfg
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import turn as turn_mod
+from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.site import loading
 from tests import base
+from tests.unit.reservation import hosts
+from tests.unit.reservation import sites
 
 
 class MakeTurnTest(base.TestCase):
@@ -74,9 +77,88 @@ class FromConfTest(base.TestCase):
                 self.assertIn(wanted, text)
                 self.assertNotIn('s3cret', text)
 
+    def test_options_of_notifications(self) -> None:
+        path = pathlib.Path(self.make_folder(), 'nova.conf')
+        for line in (
+            'webhook_urls = example.org',
+            'webhook_urls = https://user@example.org',
+            'webhook_networks = 10.0.0.1/8',
+            'webhook_networks = example.org',
+            'webhook_cafile = /nowhere/ca.pem',
+            f'webhook_cafile = {__file__}',
+            'webhook_timeout = 60',
+        ):
+            path.write_text(
+                '[ext_resources_reservation]\n'
+                f'connection = sqlite:////nowhere/x.db\n{line}\n'
+            )
+            conf = cfg.ConfigOpts()
+            conf(['--config-file', str(path)], default_config_dirs=[])
+            err = self.assertRaises(
+                exception.InvalidConfiguration, loading.make_turn, conf
+            )
+            self.assertIn(line.partition(' ')[0], str(err))
+
     def test_a_driver_that_is_not_installed(self) -> None:
         text = self.fail_with('mssql+pymssql://nova:s3cret@host/x')
 
         self.assertIn('pymssql', text)
         self.assertIn('install the driver', text)
         self.assertNotIn('s3cret', text)
+
+
+class NotifyingTest(base.TestCase):
+    """What is available is read of the cloud, for subscriptions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = sites.FixedSite([hosts.make_host('a', 'north', VCPU=8)])
+        self.patch(loading, 'Site', lambda _conf: self.site)
+        folder = self.make_folder()
+        path = pathlib.Path(folder, 'nova.conf')
+        path.write_text(
+            '[ext_resources_reservation]\n'
+            f'connection = sqlite:///{folder}/reservations.db\n'
+            'webhook_networks = 127.0.0.0/8\n'
+        )
+        self.options = cfg.ConfigOpts()
+        self.options(['--config-file', str(path)], default_config_dirs=[])
+        self.reservations = loading.from_conf(self.options)
+        self.database = self.reservations._database
+        for threshold in (8, 9):
+            self.reservations.subscriptions.create(
+                {
+                    # Nothing listens there.
+                    'url': 'https://127.0.0.1:1/',
+                    'zone': 'north',
+                    'resource_class': 'VCPU',
+                    'threshold': threshold,
+                }
+            )
+
+    def run_once(self) -> bool:
+        notifying = loading.make_notifying(
+            self.options, self.database, is_once=True
+        )
+        return notifying.run(
+            watch.Reading(now=sites.NOW, is_right=True, is_steady=True)
+        )
+
+    def list_thresholds(self) -> list[int]:
+        return [
+            one.subscription.watched.threshold
+            for one in self.reservations.subscriptions.list_subscriptions()
+            if one.is_low and one.subscription.watched is not None
+        ]
+
+    def test_what_the_hosts_have(self) -> None:
+        self.assertTrue(self.run_once())
+
+        self.assertEqual([9], self.list_thresholds())
+
+    def test_without_zones_nothing_is_known(self) -> None:
+        self.site.has_zones = False
+
+        self.assertFalse(self.run_once())
+
+        self.assertEqual([], self.list_thresholds())

@@ -27,6 +27,7 @@ from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import quotas as quotas_mod
+from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
@@ -62,6 +63,40 @@ def admit_with_others(url: str, key: str, barrier: Any) -> str:
 
     admission._write = wait_and_write
     return admit(admission, key)
+
+
+def cut_with_others(url: str, amount: int, barrier: Any) -> str:
+    """Plan a cut of the host, wait until all have planned, then write."""
+    admission: Any = stores.make_admission(url, hosts.make_host('a'))
+    write = admission.capacity._write
+
+    def wait_and_write(*args: Any, **kwargs: Any) -> None:
+        admission.capacity._write = write
+        barrier.wait(WAIT_SECONDS)
+        write(*args, **kwargs)
+
+    admission.capacity._write = wait_and_write
+    change = changes.make_change('cut', DURING, {'VCPU': -amount})
+    try:
+        admission.capacity.plan('cut', lambda *_known: change, now=0)
+    except errors.CapacityChangeRefused:
+        return 'Refused'
+    except Exception as err:
+        return repr(err)
+    return 'Cut'
+
+
+def race_a_cut(url: str, count: int, amount: int) -> list[str]:
+    """Let one cut the host, and all others ask for what it takes away."""
+    barrier, answers = _FORK.Barrier(count), _FORK.SimpleQueue()
+
+    def run(key: str) -> None:
+        if key == 'p0':
+            answers.put(cut_with_others(url, amount, barrier))
+        else:
+            answers.put(admit_with_others(url, key, barrier))
+
+    return _collect(run, answers, count, 1)
 
 
 def race_threads(url: str, count: int) -> list[str]:
@@ -235,14 +270,17 @@ def _collect(
     return sorted(found)
 
 
-def die_after(url: str, step: int, action: Callable[[Any], object]) -> bool:
+def die_after(
+    url: str, step: int, action: Callable[[Any], object], names: str = 'a'
+) -> bool:
     """Kill a process after so many statements that write, and at the commit.
 
+    :param names: of its hosts
     :returns: whether there was such a step
     """
 
     def run() -> None:
-        admission = stores.make_admission(url, hosts.make_host('a'))
+        admission = stores.make_admission(url, *map(hosts.make_host, names))
         engine, steps = admission._database.engine, itertools.count(1)
         written: list[str] = []
 
@@ -251,7 +289,7 @@ def die_after(url: str, step: int, action: Callable[[Any], object]) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def count_writes(*args: Any) -> None:
-            if args[2].startswith(('UPDATE', 'INSERT')):
+            if args[2].startswith(('UPDATE', 'INSERT', 'DELETE')):
                 written.append(args[2])
                 count()
 
@@ -290,6 +328,19 @@ class RaceTests:
         self.take_all_but_one()
 
         self.check_one_wins(race_processes(self.url, 6))
+
+    def test_a_cut_or_those_who_want_what_it_takes_away(self: Any) -> None:
+        self.take_all_but_one()
+
+        answers = race_a_cut(self.url, 6, 1)
+
+        refused = ['Refusal'] * 4
+        self.assertIn(
+            answers,
+            [['Cut', *refused, 'Refusal'], ['Plan', *refused, 'Refused']],
+        )
+        peak = 4 if 'Cut' in answers else 8
+        self.assertEqual(peak, stores.count_peak(self.url, 'a'))
 
     def test_a_request_that_many_send_is_admitted_once(self: Any) -> None:
         answers = race_processes(self.url, 6, same='lease')

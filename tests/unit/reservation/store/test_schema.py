@@ -15,12 +15,16 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import documents
+from nova_ext_resources.reservation.store import events
+from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation.store import subscriptions
 from nova_ext_resources.reservation.store import tables
+from nova_ext_resources.reservation.webhook import rules
 from tests import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
@@ -116,7 +120,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.check, database)
 
         self.assertIn('version none', str(err))
-        self.assertIn('needs version v04', str(err))
+        self.assertIn('needs version v06', str(err))
 
     def test_an_empty_database_gets_its_tables(self) -> None:
         database = self.make('new')
@@ -334,6 +338,18 @@ class FirstTablesTest(stores.StoreTestCase):
             [one.cause for one in found],
         )
         self.assertEqual([], stores.dump(self.url)['notices'])
+
+    def test_nobody_is_told_of_what_was_before(self) -> None:
+        database = database_mod.Database(self.url)
+        schema.upgrade(database)
+        follower = subscriptions.Subscriptions(
+            database, rules.PUBLIC, lambda: 7
+        ).create({'url': 'https://example.org'})
+
+        news.give_positions(database, 7)
+
+        with database.transaction() as connection:
+            self.assertEqual([], events.list_next(connection, follower, 9))
 
     def test_alembic_finds_no_difference_afterwards(self) -> None:
         database = database_mod.Database(self.url)

@@ -6,4 +6,6 @@
 * ``v02_consumers``: which servers have taken what was planned
 * ``v03_quotas``: quotas of projects, and what counts against them
 * ``v04_causes``: what changes are about, and who was told to leave
+* ``v05_capacity_changes``: planned changes of capacity
+* ``v06_subscriptions``: subscriptions, and the events that they are told of
 """

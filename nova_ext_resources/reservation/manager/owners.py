@@ -24,7 +24,7 @@ LEAVES_AT = 'nova_ext:leaves_at'
 LEAVES_BY = 'nova_ext:leaves_by'
 
 
-class Telling:
+class Owners:
     """Tells each owner until the server says so."""
 
     def __init__(self, cloud: cloud_mod.Cloud) -> None:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""A planned change of capacity: a maintenance, an upgrade or a cut.
+
+Pure. Capacity is what placement's inventories allow. What will be otherwise
+from a date on, or until one, an operator plans as a change. Changes of the
+same place add up, and where one takes away all, nothing is left.
+
+Nothing is promised that may not be there, so that more and less are not alike:
+
+* Less is counted in full, whatever placement shows meanwhile.
+* More is counted until it should have come, and only as far as placement does
+  not show it yet: else an upgrade would count twice as soon as it is done.
+  From its start on, placement alone says what there is. If the change has an
+  end, what came with it is not counted after that.
+"""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityChange:
+    """What a host or a provider has more or less, and when.
+
+    :ivar key: unique among the changes
+    :ivar host: '' for a provider that hosts share
+    :ivar rp_uuid: the provider; '' for all that the host has itself
+    :ivar provider: its name, for people
+    :ivar amounts: resource class -> units of capacity, the allocation ratio
+        counted in, above or below zero; empty where nothing is there
+    :ivar before: the same classes -> the capacity that was known for its start
+        when it was planned
+    :ivar reason: a sentence for whoever asks why
+    :ivar created_by: who planned it
+    :ivar created_at: seconds since the epoch
+    :raises ValueError: it names nothing, or an amount is zero
+    """
+
+    key: str
+    during: interval.Interval
+    host: str = ''
+    rp_uuid: str = ''
+    provider: str = ''
+    amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    before: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    reason: str = ''
+    created_by: str = ''
+    created_at: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.host and not self.rp_uuid:
+            raise ValueError(
+                f'capacity change {self.key} names no host and no provider'
+            )
+        if not all(self.amounts.values()):
+            raise ValueError(
+                f'capacity change {self.key} has an amount of zero, which '
+                'changes nothing; leave it out'
+            )
+        if self.amounts and not self.rp_uuid:
+            raise ValueError(
+                f'capacity change {self.key} has amounts, and no provider '
+                'that they are of'
+            )
+
+    @property
+    def is_maintenance(self) -> bool:
+        """Whether nothing is there meanwhile."""
+        return not self.amounts
+
+    @property
+    def is_of_host(self) -> bool:
+        """Whether it is of all that a host has itself."""
+        return not self.rp_uuid
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The host and the provider, as far as there are any.
+
+        Whoever takes of what is changed takes from one of them.
+        """
+        return tuple(filter(None, (self.host, self.rp_uuid)))
+
+    @property
+    def row(self) -> str:
+        """Whose row of a chart it is in: a host, or a shared provider."""
+        return self.host or self.provider or self.rp_uuid
+
+    @property
+    def what(self) -> str:
+        """What is there or not, such as ``8 VCPU more``."""
+        if self.is_maintenance:
+            return 'nothing'
+        return ', '.join(
+            f'{abs(amount)} {name} {"more" if amount > 0 else "less"}'
+            for name, amount in sorted(self.amounts.items())
+        )
+
+    def has(self, place: view_obj.Place) -> bool:
+        """Return whether a place of a host that it is of is changed."""
+        if place[0] != self.rp_uuid:
+            return self.is_of_host
+        return self.is_maintenance or place[1] in self.amounts
+
+    def concerns(self, server: server_mod.PlannedServer) -> bool:
+        """Return whether a planned server takes of what is changed."""
+        if self.is_of_host:
+            return server.host == self.host
+        return any(self.has(place) for place in server.places)
+
+    def describe(self, *, is_withdrawn: bool = False) -> str:
+        """Return a sentence that begins with the host or the provider.
+
+        :param is_withdrawn: whether it was taken back
+        """
+        whose = self.provider or self.rp_uuid
+        begin = f'provider {whose}'
+        if self.host:
+            begin = f'host {self.host}'
+            if whose and whose != self.host:
+                begin += f', provider {whose},'
+        name = f'capacity change {self.key}'
+        if is_withdrawn:
+            return (
+                f'{begin} does not have {self.what} from {self.during}: '
+                f'{name} was withdrawn'
+            )
+        return f'{begin} has {self.what} from {self.during} ({name})'
+
+    def is_cause(self, text: str) -> bool:
+        """Return whether a sentence of :meth:`describe` is in a text."""
+        return f'(capacity change {self.key})' in text
+
+    def list_deltas(
+        self, resource_class: str, capacity: int, now: int
+    ) -> Iterator[tuple[interval.Interval, int]]:
+        """Return by how much a class has to be changed when.
+
+        :param capacity: that placement shows now
+        :param now: seconds since the epoch
+        """
+        amount, during = self.amounts.get(resource_class, 0), self.during
+        if not amount or during.end <= now:
+            return
+        if amount < 0:
+            yield during, amount
+            return
+        come = capacity - self.before.get(resource_class, 0)
+        come = min(max(come, 0), amount)
+        if during.start > now and come < amount:
+            yield during, amount - come
+        if come and not during.is_open:
+            yield interval.Interval(during.end), -come

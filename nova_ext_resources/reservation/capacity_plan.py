@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The capacity of a fleet over time, as planned changes make it.
+
+Pure. All that is planned is put together for each time in which nothing
+changes, so that the order in which changes were made does not matter.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import itertools
+from typing import TypeAlias
+
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import interval
+
+Changes: TypeAlias = Sequence[capacity_change.CapacityChange]
+
+#: When a place has so many units more, or less.
+_Delta: TypeAlias = tuple[interval.Interval, int]
+
+
+def apply(fleet: fleet_mod.Fleet, changes: Changes, now: int) -> None:
+    """Let a fleet have the capacity that is planned, and no other.
+
+    Changes of hosts and providers that the fleet does not have are left out.
+
+    :param changes: all of them
+    :param now: seconds since the epoch
+    """
+    fleet.restore()
+    for name, host in fleet.hosts.items():
+        found = [one for one in changes if _is_of(one, name, host.view)]
+        if found:
+            _change(fleet, name, found, now)
+
+
+def find_places(
+    fleet: fleet_mod.Fleet, change: capacity_change.CapacityChange
+) -> frozenset[view_obj.Place]:
+    """Return the places whose capacity a change is about."""
+    if change.is_of_host:
+        if change.host not in fleet.hosts:
+            return frozenset()
+        return frozenset(
+            place
+            for place in fleet.hosts[change.host].view.tracked
+            if place[0] not in fleet.shared
+        )
+    return frozenset(
+        place for place in fleet.calendar.places if change.has(place)
+    )
+
+
+def get_capacity(tracked: view_obj.Tracked) -> int:
+    """Return what placement shows of a place, whoever uses it."""
+    return tracked.state.free + tracked.state.used
+
+
+def can_count(tracked: view_obj.Tracked) -> bool:
+    """Return whether units of a place are all alike."""
+    return isinstance(tracked.state, count.CountState)
+
+
+def _is_of(
+    change: capacity_change.CapacityChange, name: str, view: view_obj.HostView
+) -> bool:
+    if change.is_of_host:
+        return change.host == name
+    return any(place[0] == change.rp_uuid for place in view.tracked)
+
+
+def _change(
+    fleet: fleet_mod.Fleet, name: str, changes: Changes, now: int
+) -> None:
+    """Change one host, in each time in which nothing changes."""
+    view = fleet.hosts[name].view
+    deltas = {
+        place: found
+        for place, one in view.tracked.items()
+        if (found := _list_deltas(changes, place, one, now))
+    }
+    gone = [one for one in changes if one.is_maintenance]
+    whole = [one for one in gone if one.is_of_host]
+    during = [one.during for one in gone]
+    during += [one for found in deltas.values() for one, _delta in found]
+    times = sorted({time for one in during for time in (one.start, one.end)})
+    for start, end in itertools.pairwise(times):
+        part = interval.Interval(start, end)
+        if any(one.during.overlaps(part) for one in whole):
+            fleet.change(name, None, part)
+            continue
+        missing = [one for one in gone if one.during.overlaps(part)]
+        changed = _make_view(view, part, deltas, missing)
+        if changed.tracked != view.tracked:
+            fleet.change(name, changed, part)
+
+
+def _list_deltas(
+    changes: Changes,
+    place: view_obj.Place,
+    tracked: view_obj.Tracked,
+    now: int,
+) -> list[_Delta]:
+    capacity = get_capacity(tracked)
+    return [
+        delta
+        for one in changes
+        if one.amounts and one.has(place)
+        for delta in one.list_deltas(place[1], capacity, now)
+    ]
+
+
+def _make_view(
+    view: view_obj.HostView,
+    part: interval.Interval,
+    deltas: Mapping[view_obj.Place, Iterable[_Delta]],
+    missing: Changes,
+) -> view_obj.HostView:
+    """Return what a host offers in a part, without what is missing then."""
+    tracked = {}
+    for place, one in view.tracked.items():
+        if any(change.has(place) for change in missing):
+            continue
+        delta = sum(
+            amount
+            for during, amount in deltas.get(place, ())
+            if during.overlaps(part)
+        )
+        if not delta:
+            tracked[place] = one
+        elif isinstance(one.state, count.CountState):
+            capacity = max(one.state.capacity + delta, 0)
+            state = dataclasses.replace(one.state, capacity=capacity)
+            grown = one.inventory and _grow(one.inventory, delta)
+            tracked[place] = dataclasses.replace(
+                one, state=state, inventory=grown
+            )
+        elif delta > 0:
+            # The host chooses which units there will be: none are promised.
+            tracked[place] = one
+    return dataclasses.replace(view, tracked=tracked)
+
+
+def _grow(
+    inventory: inventory_obj.Inventory, delta: int
+) -> inventory_obj.Inventory:
+    """Return an inventory of which one server can have all that it gets.
+
+    Unless less was the most that one server can have.
+    """
+    units = max(int(delta / inventory.allocation_ratio), 0)
+    total = min(inventory.total + units, inventory_obj.MAX_INT)
+    has_limit = inventory.max_unit < inventory.total
+    return dataclasses.replace(
+        inventory,
+        total=total,
+        max_unit=inventory.max_unit if has_limit else total,
+    )

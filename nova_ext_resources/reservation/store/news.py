@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes events of what is in the tables, and puts all events in order.
+
+Rows of the history are the events: each becomes one, once, whenever a manager
+comes to it. What remains until an end becomes one when the clock passes the
+time for it, for each time at which a subscription asks for it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+import operator
+from typing import Any, NamedTuple
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation import due
+from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import events
+from nova_ext_resources.reservation.store import followers
+from nova_ext_resources.reservation.store import progress
+from nova_ext_resources.reservation.store import retry
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import tables
+
+LOG = logging.getLogger(__name__)
+
+_STATES, _EVENTS = tables.STATES, tables.EVENTS
+
+
+class _New(NamedTuple):
+    """What gets a position.
+
+    :ivar time: by which it is put in order
+    :ivar change: (reservation, number) of its row of the history
+    :ivar number: of its row of events, if it has one
+    :ivar row: of its row of events, if it has none yet
+    """
+
+    time: int
+    change: tuple[str, int] | None = None
+    number: int | None = None
+    row: dict[str, Any] = {}  # noqa: RUF012
+
+
+def give_positions(
+    database: database_mod.Database,
+    now: int | None = None,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Put all that has happened in order.
+
+    :param now: seconds since the epoch; None if the clock is not trusted, so
+        that nothing is said of what remains
+    :param is_over: whether the rest is left to another time
+    :returns: whether nothing is left
+    :raises StoreError: the database refused it, or could not be reached. What
+        is in order stays so
+    """
+    while retry.call(_try_give, database, now):
+        if is_over():
+            return False
+    return True
+
+
+def _try_give(database: database_mod.Database, now: int | None) -> bool:
+    """Put some of it in order; return whether there may be more."""
+    with database.transaction() as connection:
+        found = followers.read(connection, is_active=True)
+        if not _is_due(connection, found):
+            return False
+    with database.transaction() as connection:
+        positions = events.lock(connection)
+        found = followers.read(connection, is_active=True)
+        return order(connection, positions, found, now)
+
+
+def _is_due(
+    connection: sa.Connection, found: list[followers.Follower]
+) -> bool:
+    """Return whether there is anything to do: no pass writes for nothing."""
+    return _wants_remaining(found) or any(
+        connection.execute(query.limit(1)).first() is not None
+        for query in (
+            sa.select(_STATES.c.number).where(_STATES.c.told.is_(None)),
+            sa.select(_EVENTS.c.number).where(_EVENTS.c.position.is_(None)),
+        )
+    )
+
+
+def _wants_remaining(found: list[followers.Follower]) -> bool:
+    return any(one.subscription.remaining for one in found)
+
+
+def order(
+    connection: sa.Connection,
+    positions: events.Positions,
+    found: list[followers.Follower],
+    now: int | None = None,
+) -> bool:
+    """Do a part of :func:`give_positions`, under :func:`.events.lock`.
+
+    :param found: all that are not suspended
+    :returns: whether there may be more
+    """
+    changes = _list_changes(connection)
+    noted = _list_noted(connection)
+    remaining: list[_New] = []
+    until = positions.remaining_until
+    if now is not None and _wants_remaining(found):
+        until = _find_until(until, now)
+        remaining = [*_list_remaining(connection, found, until, now)]
+        until = max(until, now)
+    new = sorted(
+        [*changes, *noted, *remaining], key=operator.attrgetter('time')
+    )
+    _write(connection, new, positions.last, is_told=bool(found))
+    after = events.Positions(positions.last + len(new), until)
+    if after != positions:
+        events.write_positions(connection, after)
+    return max(len(changes), len(noted)) >= events.MOST
+
+
+def _list_changes(connection: sa.Connection) -> list[_New]:
+    """Return rows of the history, those of a reservation in their order."""
+    columns, before = _STATES.c, _STATES.alias()
+    reservations = tables.RESERVATIONS.c
+    rows = connection.execute(
+        sa.select(
+            _STATES,
+            reservations.project,
+            reservations.starts_at,
+            reservations.ends_at,
+            before.c.state.label('before'),
+        )
+        .join(
+            tables.RESERVATIONS,
+            reservations.reservation == columns.reservation,
+        )
+        .outerjoin(
+            before,
+            sa.and_(
+                before.c.reservation == columns.reservation,
+                before.c.number == columns.number - 1,
+            ),
+        )
+        .where(columns.told.is_(None))
+        # Cut off anywhere, no row comes before an earlier one of the same.
+        .order_by(columns.number, columns.changed_at, columns.reservation)
+        .limit(events.MOST)
+    )
+    times: dict[str, int] = {}
+    found = []
+    for row in rows:
+        # The clock of whoever wrote it may have been behind.
+        time = max(row.changed_at, times.get(row.reservation, row.changed_at))
+        times[row.reservation] = time
+        found.append(
+            _New(
+                time,
+                change=(row.reservation, row.number),
+                row=events.make_row(_make_change(row)),
+            )
+        )
+    return found
+
+
+def _make_change(row: Any) -> event_mod.Event:
+    state = state_mod.State(row.state)
+    before = None if row.before is None else state_mod.State(row.before)
+    during = interval.Interval(row.starts_at, row.ends_at)
+    return event_mod.Event(
+        uuid=uuidutils.generate_uuid(),
+        kind=event_mod.find_kind(before, state),
+        project=row.project,
+        reservation=row.reservation,
+        happened_at=row.changed_at,
+        facts={
+            'state': state.value,
+            'number': row.number,
+            'cause': row.cause,
+            **event_mod.describe_times(during),
+        },
+        private={'reason': row.reason},
+    )
+
+
+def _list_noted(connection: sa.Connection) -> list[_New]:
+    """Return events that were written when they happened."""
+    columns = _EVENTS.c
+    rows = connection.execute(
+        sa.select(columns.number, columns.happened_at)
+        .where(columns.position.is_(None))
+        .order_by(columns.number)
+        .limit(events.MOST)
+    )
+    return [_New(row.happened_at, number=row.number) for row in rows]
+
+
+def _find_until(until: int, now: int) -> int:
+    """Return up to which time was said what remains."""
+    if until <= now + 2 * due.MAX_SKEW:
+        return until
+    LOG.warning(
+        'Subscribers were told how much time remains up to %(until)s, which '
+        'is not yet: a clock was wrong. They are told again from now on.',
+        {'until': interval.format_time(until)},
+    )
+    return now
+
+
+def _list_remaining(
+    connection: sa.Connection,
+    found: list[followers.Follower],
+    until: int,
+    now: int,
+) -> Iterator[_New]:
+    """Return what was not said yet of what remains, and is due."""
+    longest = max(each for one in found for each in one.subscription.remaining)
+    if now <= until:
+        return
+    ending = {
+        one.key: one
+        for one in progress.list_unfinished(connection)
+        if now < one.during.end <= now + longest
+    }
+    projects = _read_projects(connection, ending)
+    for follower in found:
+        wanted = follower.subscription
+        since = max(until, wanted.created_at)
+        for key, project in projects.items():
+            if not _follows(wanted, key, project):
+                continue
+            during = ending[key].during
+            for seconds in wanted.remaining:
+                time = during.end - seconds
+                if since < time <= now and during.start <= time:
+                    row = _make_ending(ending[key], project, seconds, wanted)
+                    yield _New(time, row=row)
+
+
+def _follows(wanted: followers.Subscription, key: str, project: str) -> bool:
+    return wanted.project in ('', project) and wanted.reservation in (
+        None,
+        key,
+    )
+
+
+def _read_projects(
+    connection: sa.Connection, keys: Iterable[str]
+) -> dict[str, str]:
+    columns = tables.RESERVATIONS.c
+    found: dict[str, str] = {}
+    for part in servers.chunk(keys):
+        rows = connection.execute(
+            sa.select(columns.reservation, columns.project).where(
+                columns.reservation.in_(part)
+            )
+        )
+        found.update(rows.tuples().all())
+    return found
+
+
+def _make_ending(
+    one: progress.Unfinished,
+    project: str,
+    seconds: int,
+    wanted: followers.Subscription,
+) -> dict[str, Any]:
+    event = event_mod.Event(
+        uuid=uuidutils.generate_uuid(),
+        kind=event_mod.Kind.ENDING,
+        project=project,
+        reservation=one.key,
+        happened_at=one.during.end - seconds,
+        facts={
+            'state': one.state.value,
+            'seconds_left': seconds,
+            **event_mod.describe_times(one.during),
+        },
+    )
+    return events.make_row(event, subscription=wanted.uuid)
+
+
+def _write(
+    connection: sa.Connection, new: list[_New], last: int, *, is_told: bool
+) -> None:
+    """Write the positions of events, and the rows that are missing.
+
+    :param is_told: whether anybody follows; if not, nothing is kept of rows
+    """
+    rows, numbered, told = [], [], []
+    for position, one in enumerate(new, last + 1):
+        if one.change is not None:
+            key, number = one.change
+            told.append({'key': key, 'row': number, 'told_at': position})
+        if one.number is not None:
+            numbered.append({'row': one.number, 'place': position})
+        elif is_told:
+            rows.append({**one.row, 'position': position})
+    if rows:
+        connection.execute(sa.insert(_EVENTS), rows)
+    if numbered:
+        connection.execute(_NUMBER, numbered)
+    if told:
+        connection.execute(_TELL, told)
+
+
+_NUMBER = (
+    sa.update(_EVENTS)
+    .where(_EVENTS.c.number == sa.bindparam('row'))
+    .values(position=sa.bindparam('place'))
+)
+
+_TELL = (
+    sa.update(_STATES)
+    .where(
+        _STATES.c.reservation == sa.bindparam('key'),
+        _STATES.c.number == sa.bindparam('row'),
+    )
+    .values(told=sa.bindparam('told_at'))
+)

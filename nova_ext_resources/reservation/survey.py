@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The hosts of a site as they were read, and what plans on them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from nova_ext_resources.claims import base
+from nova_ext_resources import exception
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import amounts
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import host as host_mod
+from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation.store import admission as admission_mod
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import slots
+
+
+class Site(Protocol):
+    """The cloud that reservations are for."""
+
+    def list_hosts(
+        self, taken: Mapping[str, Mapping[view_obj.Place, int]]
+    ) -> Sequence[host_mod.Host]:
+        """Return all hosts with what is left of them now.
+
+        :param taken: server -> the places of the slot that it has taken, of
+            which it uses nothing
+        """
+
+    def check_zones(self) -> None:
+        """Check that the zones of these hosts are known.
+
+        :raises ComputeUnavailable: Nova did not say them
+        """
+
+    def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
+        """Return a flavor, None if there is none of this name or id."""
+
+
+class Survey:
+    """Reads the hosts when they are needed for the first time.
+
+    Each method may also raise ``StoreError`` and, if it needs hosts,
+    ``PlacementError``, ``ComputeUnavailable`` and ``InvalidConfiguration``.
+
+    :param trackers: all that are installed, by name
+    :param tests: all claim tests that are installed, by name
+    :param clock: returns seconds since the epoch
+    """
+
+    def __init__(
+        self,
+        database: database_mod.Database,
+        site: Site,
+        trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
+        clock: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._site = site
+        self._trackers = trackers
+        self._tests = tests
+        self._clock = clock
+        self._fleet: fleet_mod.Fleet | None = None
+        self._admission: admission_mod.Admission | None = None
+        self._classes: frozenset[str] = frozenset()
+        self._traits: frozenset[str] = frozenset()
+
+    def find_fleet(self) -> fleet_mod.Fleet:
+        """Return the hosts, with what was booked when they were refreshed."""
+        if self._fleet is None:
+            taken = slots.list_places(self._database, self._now())
+            hosts = self._site.list_hosts(taken)
+            self._fleet = fleet_mod.Fleet(hosts, self._trackers)
+            self._admission = self._make_admission(self._fleet)
+            places = self._fleet.calendar.places
+            self._classes = frozenset(place[1] for place in places)
+            self._traits = frozenset[str]().union(
+                *(one.traits for host in hosts for one in host.providers)
+            )
+        return self._fleet
+
+    def find_admission(self) -> admission_mod.Admission:
+        """Return what plans on these hosts."""
+        self.find_fleet()
+        assert self._admission is not None
+        return self._admission
+
+    def find_changing(self) -> admission_mod.Admission:
+        """Return what can change states: no hosts are needed for that."""
+        if self._admission is not None:
+            return self._admission
+        return self._make_admission(fleet_mod.Fleet((), self._trackers))
+
+    def refresh(self) -> fleet_mod.Fleet:
+        """Return the hosts with all that is booked on them now."""
+        fleet = self.find_fleet()
+        self.find_admission().refresh(self._now())
+        return fleet
+
+    def check_zone(self, key: str, zone: str) -> None:
+        """Check that a host is in a zone.
+
+        :param key: the reservation that asks for it
+        :raises InvalidReservation: none is
+        """
+        zones = amounts.list_zones(self.find_fleet().hosts.values())
+        self._site.check_zones()
+        if zone not in zones:
+            known = ', '.join(filter(None, zones)) or 'none'
+            raise exception.InvalidReservation(
+                key=key,
+                field='zone',
+                reason=f'no host is in zone {zone!r}; known: {known}',
+            )
+
+    def check_demand(self, key: str, demand: demand_mod.Demand) -> None:
+        """Check that some host has each class and each trait.
+
+        :param key: the reservation that asks for them
+        :raises InvalidReservation: none has
+        """
+        self.find_fleet()
+        order_mod.check_demand(key, demand, self._classes, self._traits)
+
+    def _make_admission(
+        self, fleet: fleet_mod.Fleet
+    ) -> admission_mod.Admission:
+        return admission_mod.Admission(
+            self._database, planner_mod.Planner(fleet, self._tests)
+        )
+
+    def _now(self) -> int:
+        return int(self._clock())

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which URLs and addresses notifications may be sent to. Pure.
+
+An address is judged when it is connected to, not when the subscription is
+made: the owner of a name can have it name another address at any time.
+"""
+
+from collections.abc import Iterable, Iterator
+import dataclasses
+import ipaddress
+import re
+from typing import TypeAlias
+import urllib.parse
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+#: Longer ones are cut off by many programs.
+MAX_URL = 2000
+
+_PORTS = {'https': 443, 'http': 80}
+
+#: All that RFC 3986 allows in a URL.
+_PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
+
+#: The last 32 bits of these are an address of IPv4, to which they may lead.
+_TRANSLATED = tuple(
+    map(ipaddress.IPv6Network, ('::/96', '64:ff9b::/96', '64:ff9b:1::/48'))
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """The parts of a URL.
+
+    :ivar host: a name, or an address without brackets, in lower case
+    :ivar path: with the query
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def origin(self) -> str:
+        """The URL without its path, which may have a secret."""
+        host = f'[{self.host}]' if ':' in self.host else self.host
+        if self.port == _PORTS[self.scheme]:
+            return f'{self.scheme}://{host}'
+        return f'{self.scheme}://{host}:{self.port}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What an operator allows.
+
+    :ivar prefixes: URLs must begin with one of them, which may be of http.
+        Without any, all of https are allowed
+    :ivar networks: may be reached, although they are not of the internet
+    """
+
+    prefixes: tuple[Target, ...] = ()
+    networks: tuple[Network, ...] = ()
+
+    def check_url(self, url: str) -> Target:
+        """Return the parts of a URL that is allowed.
+
+        :raises ValueError: it is not, or it is none
+        """
+        target = parse(url)
+        if self.prefixes:
+            if not any(_begins(target, one) for one in self.prefixes):
+                raise ValueError(
+                    'it begins with no URL that the operator of this cloud '
+                    'allows ([ext_resources_reservation] webhook_urls)'
+                )
+        elif target.scheme != 'https':
+            raise ValueError('it must begin with https://')
+        try:
+            address = ipaddress.ip_address(target.host)
+        except ValueError:
+            return target
+        self.check_address(address)
+        return target
+
+    def check_address(self, address: Address) -> None:
+        """Check that an address may be connected to.
+
+        :raises ValueError: it may not
+        """
+        if any(address in one for one in self.networks):
+            return
+        for one in _list_meant(address):
+            if not _is_public(one):
+                raise ValueError(
+                    f'{address} is no address of the internet, and in none of '
+                    'the networks that the operator of this cloud allows '
+                    '([ext_resources_reservation] webhook_networks)'
+                )
+
+
+#: Where no operator has said anything.
+PUBLIC = Rules()
+
+
+def make_rules(prefixes: Iterable[str], networks: Iterable[str]) -> Rules:
+    """Make rules of what an operator has written.
+
+    :raises ValueError: it is no URL of http or https, or no network
+    """
+    return Rules(
+        prefixes=tuple(map(parse, prefixes)),
+        networks=tuple(map(ipaddress.ip_network, networks)),
+    )
+
+
+def parse(url: str) -> Target:
+    """Return the parts of a URL.
+
+    What two programs could read in two ways is refused.
+
+    :raises ValueError: it is none of http or https
+    """
+    if len(url) > MAX_URL or not _PLAIN.fullmatch(url):
+        raise ValueError(
+            f'it must be a URL of 1 to {MAX_URL} characters, with others than '
+            "letters, digits and -._~:/?#[]@!$&'()*+,;=% written as %xx"
+        )
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in _PORTS:
+        raise ValueError('it must begin with https://')
+    if '@' in parts.netloc or '#' in url:
+        raise ValueError(
+            'it must have no user, no password and no fragment; write a '
+            'token into the path'
+        )
+    if not _is_host(parts.netloc, parts.hostname):
+        raise ValueError('its host is no name and no address')
+    # Raises ValueError itself beyond 65535.
+    port = parts.port or _PORTS[parts.scheme]
+    path = parts.path or '/'
+    if _has_dots(path):
+        raise ValueError('its path must have no "." or ".." of its own')
+    query = f'?{parts.query}' if parts.query else ''
+    return Target(parts.scheme, parts.hostname or '', port, path + query)
+
+
+def _is_host(netloc: str, host: str | None) -> bool:
+    if not host or '%' in host or netloc.endswith(':'):
+        return False
+    if '[' in netloc:
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            return False
+        return True
+    # A name of digits alone, or of hex ones, is an address for inet_aton().
+    if re.fullmatch(r'[0-9.]+|0x[0-9a-f.x]+', host):
+        try:
+            ipaddress.IPv4Address(host)
+        except ValueError:
+            return False
+        return True
+    return (
+        re.fullmatch(r'[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?', host) is not None
+    )
+
+
+def _has_dots(path: str) -> bool:
+    plain = urllib.parse.unquote(path).replace('\\', '/')
+    return any(one in ('.', '..') for one in plain.split('/'))
+
+
+def _begins(target: Target, prefix: Target) -> bool:
+    """Return whether a URL is one, or below it."""
+    if (target.scheme, target.host, target.port) != (
+        prefix.scheme,
+        prefix.host,
+        prefix.port,
+    ):
+        return False
+    path = target.path.partition('?')[0]
+    folder = prefix.path.rstrip('/')
+    return target.path == prefix.path or f'{path}/'.startswith(f'{folder}/')
+
+
+def _is_public(address: Address) -> bool:
+    if address.is_multicast or getattr(address, 'is_site_local', False):
+        return False
+    return address.is_global
+
+
+def _list_meant(address: Address) -> Iterator[Address]:
+    """Return an address, and those of IPv4 that it leads to."""
+    yield address
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    if address.ipv4_mapped is not None:
+        yield address.ipv4_mapped
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    if address.teredo is not None:
+        yield from address.teredo
+    if any(address in one for one in _TRANSLATED):
+        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)

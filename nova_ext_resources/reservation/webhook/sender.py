@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Sends one notification, in bounded time.
+
+Not by requests: it would resolve the name once more after its addresses were
+checked, use a proxy that the environment names, and wait as long as a peer
+sends a byte now and then. urllib3 is what it is made of.
+"""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from typing import Any
+
+import urllib3
+from urllib3 import exceptions as urllib3_exceptions
+
+from nova_ext_resources.reservation.webhook import rules as rules_mod
+
+#: Addresses of one name that are tried.
+_MOST_ADDRESSES = 4
+
+#: A receiver that answers this wants no more.
+_GONE = 410
+
+_HEADERS = {
+    'Content-Type': 'application/json',
+    'User-Agent': 'nova-ext-resources',
+}
+
+
+_TOO_LATE = 'the receiver did not answer in time'
+
+
+class NotDelivered(Exception):
+    """A receiver has not said that it has a notification. It may have it.
+
+    :ivar is_refused: whether it wants no more
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
+
+
+class Sender:
+    """Sends to what the rules allow. Any number of threads may use it.
+
+    :param timeout: seconds that one notification may take in all, but for the
+        search for its host
+    :param cafile: certificates of authorities; None for those of the system
+    :param resolve: as of :func:`socket.getaddrinfo`
+    :raises OSError: the file cannot be read
+    """
+
+    def __init__(
+        self,
+        rules: rules_mod.Rules,
+        *,
+        timeout: float,
+        cafile: str | None = None,
+        resolve: Callable[..., Any] = socket.getaddrinfo,
+    ) -> None:
+        self._rules = rules
+        self.timeout = timeout
+        self._context = ssl.create_default_context(cafile=cafile)
+        self._resolve = resolve
+
+    def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a notification, once.
+
+        :raises NotDelivered: no answer of success has come
+        """
+        try:
+            target = self._rules.check_url(url)
+        except ValueError as err:
+            raise NotDelivered(f'it may not be sent there: {err}') from err
+        addresses = self._find_addresses(target)
+        with _Deadline(self.timeout) as deadline:
+            status = self._post_any(target, addresses, headers, body, deadline)
+            # What was cut in its headers looks as if these were over.
+            if deadline.is_over:
+                raise NotDelivered(_TOO_LATE)
+        if not 200 <= status <= 299:
+            raise NotDelivered(
+                f'the receiver answered {status}', is_refused=status == _GONE
+            )
+
+    def _find_addresses(
+        self, target: rules_mod.Target
+    ) -> list[rules_mod.Address]:
+        """Return addresses that may be connected to.
+
+        :raises NotDelivered: there are none, or one of them may not
+        """
+        try:
+            found = self._resolve(
+                target.host, target.port, type=socket.SOCK_STREAM
+            )
+        except (OSError, UnicodeError) as err:
+            raise NotDelivered(f'its host is not found: {err}') from err
+        texts = dict.fromkeys(one[4][0] for one in found)
+        # A zone, as in fe80::1%eth0, is for addresses that are refused.
+        addresses = [
+            ipaddress.ip_address(str(one).partition('%')[0]) for one in texts
+        ]
+        try:
+            for one in addresses:
+                self._rules.check_address(one)
+        except ValueError as err:
+            # Which one it is, is not for whoever chose the name.
+            raise NotDelivered(
+                'its host has an address that is not allowed'
+            ) from err
+        return addresses[:_MOST_ADDRESSES]
+
+    def _post_any(
+        self,
+        target: rules_mod.Target,
+        addresses: list[rules_mod.Address],
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline: '_Deadline',
+    ) -> int:
+        """Post to the first address that can be connected to.
+
+        :raises NotDelivered: to none, or no answer came
+        """
+        failure: Exception | None = None
+        for one in addresses:
+            try:
+                return self._post(target, one, headers, body, deadline)
+            except (
+                urllib3_exceptions.NewConnectionError,
+                urllib3_exceptions.ConnectTimeoutError,
+            ) as err:
+                failure = err
+            except (urllib3_exceptions.HTTPError, OSError) as err:
+                raise NotDelivered(deadline.explain(err)) from err
+        raise NotDelivered('no connection can be made') from failure
+
+    def _post(
+        self,
+        target: rules_mod.Target,
+        address: rules_mod.Address,
+        headers: Mapping[str, str],
+        body: bytes,
+        deadline: '_Deadline',
+    ) -> int:
+        """Return the status that a receiver at an address answers."""
+        with contextlib.closing(
+            self._make_pool(target, address, deadline)
+        ) as pool:
+            response = pool.urlopen(
+                'POST',
+                target.path,
+                body=body,
+                headers={**_HEADERS, **headers, 'Host': _name_host(target)},
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                preload_content=False,
+            )
+            # The body is of no interest, and may never end.
+            response.close()
+            return int(response.status)
+
+    def _make_pool(
+        self,
+        target: rules_mod.Target,
+        address: rules_mod.Address,
+        deadline: '_Deadline',
+    ) -> urllib3.HTTPConnectionPool:
+        host = f'[{address}]' if address.version == 6 else str(address)
+        left = urllib3.Timeout(total=deadline.left)
+        pool: urllib3.HTTPConnectionPool
+        if target.scheme == 'http':
+            pool = urllib3.HTTPConnectionPool(host, target.port, timeout=left)
+        else:
+            pool = urllib3.HTTPSConnectionPool(
+                host,
+                target.port,
+                timeout=left,
+                ssl_context=self._context,
+                server_hostname=target.host,
+                assert_hostname=target.host,
+            )
+        pool.ConnectionCls = deadline.watch(pool.ConnectionCls)
+        return pool
+
+
+class _Deadline:
+    """Cuts a connection when the time is up, whatever its peer sends.
+
+    :ivar is_over: whether it is
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+        self.is_over = False
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+
+    def __enter__(self) -> '_Deadline':
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._timer.cancel()
+
+    @property
+    def left(self) -> float:
+        """Seconds; urllib3 takes none that are not above 0."""
+        return max(self._until - time.monotonic(), 0.001)
+
+    def watch(self, base: Any) -> Any:
+        """Return a class of connections of which this one knows the last."""
+
+        class Watched(base):  # type: ignore[misc]
+            def connect(connection) -> None:
+                super().connect()
+                self._take(connection.sock)
+
+        return Watched
+
+    def explain(self, err: Exception) -> str:
+        """Return in words why there is no answer; no details of a network."""
+        if self.is_over or isinstance(err, urllib3_exceptions.TimeoutError):
+            return _TOO_LATE
+        if isinstance(err, urllib3_exceptions.SSLError):
+            return f'TLS: {err}'
+        return 'the receiver closed the connection, or answered no HTTP'
+
+    def _take(self, line: socket.socket) -> None:
+        with self._lock:
+            self._line = line
+        if self.is_over:
+            self._cut()
+
+    def _cut(self) -> None:
+        self.is_over = True
+        with self._lock:
+            if self._line is not None:
+                with contextlib.suppress(OSError):
+                    self._line.shutdown(socket.SHUT_RDWR)
+
+
+def _name_host(target: rules_mod.Target) -> str:
+    return target.origin.partition('://')[2]

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what a manager does about planned changes of capacity."""
+
+from typing import Any
+
+from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation.manager import outages
+from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import capacity_changes
+from nova_ext_resources.reservation.store import slots
+from tests.unit.reservation import changes
+from tests.unit.reservation import hosts
+from tests.unit.reservation.manager import managers
+from tests.unit.reservation.manager import test_outages
+from tests.unit.reservation.store import stores
+
+Cause = cause_mod.Cause
+State = state_mod.State
+
+START, END = test_outages.START, test_outages.END
+
+
+class CapacityTest(test_outages.OutagesTestCase):
+    """Two hosts of two servers each; the reservation is on the first."""
+
+    def plan(
+        self, change: capacity_change.CapacityChange, now: int = 0
+    ) -> Any:
+        return self.admission.capacity.plan(
+            change.key, lambda _fleet, _others: change, now=now, is_forced=True
+        )
+
+    def withdraw(self, key: str, now: int = 0) -> Any:
+        return self.admission.capacity.withdraw(key, now=now, is_forced=True)
+
+    def maintain(self, start: int, end: int, **fields: Any) -> Any:
+        return changes.make_maintenance(
+            'night', hosts.span(start, end), **fields
+        )
+
+    def test_what_is_moved_stays_where_it_is(self) -> None:
+        self.plan(self.maintain(START + 1, END))
+        before = stores.dump(self.url)
+
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(before, stores.dump(self.url))
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_what_is_degraded_stays_so_until_there_is_room(self) -> None:
+        self.fill()
+        self.plan(self.maintain(START + 1, END))
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+        self.assertTrue(self.run_at(5))
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+        self.admission.change(
+            'other', State.CANCELLED, now=6, reason='not needed'
+        )
+        self.assertTrue(self.run_at(6 + outages.RETRY_SECONDS))
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+        self.assertEqual(
+            ['pending', 'degraded', 'pending'], self.list_states()
+        )
+        self.assertIn('moved: host a has nothing', self.get().last.reason)
+
+    def test_what_is_degraded_by_a_cut_finds_room(self) -> None:
+        self.fill()
+        self.plan(changes.make_change('cut', hosts.span(START), {'VCPU': -1}))
+        self.assertTrue(self.run_at(5))
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+        self.admission.change(
+            'other', State.CANCELLED, now=6, reason='not needed'
+        )
+        self.assertTrue(self.run_at(6 + outages.RETRY_SECONDS))
+
+        self.assertEqual(State.PENDING, self.get().last.state)
+        self.assertIn('b', self.list_hosts())
+
+    def test_all_is_well_when_it_is_taken_back_or_over(self) -> None:
+        for name, change in (
+            (
+                'cut',
+                changes.make_change(
+                    'cut', hosts.span(START, START + 9), {'VCPU': -8}
+                ),
+            ),
+            ('night', self.maintain(START, START + 9)),
+        ):
+            with self.subTest(name=name):
+                self.fill_again()
+                self.plan(change)
+                self.withdraw(name)
+                self.assertEqual(State.DEGRADED, self.get().last.state)
+
+                self.assertTrue(self.run_at(5))
+
+                self.assertEqual(State.PENDING, self.get().last.state)
+        self.plan(change)
+        self.assertTrue(self.run_at(START + 8))
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.assertTrue(self.run_at(START + 9))
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def fill_again(self) -> None:
+        if 'other' not in self.admission._mirror.held:
+            self.fill()
+
+    def test_who_counted_on_more_stays_degraded(self) -> None:
+        more = changes.make_change('more', hosts.span(START), {'VCPU': 4})
+        self.fill()
+        self.plan(more)
+        self.admit(self.admission, 'third', test_outages.DURING)
+        self.withdraw('more')
+        key = next(
+            one
+            for one in ('third', 'lease')
+            if self.get(one).last.state is State.DEGRADED
+        )
+
+        self.assertTrue(self.run_at(5))
+        self.assertEqual(State.DEGRADED, self.get(key).last.state)
+        self.assertIs(Cause.WITHDRAWN, self.get(key).last.cause)
+        self.admission.change(
+            'other', State.CANCELLED, now=6, reason='not needed'
+        )
+        self.assertTrue(self.run_at(6 + outages.RETRY_SECONDS))
+
+        self.assertEqual(State.PENDING, self.get(key).last.state)
+
+    def test_what_nobody_told_of_a_maintenance_is_moved(self) -> None:
+        with self.database.transaction() as connection:
+            capacity_changes.add_change(
+                connection, self.maintain(START + 1, END)
+            )
+        # Nothing raises a revision: only who reads all anew sees it.
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_a_host_that_is_back_in_time_keeps_its_promises(self) -> None:
+        self.plan(self.maintain(START - 100, START))
+        self.cloud.enabled['a'] = False
+        before = stores.dump(self.url)
+
+        self.assertTrue(self.run_at(START - 100))
+        self.assertTrue(self.run_at(START - 1))
+        self.assertEqual(before, stores.dump(self.url))
+
+        # It takes longer than planned.
+        self.cloud.enabled['b'] = False
+        self.cloud.enabled['c'] = True
+        self.assertTrue(self.run_at(START))
+        self.assertIn('host a is disabled', self.get().last.reason)
+
+    def test_before_a_maintenance_a_lost_host_is_lost(self) -> None:
+        self.plan(self.maintain(START - 100, START))
+        self.cloud.enabled['a'] = False
+
+        for clock in (0, outages.LOSS_SECONDS):
+            self.assertTrue(self.run_at(START - 1000 + clock))
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+
+    def test_what_has_started_is_active_after_the_maintenance(self) -> None:
+        self.assertTrue(self.run_at(START))
+        slots.take(
+            self.database, 'lease', 'server', lambda held: held[0], now=START
+        )
+        self.plan(self.maintain(START + 10, START + 20), START + 1)
+        self.assertTrue(self.run_at(START + 5))
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+        self.assertTrue(self.run_at(START + 20))
+
+        last = self.get().last
+        self.assertEqual(State.ACTIVE, last.state)
+        self.assertIn('there again', last.reason)
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def test_causes_name_no_hosts(self) -> None:
+        for name, change, cause in (
+            ('moved', self.maintain(START + 1, END), Cause.MOVED),
+            (
+                'degraded',
+                changes.make_change(
+                    'cut', hosts.span(START + 1), {'VCPU': -1}, 'b'
+                ),
+                Cause.CAPACITY,
+            ),
+        ):
+            with self.subTest(name=name):
+                self.plan(change)
+
+                last = self.get().last
+                self.assertIs(cause, last.cause)
+                self.assertIn('host', last.reason)
+                self.assertNotIn('host b', last.words)
+                self.assertNotIn('host a', last.words)
+                self.assertNotIn(change.key, last.words)
+
+    def test_a_loss_beside_a_cut_is_said_too(self) -> None:
+        self.fill()
+        self.plan(self.maintain(START + 1, END))
+        self.run_at(START)
+        self.lose()
+        for clock in (5, 20):
+            self.assertTrue(self.run_at(START + clock))
+
+        last = self.get().last
+        self.assertIs(Cause.OUTAGE, last.cause)
+        self.assertIn('not in placement', last.reason)
+        self.assertIn('capacity change night', last.reason)
+        self.assertEqual(
+            ['pending', 'degraded', 'degraded'], self.list_states()
+        )
+
+    def test_what_people_write_is_no_change(self) -> None:
+        more = changes.make_change('more', hosts.span(START), {'VCPU': 4})
+        self.plan(more)
+        self.admission.change(
+            'lease', State.DEGRADED, now=1, reason=more.describe()
+        )
+
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(['a', 'a'], self.list_hosts())
+        self.assertEqual(['pending', 'degraded'], self.list_states())
+
+    def test_two_managers(self) -> None:
+        self.fill()
+        self.plan(self.maintain(START + 1, END))
+        other = managers.make_turn(self.url, self.time, cloud=self.cloud)
+
+        for _pass in range(2):
+            self.assertTrue(self.run_at(5))
+            self.assertTrue(other.run())
+
+        self.assertEqual(['pending', 'degraded'], self.list_states())

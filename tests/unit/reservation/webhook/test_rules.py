@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of which URLs and addresses may be reached."""
+
+import ipaddress
+
+from nova_ext_resources.reservation.webhook import rules
+from tests import base
+
+
+class UrlTest(base.TestCase):
+    def refuse(self, url: str, found: rules.Rules = rules.PUBLIC) -> str:
+        return str(self.assertRaises(ValueError, found.check_url, url))
+
+    def test_https_to_anywhere_public(self) -> None:
+        found = rules.PUBLIC.check_url('https://Hooks.Example.org/a%20b?c=d')
+
+        self.assertEqual(
+            rules.Target('https', 'hooks.example.org', 443, '/a%20b?c=d'),
+            found,
+        )
+        self.assertEqual('https://hooks.example.org', found.origin)
+
+    def test_what_is_no_such_url(self) -> None:
+        for url in (
+            '',
+            'http://example.org/',
+            'ftp://example.org/',
+            'file:///etc/passwd',
+            'https://',
+            'https:///path',
+            'https://user@example.org/',
+            'https://user:password@example.org/',
+            'https://example.org/#fragment',
+            'https://example.org:0x50/',
+            'https://example.org:99999/',
+            'https://example.org:/',
+            'https://exa mple.org/',
+            'https://example.org/\r\nHost: other',
+            'https://example.org\\@other/',
+            'https://ex%61mple.org/',
+            'https://exämple.org/',
+            'https://[::1/',
+            'https://[fe80::1%25eth0]/',
+            'https://-/',
+            'https://example.org/' + 2000 * 'x',
+        ):
+            self.refuse(url)
+
+    def test_addresses_in_other_spellings(self) -> None:
+        for url in (
+            'https://127.0.0.1/',
+            'https://127.1/',
+            'https://2130706433/',
+            'https://0x7f000001/',
+            'https://0177.0.0.1/',
+            'https://[::1]/',
+            'https://[::ffff:127.0.0.1]/',
+            'https://169.254.169.254/latest/meta-data',
+        ):
+            self.refuse(url)
+
+    def test_only_what_begins_as_the_operator_says(self) -> None:
+        found = rules.make_rules(
+            ['https://example.org/hooks', 'http://10.0.0.1:8080'],
+            ['10.0.0.0/24'],
+        )
+
+        for url in (
+            'https://example.org/hooks',
+            'https://example.org/hooks/a',
+            'https://example.org:443/hooks?a=b',
+            'http://10.0.0.1:8080/any',
+        ):
+            found.check_url(url)
+        for url in (
+            'https://example.org/',
+            'https://example.org/hooksandmore',
+            'https://example.org/hooks/../other',
+            'https://example.org/hooks/%2e%2e/other',
+            'https://example.org.evil.net/hooks',
+            'https://example.org:444/hooks',
+            'http://example.org/hooks',
+            'http://10.0.0.1/any',
+            'https://other.org/hooks',
+        ):
+            self.assertIn('', self.refuse(url, found))
+
+    def test_what_an_operator_writes_wrong(self) -> None:
+        for prefixes, networks in (
+            (['example.org'], []),
+            ([], ['10.0.0.1/24']),
+            ([], ['example.org']),
+        ):
+            self.assertRaises(ValueError, rules.make_rules, prefixes, networks)
+
+
+class AddressTest(base.TestCase):
+    def test_what_is_not_of_the_internet(self) -> None:
+        for text in (
+            '127.0.0.1',
+            '127.8.8.8',
+            '0.0.0.0',
+            '10.1.2.3',
+            '172.16.0.1',
+            '192.168.1.1',
+            '100.64.0.1',
+            '169.254.169.254',
+            '224.0.0.1',
+            '255.255.255.255',
+            '192.0.2.1',
+            '::',
+            '::1',
+            'fe80::1',
+            'fec0::1',
+            'fd00:ec2::254',
+            'ff02::1',
+            # IPv4 in IPv6, in each way.
+            '::ffff:10.1.2.3',
+            '::127.0.0.1',
+            '64:ff9b::a9fe:a9fe',
+            '64:ff9b:1::a9fe:a9fe',
+            '2002:7f00:1::',
+        ):
+            address = ipaddress.ip_address(text)
+            self.assertRaises(ValueError, rules.PUBLIC.check_address, address)
+
+    def test_what_is_of_the_internet(self) -> None:
+        for text in ('8.8.8.8', '2600::1', '64:ff9b::808:808'):
+            rules.PUBLIC.check_address(ipaddress.ip_address(text))
+
+    def test_what_an_operator_allows(self) -> None:
+        found = rules.make_rules([], ['10.0.0.0/8', 'fd00::/8'])
+
+        for text in ('10.1.2.3', 'fd00::1', '8.8.8.8'):
+            found.check_address(ipaddress.ip_address(text))
+        for text in ('127.0.0.1', '192.168.1.1'):
+            self.assertRaises(
+                ValueError, found.check_address, ipaddress.ip_address(text)
+            )
