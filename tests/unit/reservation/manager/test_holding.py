@@ -10,6 +10,7 @@ import fixtures
 from nova_ext_resources.claims import extra_specs
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import holding
 from nova_ext_resources.reservation.manager import turn as turn_mod
@@ -18,7 +19,6 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
-from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
 from tests.unit.reservation.manager import managers
@@ -75,11 +75,12 @@ class BlockingTestCase(stores.StoreTestCase):
             found = servers.read_servers(connection, [key], interval.ALWAYS)
         return found.get(key, ())
 
-    def plan(self, start: int, end: int, now: int = 0) -> None:
-        """Plan a maintenance of the host of all slots."""
-        change = changes.make_maintenance('night', hosts.span(start, end))
+    def plan(
+        self, change: capacity_change.CapacityChange, now: int = 0
+    ) -> None:
+        """Plan a change of capacity, whatever it takes."""
         self.admission.capacity.plan(
-            'night', lambda _fleet, _others: change, now=now, is_forced=True
+            change.key, lambda _fleet, _others: change, now=now, is_forced=True
         )
 
     def list_holds(self) -> list[str]:
@@ -214,30 +215,6 @@ class HoldingTest(BlockingTestCase):
         self.assertNotEqual(before.host, after.host)
         (places,) = self.cloud.held.values()
         self.assertEqual(after.places, places)
-
-    def test_what_a_change_of_capacity_moves_is_held_there(self) -> None:
-        self.reserve()
-        self.run_at(HELD)
-
-        self.plan(START, END, now=HELD)
-        self.run_at(HELD + 1)
-
-        self.assertEqual(['b', 'b'], [one.host for one in self.get_slots()])
-        for one in self.get_slots():
-            consumer = hold.make_consumer(one.key)
-            self.assertEqual(one.places, self.cloud.held[consumer])
-
-    def test_nothing_is_held_in_a_maintenance(self) -> None:
-        self.reserve()
-        self.plan(HELD + 10, HELD + 20)
-        for clock, held in (
-            (HELD, ['lease/0', 'lease/1']),
-            (HELD + 10, []),
-            (HELD + 19, []),
-            (HELD + 20, ['lease/0', 'lease/1']),
-        ):
-            self.assertTrue(self.run_at(clock))
-            self.assertEqual(held, self.list_holds(), str(clock))
 
     def test_nothing_is_released_by_a_clock_that_is_not_trusted(
         self,

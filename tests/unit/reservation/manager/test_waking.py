@@ -299,18 +299,6 @@ class WakingTest(WakingTestCase):
         self.assertEqual([], self.cloud.asked)
         self.assertEqual([None, None], self.list_consumers())
 
-    def test_so_is_one_that_is_in_maintenance_now(self) -> None:
-        self.wait('one')
-        self.run_at(HELD)
-        self.plan(START, START + 60, now=START)
-
-        self.run_at(START)
-        self.assertEqual([], self.cloud.asked)
-        self.assertEqual([None, None], self.list_consumers())
-
-        self.run_at(START + 60)
-        self.assertEqual(['unshelve on a'], self.list_asked())
-
     def test_nothing_after_the_end(self) -> None:
         self.wait('one')
 
