@@ -28,7 +28,6 @@ NAMES = (
     'nova.compute.manager:ComputeManager._sanity_check_new_host',
     'nova.compute.manager:ComputeManager.rt',
     'nova.compute.manager:ComputeVirtAPI._compute',
-    'nova.compute.manager:ComputeVirtAPI.reportclient',
     'nova.compute.power_state:PAUSED',
     'nova.compute.power_state:RUNNING',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
@@ -110,8 +109,6 @@ NAMES = (
     'nova.scheduler.client.report:'
     'SchedulerReportClient.delete_allocation_for_instance',
     'nova.scheduler.client.report:SchedulerReportClient.get',
-    'nova.scheduler.client.report:'
-    'SchedulerReportClient.get_allocations_for_consumer',
     'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocs_for_consumer',
     'nova.scheduler.client.report:report_client_singleton',
