@@ -120,6 +120,7 @@ NAMES = (
     'nova.scheduler.host_manager:HostState.num_instances',
     'nova.scheduler.host_manager:HostState.numa_topology',
     'nova.scheduler.host_manager:HostState.stats',
+    'nova.scheduler.host_manager:HostState.updated',
     'nova.scheduler.manager:SchedulerManager._get_all_host_states'
     '(context, spec_obj, provider_summaries)',
     'nova.scheduler.manager:SchedulerManager._get_alternate_hosts'
