@@ -7,9 +7,11 @@ Whether a host fits is decided in ``claims``; what is promised, in
 
 * ``beside``: which candidates a server may have beside what is promised
 * ``claimed``: looks again when Nova has claimed
+* ``claiming``: Nova's claim, with what is asked before and after it
 * ``filters``: the filters that Nova's scheduler loads
 * ``free``: how much of a class of a provider is free now
 * ``gaps``: how well a server fills the time until something is promised
+* ``given``: has requests at the same time get different hosts
 * ``ongoing``: what Nova knows of a request, and does not hand to filters
 * ``promises``: what is promised, as the database says
 * ``report``: a line of the log per refused host

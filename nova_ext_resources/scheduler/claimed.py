@@ -6,39 +6,25 @@ Two schedulers may each have found room for a server beside a promise, and
 there is room for one. Placement refuses only what is more than a host has. So
 who has claimed asks placement what is used now: one of the two at least sees
 both, gives its claim back, and Nova tries the next host.
-
-Until then, a server that has reserved may find its units taken. So its claim
-is tried again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-import functools
-import inspect
-import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exc
-from nova.scheduler import utils
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import owed as owed_mod
-from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 
 LOG = logging.getLogger(__name__)
 
 #: ``allocations`` of a provider came with placement's first version.
 _MICROVERSION = '1.0'
-
-#: Seconds before each further try of a reserved server: claims that go too far
-#: are given back at once.
-PAUSES = (0.1, 0.3, 1.0, 2.0)
-
-_ARGUMENTS = ['ctx', 'client', 'spec_obj', 'instance_uuid', 'alloc_req']
 
 
 class Claimed:
@@ -218,59 +204,3 @@ def _list_held(client: Any, context: Any, rp_uuid: str) -> Any:
         global_request_id=context.global_id,
     )
     return response.json()['allocations']
-
-
-def _try_again(claim: Callable[[], Any]) -> Any:
-    for pause in PAUSES:
-        time.sleep(pause)
-        if claim():
-            return True
-    return False
-
-
-def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def claim_resources(
-        ctx: Any,
-        client: Any,
-        spec_obj: Any,
-        instance_uuid: str,
-        alloc_req: Any,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        claim = functools.partial(
-            original,
-            ctx,
-            client,
-            spec_obj,
-            instance_uuid,
-            alloc_req,
-            *args,
-            **kwargs,
-        )
-        ongoing = ongoing_mod.find(spec_obj)
-        if instance_uuid in ongoing.placed:
-            return claim() or _try_again(claim)
-        if ongoing.check is None:
-            return claim()
-        return claim() and ongoing.check(ctx, client, instance_uuid, alloc_req)
-
-    return claim_resources
-
-
-@functools.cache
-def install() -> None:
-    """Look again after each claim of this scheduler."""
-    original = utils.claim_resources
-    names = list(inspect.signature(original).parameters)
-    if names[: len(_ARGUMENTS)] != _ARGUMENTS:
-        LOG.error(
-            'nova.scheduler.utils.claim_resources of this Nova has other '
-            'arguments (%(names)s): two schedulers may take the same room '
-            'beside a reservation. Install a release of nova-ext-resources '
-            'that is for this release of Nova.',
-            {'names': ', '.join(names)},
-        )
-        return
-    utils.claim_resources = _wrap(original)

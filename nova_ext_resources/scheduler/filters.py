@@ -27,6 +27,9 @@ from nova_ext_resources.claims.schedule import consumption
 from nova_ext_resources import exception
 from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins
+from nova_ext_resources.scheduler import claiming
+from nova_ext_resources.scheduler import given
+from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import report as report_mod
 from nova_ext_resources.scheduler import request
 
@@ -74,7 +77,10 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
         self._tests = plugins.load_claim_tests(self._trackers)
         self._grammar = plugins.load_grammar()
         self._consumption = consumption.Consumption()
+        self._given = given.Given()
         self._unread: set[tuple[str, str]] = set()
+        ongoing_mod.install()
+        claiming.install()
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""
@@ -105,6 +111,8 @@ class ExtendedResourcesFilter(filters.BaseHostFilter):
             request.find_sizes(spec_obj),
             requirement,
         )
+        ongoing = ongoing_mod.find(spec_obj)
+        ongoing.offer = given.Offer(self._given, ongoing.summaries, judge)
         is_multiple = request.is_multiple(spec_obj)
         report = report_mod.Report('ExtendedResourcesFilter', spec_obj)
         passed = [

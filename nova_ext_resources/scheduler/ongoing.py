@@ -5,10 +5,11 @@
 Exact numbers of what is free are in the ``provider_summaries`` that placement
 gives with the candidates. ``SchedulerManager`` has them, and passes them to a
 method of its own; a thin wrapper around that keeps them. Another wrapper keeps
-hosts for the next server of a request: what filters return for one server is
-all that Nova asks them about for the next one, and a reserved server gets one
-host only. A third one names no alternates of which something is promised: the
-conductor claims on them later, and nobody looks again.
+the hosts that Nova tries, and all hosts for the next server of a request: what
+filters return for one server is all that Nova asks them about for the next
+one, and a reserved server gets one host only. A third one names no alternates
+of which something is promised: the conductor claims on them later, and nobody
+looks again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,7 @@ from oslo_log import log as logging
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.scheduler import given
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +36,9 @@ class Ongoing:
     :ivar summaries: of placement, as of the beginning; None where this Nova
         does not show them
     :ivar consumed: what servers of the same request have taken since
+    :ivar offer: what Nova asks before it claims; None for a server that asks
+        nothing of ours
+    :ivar tried: the hosts that Nova tries for the present server, in order
     :ivar hosts: those that a reserved server may have, and their candidates
     :ivar placed: server -> its host, of reserved servers
     :ivar taken: (reservation, slot) of each of them
@@ -51,6 +56,8 @@ class Ongoing:
     consumed: dict[view_obj.Place, int] = dataclasses.field(
         default_factory=dict
     )
+    offer: given.Offer | None = None
+    tried: Sequence[Any] = ()
     hosts: list[tuple[Any, list[Any]]] | None = None
     placed: dict[str, Any] = dataclasses.field(default_factory=dict)
     taken: list[tuple[str, server_mod.PlannedServer]] = dataclasses.field(
@@ -61,6 +68,17 @@ class Ongoing:
     score: Callable[[Iterable[Any]], list[float]] | None = None
     is_begun: bool = False
     _seen: list[tuple[Any, int, Any]] = dataclasses.field(default_factory=list)
+
+    def take(self, server: str, candidate: Any) -> bool:
+        """Return whether Nova may claim a candidate for a server."""
+        return self.offer is None or self.offer.take(
+            self.tried, server, candidate
+        )
+
+    def give_back(self, candidate: Any) -> None:
+        """Note that Nova could not claim a candidate."""
+        if self.offer is not None:
+            self.offer.give_back(self.tried, candidate)
 
     def note(self, hosts: Iterable[Any]) -> None:
         """Note what Nova may choose of: the first candidate of a host."""
@@ -142,9 +160,13 @@ def _keep_hosts(original: Callable[..., Any]) -> Callable[..., Any]:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        if index and (kept := find(spec_obj).restore()) is not None:
+        ongoing = find(spec_obj)
+        if index and (kept := ongoing.restore()) is not None:
             host_states = kept
-        return original(self, spec_obj, host_states, index, *args, **kwargs)
+        ongoing.tried = original(
+            self, spec_obj, host_states, index, *args, **kwargs
+        )
+        return ongoing.tried
 
     return get_sorted_hosts
 
@@ -185,7 +207,8 @@ _WRAPPED = {
     '_get_sorted_hosts': (
         ['spec_obj', 'host_states', 'index'],
         _keep_hosts,
-        'reserved servers of one request get slots of one host only',
+        'reserved servers of one request get slots of one host only, and '
+        'requests at the same time the same host',
     ),
     '_get_alternate_hosts': (
         ['selected_hosts', 'spec_obj', 'hosts', 'index', 'num_alts'],

@@ -28,6 +28,7 @@ from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import beside as beside_mod
 from nova_ext_resources.scheduler import claimed as claimed_mod
+from nova_ext_resources.scheduler import claiming
 from nova_ext_resources.scheduler import gaps as gaps_mod
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
@@ -77,7 +78,7 @@ class ReservationFilter(filters.BaseHostFilter):
         )
         self._reserved = reserved_mod.Reserved(self._followed)
         ongoing_mod.install()
-        claimed_mod.install()
+        claiming.install()
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""

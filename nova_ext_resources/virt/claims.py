@@ -31,7 +31,8 @@ class Claims:
     :param find_topology: returns the host's NUMA topology; None where it has
         none
     :param read_allocations: returns what placement has allocated to a
-        consumer, in the form of Nova's report client; gets Nova's context
+        consumer, in the form of Nova's report client; raises PlacementError
+        where it does not answer
     :param on_changed: called after what servers hold may have changed
     """
 
@@ -40,7 +41,7 @@ class Claims:
         service: service_mod.HostService,
         *,
         find_topology: Callable[[], Any],
-        read_allocations: Callable[[Any, str], Mapping[str, Any]],
+        read_allocations: Callable[[str], Mapping[str, Any]],
         on_changed: Callable[[], None],
     ) -> None:
         self._service = service
@@ -183,7 +184,7 @@ class Claims:
         broke off may have left Nova other CPUs than were claimed.
 
         :raises HostRefused: the resources are no longer available
-        :raises NovaException: Nova cannot say what is allocated
+        :raises NovaException: placement does not say what is allocated
         """
         host = self._host
         has_cpus = self._has_cpus(instance)
@@ -194,7 +195,8 @@ class Claims:
         self.end_moves(instance)
         if has_cpus and self.holds(instance):
             return
-        allocations = self._read_allocations(context, instance.uuid)
+        with errors.translated(instance, host.host):
+            allocations = self._read_allocations(instance.uuid)
         if not has_cpus:
             self._check_allocated(instance, allocations)
         self.claim(

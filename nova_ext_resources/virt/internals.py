@@ -28,7 +28,6 @@ NAMES = (
     'nova.compute.manager:ComputeManager._sanity_check_new_host',
     'nova.compute.manager:ComputeManager.rt',
     'nova.compute.manager:ComputeVirtAPI._compute',
-    'nova.compute.manager:ComputeVirtAPI.reportclient',
     'nova.compute.power_state:PAUSED',
     'nova.compute.power_state:RUNNING',
     'nova.compute.resource_tracker:COMPUTE_RESOURCE_SEMAPHORE',
@@ -111,8 +110,6 @@ NAMES = (
     'SchedulerReportClient.delete_allocation_for_instance',
     'nova.scheduler.client.report:SchedulerReportClient.get',
     'nova.scheduler.client.report:'
-    'SchedulerReportClient.get_allocations_for_consumer',
-    'nova.scheduler.client.report:'
     'SchedulerReportClient.get_allocs_for_consumer',
     'nova.scheduler.client.report:report_client_singleton',
     'nova.scheduler.filters:BaseHostFilter.RUN_ON_REBUILD',
@@ -123,6 +120,7 @@ NAMES = (
     'nova.scheduler.host_manager:HostState.num_instances',
     'nova.scheduler.host_manager:HostState.numa_topology',
     'nova.scheduler.host_manager:HostState.stats',
+    'nova.scheduler.host_manager:HostState.updated',
     'nova.scheduler.manager:SchedulerManager._get_all_host_states'
     '(context, spec_obj, provider_summaries)',
     'nova.scheduler.manager:SchedulerManager._get_alternate_hosts'

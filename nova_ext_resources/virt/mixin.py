@@ -181,11 +181,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         if self._ext.host.list_consumers(server_uuid):
             return None
         moves = migrations.list_left(host, server_uuid)
-        found = filter(None, map(self._ext.read_allocations, moves))
-        return {
-            rp_uuid: {'resources': amounts}
-            for rp_uuid, amounts in next(found, {}).items()
-        }
+        return next(filter(None, map(self._read_allocations, moves)), {})
 
     def _list_running(self) -> dict[str, guest.Guest]:
         """Return the guests that have processes here now, by server.
@@ -195,11 +191,20 @@ class ExtResourcesMixin(driver.ComputeDriver):
         """
         return {}
 
-    def _read_allocations(self, context: Any, consumer_uuid: str) -> Any:
-        """Return what placement has allocated, as Nova passes it to us."""
-        return self.virtapi.reportclient.get_allocations_for_consumer(
-            context, consumer_uuid
-        )
+    def _read_allocations(self, consumer_uuid: str) -> dict[str, Any]:
+        """Return what placement has allocated, as Nova passes it to us.
+
+        Not with Nova's get_allocations_for_consumer, for which a placement
+        that does not answer has allocated nothing.
+
+        :raises PlacementError: it does not answer
+        """
+        return {
+            rp_uuid: {'resources': amounts}
+            for rp_uuid, amounts in self._ext.read_allocations(
+                consumer_uuid
+            ).items()
+        }
 
     def _find_tracker(self) -> Any:
         """Return Nova's resource tracker; None where there is none (yet)."""

@@ -7,7 +7,9 @@ from typing import Any
 
 from blazar.api.v1 import app as blazar_app
 from keystoneauth1.identity import v3
+from keystoneauth1 import loading
 from keystoneauth1 import session as ks_session
+from oslo_config import cfg
 from oslo_utils import timeutils
 
 from tests.blazar import base
@@ -31,9 +33,18 @@ class KeystoneTest(base.BlazarTestCase):
         """Leave it: tokens go by the time that it is."""
 
     def make_identity(self) -> str:
+        # After the reset, which comes first.
+        self.addCleanup(self.forget_options)
         self.session = self.identity.make_session('alice', 'red')
         return identity.BLAZAR.format(
             port=self.identity.port, url=self.identity.url
+        )
+
+    def forget_options(self) -> None:
+        """Forget those of keystonemiddleware, which other tests do without."""
+        cfg.CONF.unregister_opts(
+            loading.get_auth_plugin_conf_options('password'),
+            group='keystone_authtoken',
         )
 
     def make_app(self) -> Any:

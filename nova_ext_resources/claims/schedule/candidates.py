@@ -166,6 +166,13 @@ class Judge:
         decision = self._decide(view, candidate, self._unpinned, may_move=True)
         return stats.update(document, decision.view, decision.taken)
 
+    def can_give(self, document: stats.Document, candidate: Candidate) -> bool:
+        """Return whether the host can give a candidate, whatever its CPUs."""
+        view = self._read(document)
+        return self._decide(
+            view, candidate, self._unpinned, may_move=True
+        ).fits
+
     def _can_spread(
         self,
         document: stats.Document,

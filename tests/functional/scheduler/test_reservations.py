@@ -28,7 +28,7 @@ from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import slots
-from nova_ext_resources.scheduler import claimed
+from nova_ext_resources.scheduler import claiming
 from nova_ext_resources.scheduler import gaps
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import promises
@@ -384,7 +384,7 @@ class ReservedTest(reserving.ReservingTestCase):
         self.assertEqual([other], host.allocation_candidates)
 
     def test_a_claim_that_is_in_the_way_for_a_moment(self) -> None:
-        self.patch(claimed, 'PAUSES', (0, 0))
+        self.patch(claiming, 'PAUSES', (0, 0))
         self.reserve()
         spec = self.make_spec(uuidsentinel.one, 'lease')
         self.run_filter(self.make_hosts(), spec)
@@ -395,7 +395,7 @@ class ReservedTest(reserving.ReservingTestCase):
         ):
             claim = mock.Mock(side_effect=answers)
 
-            found = claimed._wrap(claim)(
+            found = claiming._wrap(claim)(
                 None, None, spec, spec.instance_uuid, {}
             )
 
@@ -673,7 +673,7 @@ class StormTest(reserving.ReservingTestCase):
             claim = functools.partial(
                 self.placement.claim, server, name, amount
             )
-            claim_resources = claimed._wrap(lambda *_args, do=claim: do())
+            claim_resources = claiming._wrap(lambda *_args, do=claim: do())
             if claim_resources(
                 mock.Mock(), self.placement, spec, server, candidate
             ):

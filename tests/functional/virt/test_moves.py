@@ -4,12 +4,15 @@
 
 import pathlib
 from typing import Any
+from unittest import mock
 
 import fixtures
 from nova.compute import task_states
 from nova import context as nova_context
+from nova import exception as nova_exc
 from nova import objects
 
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import operation
 from nova_ext_resources.objects import stats
@@ -153,6 +156,32 @@ class OneHostTest(base.NovaTestCase):
         )
 
         self.assertIn('has other CPUs in Nova', str(err))
+        self.assertEqual(before, self.host.find_entry(server['id']))
+
+    def test_a_placement_that_does_not_answer_is_not_one_without_it(
+        self,
+    ) -> None:
+        server = self.boot(self.make_pinned_flavor(4))
+        instance = find_instance(server)
+        before = self.host.find_entry(server['id'])
+        self.pin_otherwise(instance)
+        down = mock.patch.object(
+            self.driver._ext._placement,
+            'get_allocations',
+            side_effect=exception.PlacementUnavailable(
+                action='read allocations', status=503, detail='down'
+            ),
+        )
+
+        with down:
+            err = self.assertRaises(
+                nova_exc.ComputeResourcesUnavailable,
+                self.driver._ext_claims.restore_and_apply,
+                self.context,
+                instance,
+            )
+
+        self.assertIn('503', str(err))
         self.assertEqual(before, self.host.find_entry(server['id']))
 
     def test_a_server_that_is_rebuilt_on_other_cpus_claims_for_them(

@@ -55,6 +55,9 @@ class ReservationsTest(base.NovaTestCase):
                 'nova_ext_resources.scheduler.filters.ExtendedResourcesFilter',
                 'nova_ext_resources.scheduler.reservations.ReservationFilter',
             ],
+            # No ReservationWeigher: where nothing else decides, the first is
+            # chosen.
+            weight_classes=['nova.scheduler.weights.all_weighers'],
             group='filter_scheduler',
         )
         self.scheduler_service.stop()
