@@ -316,7 +316,13 @@ class Promises:
         """Provider -> the classes of which something may be promised."""
         return self._columns
 
-    def find_peak(self, place: view_obj.Place, now: int, end: int) -> int:
+    def find_peak(
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
+    ) -> int:
         """Return the most that is promised of a place at once.
 
         Beside what servers hold now: what is promised for a time when some of
@@ -324,13 +330,17 @@ class Promises:
 
         :param now: seconds since the epoch
         :param end: up to which it matters; ``FOREVER`` is answered at once
+        :param shown: the capacity of it in placement, which matters where
+            less is planned; None where that is not known
         """
         column = self._find(place)
         if column is None or end <= now:
             return 0
         window = interval.Interval(now, end)
         if self.cuts.concern(place):
-            steps = self._list_needed(place, column, window)
+            steps = self._list_needed(
+                place, column, window, now=now, shown=shown
+            )
             peak = max(amount for _part, amount in steps)
             return peak + column.count_returned(now)
         if end == interval.FOREVER:
@@ -338,13 +348,20 @@ class Promises:
         return column.needed.highest(window) + column.count_returned(now)
 
     def find_begin(
-        self, place: view_obj.Place, now: int, since: int, limit: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        since: int,
+        limit: int,
+        *,
+        shown: int | None = None,
     ) -> int:
         """Return when more is promised of a place than a number.
 
         Beside what servers hold now, as :meth:`find_peak` counts it.
 
         :param since: seconds since the epoch, it is not before that
+        :param shown: as of :meth:`find_peak`
         :returns: the same; ``FOREVER`` if that is never
         """
         column = self._find(place)
@@ -353,59 +370,100 @@ class Promises:
         ):
             return interval.FOREVER
         limit -= column.count_returned(now)
-        steps = self._list_needed(place, column, interval.Interval(since))
+        rest = interval.Interval(since)
+        steps = self._list_needed(place, column, rest, now=now, shown=shown)
         return next(
             (part.start for part, amount in steps if amount > limit),
             interval.FOREVER,
         )
 
     def find_owed(
-        self, place: view_obj.Place, now: int, end: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
     ) -> owed_mod.Owed:
-        """Return what is promised of a place in a time, whatever is held."""
+        """Return what is promised of a place in a time, whatever is held.
+
+        :param shown: as of :meth:`find_peak`
+        """
         column = self._find(place)
         taken = self.list_taken_of(place, now, end)
         amounts = [(now, 0)]
         if column is not None and end > now:
             during = interval.Interval(now, end)
-            steps = self.cuts.list_steps(place, column.profile, during)
+            steps = self.cuts.list_steps(
+                place, column.profile, during, now=now, shown=shown
+            )
             later = {one.counted_until for one in taken}
             times = {part.start for part, _cut in steps} | later
             amounts = [
-                (time, self._count_promised(place, column, time))
+                (
+                    time,
+                    column.count_promised(time)
+                    + self._count_cut(
+                        place, column, time, now=now, shown=shown
+                    ),
+                )
                 for time in sorted(times)
                 if now <= time < end
             ]
         return owed_mod.Owed(amounts=amounts, taken=taken)
 
-    def _count_promised(
-        self, place: view_obj.Place, column: _Column, time: int
+    def _count_cut(
+        self,
+        place: view_obj.Place,
+        column: _Column,
+        time: int,
+        *,
+        now: int,
+        shown: int | None,
     ) -> int:
-        """Return what is promised at a time, and cut then."""
-        moment = interval.Interval(time, time + 1)
-        ((_part, cut),) = self.cuts.list_steps(place, column.profile, moment)
-        return column.count_promised(time) + cut
+        """Return what is cut at a time, if anything is promised then."""
+        ((_part, cut),) = self.cuts.list_steps(
+            place,
+            column.profile,
+            interval.Interval(time, time + 1),
+            now=now,
+            shown=shown,
+        )
+        return cut
 
     def _list_needed(
         self,
         place: view_obj.Place,
         column: _Column,
         during: interval.Interval,
+        *,
+        now: int,
+        shown: int | None,
     ) -> Iterator[tuple[interval.Interval, int]]:
         """Return what is needed, and cut at the same time, in steps."""
-        for part, cut in self.cuts.list_steps(place, column.profile, during):
+        for part, cut in self.cuts.list_steps(
+            place, column.profile, during, now=now, shown=shown
+        ):
             for each, amount in column.needed.list_steps(part):
                 yield each, amount + cut
 
     def list_peak(
-        self, place: view_obj.Place, now: int, end: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
     ) -> tuple[int, list[Promise]]:
-        """Return when the most is promised first, and what that is."""
+        """Return when the most is promised first, and what that is.
+
+        :param shown: as of :meth:`find_peak`
+        """
         column = self._find(place)
         if column is None or end <= now:
             return now, []
         window = interval.Interval(now, end)
-        steps = [*self._list_needed(place, column, window)]
+        steps = [
+            *self._list_needed(place, column, window, now=now, shown=shown)
+        ]
         peak = max(amount for _part, amount in steps)
         start = next(part.start for part, amount in steps if amount == peak)
         found = [
