@@ -440,7 +440,7 @@ class CapacityChangesTest(RestTestCase):
             ('?force=TRUE', 200),
         ):
             answer = self.ask_admin('DELETE', f'{self.PATH}/x{query}')
-            self.assertEqual(status, answer.status, (query, answer.body))
+            self.assertEqual(status, answer.status, query)
 
     def test_what_is_no_plan(self) -> None:
         for wrong in (

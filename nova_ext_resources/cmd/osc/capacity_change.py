@@ -5,6 +5,7 @@
 import argparse
 from collections.abc import Iterator
 import getpass
+import os
 from typing import Any
 
 from osc_lib.cli import format_columns
@@ -159,7 +160,14 @@ def _read_plan(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _find_user() -> str:
-    """Return who calls, as this machine knows them; '' if it does not."""
+    """Return who calls, as far as that is known.
+
+    The account of OpenStack that the caller has set, or else of this machine:
+    before ``sudo``, for the commands may be run by that of a service.
+    """
+    for name in ('OS_USERNAME', 'SUDO_USER'):
+        if found := os.environ.get(name, ''):
+            return found
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -221,6 +229,8 @@ class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         outcome = self.open(parsed_args).capacity_changes.delete(
-            parsed_args.name, is_forced=parsed_args.force
+            parsed_args.name,
+            deleted_by=_find_user(),
+            is_forced=parsed_args.force,
         )
         return _show(outcome)

@@ -323,8 +323,7 @@ def _degrade(
 
 def _log_planned(outcome: Outcome, *, is_forced: bool) -> None:
     change, way = outcome.change, outcome.way
-    LOG.log(
-        logging.WARNING if way.hurt else logging.INFO,
+    LOG.info(
         'Capacity change %(key)s was planned by %(user)s%(forced)s: %(what)s. '
         'Reason: %(reason)s. Moved: %(moved)s; degraded: %(degraded)s.',
         {
@@ -341,8 +340,7 @@ def _log_planned(outcome: Outcome, *, is_forced: bool) -> None:
 
 def _log_withdrawn(outcome: Outcome, user: str, *, is_forced: bool) -> None:
     change, way = outcome.change, outcome.way
-    LOG.log(
-        logging.WARNING if way.hurt else logging.INFO,
+    LOG.info(
         'Capacity change %(key)s was deleted by %(user)s%(forced)s; it was: '
         '%(what)s, planned by %(planner)s. Moved: %(moved)s; degraded: '
         '%(degraded)s.',
