@@ -17,6 +17,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
+* ``column``: what is promised of one class of one provider
 * ``counter_offer``: a refusal in words
 * ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs

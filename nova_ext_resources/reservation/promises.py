@@ -21,15 +21,14 @@ What will be taken away while something is promised counts with it.
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping
-import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_plan
+from nova_ext_resources.reservation import column as column_mod
 from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed as owed_mod
-from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 
@@ -38,104 +37,9 @@ from nova_ext_resources.reservation import server as server_mod
 #: and clocks differ.
 CLAIM_SECONDS = 30
 
+Promise: TypeAlias = column_mod.Promise
+
 PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """One slot that no server has taken, or none holds yet.
-
-    :ivar request: of its reservation
-    :ivar during: when it is promised
-    """
-
-    request: request_mod.Request
-    slot: server_mod.PlannedServer
-    during: interval.Interval
-
-
-class _Column:
-    """What is promised of one class of one provider, over time.
-
-    :ivar profile: how much that is
-    :ivar returned: how much servers have given back until a time that have
-        slots now. Of those that have gone already, it is not free then but
-        since: so only what is added after now counts
-    :ivar needed: the first less the second
-    """
-
-    __slots__ = (
-        'gives_back',
-        'needed',
-        'profile',
-        'promises',
-        'returned',
-        'since',
-        'top',
-        'until',
-    )
-
-    def __init__(self) -> None:
-        self.profile = profile.Profile()
-        self.returned = profile.Profile()
-        self.needed = profile.Profile()
-        #: Whether anything is given back: asked for thousands of hosts.
-        self.gives_back = False
-        #: By the key of the slot.
-        self.promises: dict[str, Promise] = {}
-        #: The most needed from ``since`` on, which holds until ``until``.
-        self.top = 0
-        self.since = interval.ALWAYS
-        self.until = interval.ALWAYS
-
-    def add(self, promise: Promise, amount: int) -> None:
-        self.promises[promise.slot.key] = promise
-        self._add(promise.during, amount)
-
-    def remove(self, key: str, amount: int) -> None:
-        promise = self.promises.pop(key)
-        self._add(promise.during, -amount)
-
-    def _add(self, during: interval.Interval, amount: int) -> None:
-        self.profile.add(during, amount)
-        self.needed.add(during, amount)
-        self.until = interval.ALWAYS
-
-    def give_back(self, end: int, amount: int) -> None:
-        """Note that a server gives something back; undo it if negative."""
-        rest = interval.Interval(end)
-        self.returned.add(rest, amount)
-        self.needed.add(rest, -amount)
-        self.gives_back = len(self.returned) > 1
-        self.until = interval.ALWAYS
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.promises and not self.gives_back
-
-    def count_promised(self, time: int) -> int:
-        return self.profile.highest(interval.Interval(time, time + 1))
-
-    def count_returned(self, now: int) -> int:
-        """Return what was given back before: it does not count any more."""
-        if not self.gives_back:
-            return 0
-        return self.returned.highest(interval.Interval(now, now + 1))
-
-    def find_top(self, now: int) -> int:
-        """Return the most that is needed from a time on."""
-        if not self.since <= now < self.until:
-            rest = interval.Interval(now)
-            self.top = self.needed.highest(rest)
-            self.since = now
-            self.until = max(
-                part.end
-                for part, amount in self.needed.list_steps(rest)
-                if amount == self.top
-            )
-        if self.gives_back:
-            return self.top + self.count_returned(now)
-        return self.top
 
 
 class Promises:
@@ -150,7 +54,7 @@ class Promises:
         self.cuts = cuts_mod.Cuts()
         self.reservations: dict[str, request_mod.Request] = {}
         self.slots: dict[str, PlannedServers] = {}
-        self._columns: dict[str, dict[str, _Column]] = {}
+        self._columns: dict[str, dict[str, column_mod.Column]] = {}
         #: Host -> how many slots are promised there.
         self._hosts: collections.Counter[str] = collections.Counter()
         #: Host -> uuid of its root provider when slots were planned -> how
@@ -213,10 +117,10 @@ class Promises:
             if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._ensure(place).give_back(end, amount)
 
-    def _ensure(self, place: view_obj.Place) -> _Column:
+    def _ensure(self, place: view_obj.Place) -> column_mod.Column:
         columns = self._columns.setdefault(place[0], {})
         if place[1] not in columns:
-            columns[place[1]] = _Column()
+            columns[place[1]] = column_mod.Column()
         return columns[place[1]]
 
     def drop(self, key: str, found: PlannedServers) -> None:
@@ -414,7 +318,7 @@ class Promises:
     def _count_cut(
         self,
         place: view_obj.Place,
-        column: _Column,
+        column: column_mod.Column,
         time: int,
         *,
         now: int,
@@ -433,7 +337,7 @@ class Promises:
     def _list_needed(
         self,
         place: view_obj.Place,
-        column: _Column,
+        column: column_mod.Column,
         during: interval.Interval,
         *,
         now: int,
@@ -520,7 +424,7 @@ class Promises:
         """Return all slots that are taken, each after its reservation."""
         yield from self._taken.values()
 
-    def _find(self, place: view_obj.Place) -> _Column | None:
+    def _find(self, place: view_obj.Place) -> column_mod.Column | None:
         return self._columns.get(place[0], {}).get(place[1])
 
 
