@@ -109,7 +109,7 @@ def list_cut(
         one.describe(is_late=one.key in late)
         for one in changes
         if (one.is_maintenance or _is_guilty(one, lacks, late))
-        and any(_takes(one, each) for each in servers)
+        and any(takes(one, each) for each in servers)
     ]
 
 
@@ -127,7 +127,8 @@ def _is_guilty(
     )
 
 
-def _takes(
+def takes(
     change: capacity_change.CapacityChange, server: server_mod.PlannedServer
 ) -> bool:
+    """Return whether a server takes of what is changed, while it is."""
     return change.concerns(server) and change.during.overlaps(server.during)

@@ -7,7 +7,7 @@ Where that is not possible, or where it has started, it keeps its place: the
 host may come back.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 import dataclasses
 import enum
 import functools
@@ -26,6 +26,7 @@ from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import supplies as supplies_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import outage
+from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
@@ -392,20 +393,21 @@ class Outages:
             if one.consumer
         }
         supplies = self._supplies.read(going_on, places, consumers, now)
-        with self._database.transaction() as connection:
-            priorities = {
-                key: one.priority
-                for key, one in reservations.read_requests(
-                    connection, held
-                ).items()
-            }
-        found = lack_mod.list_lacking(
+        find = functools.partial(
+            lack_mod.list_lacking,
             held,
             supplies,
             now,
-            degraded=lacks.keys(),
-            priorities=priorities,
+            degraded={
+                key
+                for key in lacks.keys() & held.keys()
+                if _is_doubtful(held[key], lacks[key], going_on)
+            },
         )
+        found = find(priorities={})
+        if found:
+            # Who lacks something depends on that; whether anybody does, not.
+            found = find(priorities=self._read_priorities(held))
         for key in lacks.keys() & held.keys():
             own = frozenset[view_obj.Place]().union(
                 *(one.places for one in held[key])
@@ -414,6 +416,11 @@ class Outages:
             if unknown := own - supplies.keys():
                 found[key] = found.get(key, frozenset()) | unknown
         return found
+
+    def _read_priorities(self, keys: Iterable[str]) -> dict[str, int]:
+        with self._database.transaction() as connection:
+            found = reservations.read_requests(connection, keys)
+        return {key: one.priority for key, one in found.items()}
 
 
 def _read_lacks(
@@ -430,6 +437,23 @@ def _read_lacks(
         for key, changes in lacks.items()
         if (own := [one for one in changes if one.cause in _PLANNED])
     }
+
+
+def _is_doubtful(
+    servers: packing.PlannedServers,
+    lacks: Sequence[states.Change],
+    going_on: capacity_change.Changes,
+) -> bool:
+    """Return whether what has degraded a reservation goes on.
+
+    Then it was found beside all that others hold, and is gone beside that.
+    """
+    return any(one.cause is Cause.WITHDRAWN for one in lacks) or any(
+        outage.takes(change, one)
+        for change in going_on
+        if change.amounts
+        for one in servers
+    )
 
 
 def _explain(

@@ -360,6 +360,20 @@ class CapacityTest(test_outages.OutagesTestCase):
 
         self.assertEqual(State.PENDING, self.get().last.state)
 
+    def test_servers_that_stay_after_a_maintenance_degrade_nobody(
+        self,
+    ) -> None:
+        self.fill()
+        self.plan(self.maintain(START, START + 9))
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.cloud.holders.add('server')
+        self.cloud.held['server'] = {('a', 'VCPU'): 1}
+
+        self.withdraw('night')
+        self.assertTrue(self.run_at(10))
+
+        self.assertEqual(State.PENDING, self.get().last.state)
+
     def read_bases(self) -> list[int]:
         with self.database.transaction() as connection:
             found = capacity_changes.read_changes(connection)
