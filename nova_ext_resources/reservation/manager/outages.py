@@ -449,10 +449,7 @@ def _is_doubtful(
     Then it was found beside all that others hold, and is gone beside that.
     """
     return any(one.cause is Cause.WITHDRAWN for one in lacks) or any(
-        outage.takes(change, one)
-        for change in going_on
-        if change.amounts
-        for one in servers
+        outage.takes(change, one) for change in going_on for one in servers
     )
 
 

@@ -162,6 +162,17 @@ class CutsTest(base.TestCase):
                 peak, self.promises.find_peak(PLACE, 1, 99, shown)
             )
 
+    def test_a_clock_that_goes_back(self) -> None:
+        self.take(
+            test_promises.make_slot('x/0', hosts.span(9, 12), {PLACE: 2})
+        )
+        self.promises.follow(
+            [changes.make_change('cut', hosts.span(10, 20), {'VCPU': -4})]
+        )
+
+        for now, peak in ((15, 0), (5, 6), (11, 6), (9, 6)):
+            self.assertEqual(peak, self.promises.find_peak(PLACE, now, 99, 8))
+
     def test_who_is_refused_is_told_of_the_cut(self) -> None:
         self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 2}))
         self.promises.follow(

@@ -360,6 +360,18 @@ class CapacityTest(test_outages.OutagesTestCase):
 
         self.assertEqual(State.PENDING, self.get().last.state)
 
+    def test_what_does_not_come_back_after_a_cut_is_a_lack(self) -> None:
+        self.plan(changes.make_change('cut', hosts.span(9, 99), {'VCPU': -8}))
+        self.cloud.capacities['a', 'VCPU'] = 0
+        self.cloud.hosts = [hosts.make_host('b')]
+        self.assertTrue(self.run_at(98))
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+        self.assertTrue(self.run_at(99))
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+        self.assertIn('a has less VCPU than is', self.get().last.reason)
+
     def test_servers_that_stay_after_a_maintenance_degrade_nobody(
         self,
     ) -> None:

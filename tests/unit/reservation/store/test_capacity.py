@@ -377,6 +377,16 @@ class BaseTest(CapacityTestCase):
         for shown in (4, 8, 12):
             self.assertEqual(12, self.count(20, shown=shown))
 
+    def test_what_was_lost_stays_lost_when_that_plan_is_over(self) -> None:
+        self.plan_order('x', 4, '+99s')
+        other = stores.make_admission(self.url, hosts.make_host('a', VCPU=4))
+        make = self.make_order('y', 4, '+20s', duration='5s')
+
+        other.capacity.plan('y', make, now=0)
+
+        for shown in (4, 8):
+            self.assertEqual(8, self.count(99, shown=shown, now=30))
+
 
 class LostHostTest(CapacityTestCase):
     """The host is disabled: nobody knows what it has."""
