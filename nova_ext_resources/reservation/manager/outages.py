@@ -348,11 +348,17 @@ class Outages:
     ) -> dict[str, list[str]]:
         """Return reservation -> what changes of capacity take from it.
 
+        Who counts on what is more or less is read with placement only: of a
+        provider that all hosts share, that may be all reservations.
+
         :param changes: also those that ended a while ago
         """
-        hosts = {one.host for one in changes}
         with self._database.transaction() as connection:
             lacks = _read_lacks(connection, found)
+            if not (lacks or self._supplies.is_due(now)):
+                # Nothing has come or gone since somebody looked.
+                changes = [one for one in changes if one.is_maintenance]
+            hosts = {one.host for one in changes}
             hosts |= {one[1] for one in rows if one[0] in lacks}
             # Of a provider that hosts share, it is not known here which these
             # are.

@@ -52,7 +52,7 @@ class Supplies:
         self._is_once = is_once
         self._uses: lending.Uses = {}
         self._asked: Set[str] = frozenset()
-        self._asked_at = 0
+        self._asked_at = interval.ALWAYS
         #: Place -> since when something is lost there.
         self._since: dict[view_obj.Place, int] = {}
         #: The changes that are late, as far as the log says so.
@@ -62,6 +62,10 @@ class Supplies:
     def late(self) -> Set[str]:
         """The changes that should have come, and have not."""
         return self._late
+
+    def is_due(self, now: int) -> bool:
+        """Return whether placement is to be read again."""
+        return not 0 <= now - self._asked_at < CHECK_SECONDS
 
     def read(
         self,
@@ -95,8 +99,7 @@ class Supplies:
 
     def _look(self, rp_uuids: Set[str], now: int) -> None:
         """Read placement; if it cannot be read, go by what it said last."""
-        age = now - self._asked_at
-        if rp_uuids <= self._asked and 0 <= age < CHECK_SECONDS:
+        if rp_uuids <= self._asked and not self.is_due(now):
             return
         try:
             self._uses = self._cloud.read_uses(sorted(rp_uuids))

@@ -16,6 +16,7 @@ from nova_ext_resources.reservation import outage
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import capacity_changes
+from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
@@ -367,10 +368,25 @@ class CapacityTest(test_outages.OutagesTestCase):
         self.assertTrue(self.run_at(98))
         self.assertEqual(['a', 'a'], self.list_hosts())
 
-        self.assertTrue(self.run_at(99))
+        self.assertTrue(self.run_at(98 + supplies.CHECK_SECONDS))
 
         self.assertEqual(['b', 'b'], self.list_hosts())
         self.assertIn('a has less VCPU than is', self.get().last.reason)
+
+    def test_servers_are_read_once_a_minute_while_all_is_well(self) -> None:
+        self.plan(changes.make_change('more', hosts.span(5000), {'VCPU': 8}))
+        reads, read_servers = list[float](), servers.read_servers
+
+        def read(_connection: Any, keys: Any, now: int) -> Any:
+            if keys:
+                reads.append(now)
+            return read_servers(_connection, keys, now)
+
+        self.patch(servers, 'read_servers', read)
+        for clock in range(0, 3 * supplies.CHECK_SECONDS, 15):
+            self.assertTrue(self.run_at(clock))
+
+        self.assertEqual([0, 60, 120], reads)
 
     def test_servers_that_stay_after_a_maintenance_degrade_nobody(
         self,
@@ -398,7 +414,7 @@ class CapacityTest(test_outages.OutagesTestCase):
 
         for clock, bases in (
             (0, [8, 8]),
-            (supplies.LOSS_SECONDS - 1, [8, 8]),
+            (supplies.LOSS_SECONDS - supplies.CHECK_SECONDS, [8, 8]),
             (supplies.LOSS_SECONDS, [4, 4]),
         ):
             self.assertTrue(self.run_at(clock))
