@@ -143,8 +143,17 @@ class Supplies:
             return
         since = min(self._since.setdefault(place, known.now), known.now)
         self._since[place] = since
-        if self._is_once or known.now >= since + LOSS_SECONDS:
+        if not self._is_once and known.now < since + LOSS_SECONDS:
+            return
+        try:
             self._rebase(changes, place, known)
+        except exception.StoreError as err:
+            # What is lost is left out until then by what placement shows.
+            LOG.warning(
+                'It cannot be noted now what provider %(provider)s has lost, '
+                'which is tried again: %(err)s',
+                {'provider': place[0], 'err': err},
+            )
 
     def _rebase(
         self,

@@ -427,6 +427,25 @@ class CapacityTest(test_outages.OutagesTestCase):
         self.assertEqual(8, found.count().lowest(hosts.span(5000, 6000)))
         self.assertIsNotNone(fleet)
 
+    def test_what_cannot_be_noted_is_noted_later(self) -> None:
+        self.plan(changes.make_change('more', hosts.span(5000), {'VCPU': 4}))
+        self.cloud.capacities['a', 'VCPU'] = 4
+        self.assertTrue(self.run_at(0))
+        change_bases = capacity_changes.change_bases
+
+        def fail(*_args: Any) -> None:
+            raise exception.RevisionMoved(reason='others were faster')
+
+        self.patch(capacity_changes, 'change_bases', fail)
+        self.assertTrue(self.run_at(supplies.LOSS_SECONDS))
+        self.assertEqual([8], self.read_bases())
+        self.patch(capacity_changes, 'change_bases', change_bases)
+        self.assertTrue(
+            self.run_at(supplies.LOSS_SECONDS + supplies.CHECK_SECONDS)
+        )
+
+        self.assertEqual([4], self.read_bases())
+
     def test_what_is_lost_for_a_moment_is_not(self) -> None:
         self.plan(changes.make_change('more', hosts.span(5000), {'VCPU': 4}))
         for clock, capacity in ((0, 4), (60, 8), (120, 4), (180, 4)):
