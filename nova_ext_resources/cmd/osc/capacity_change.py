@@ -39,6 +39,54 @@ def _add_force(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--host', metavar='<host>', type=window.text, help='whose it is'
+    )
+    parser.add_argument(
+        '--provider',
+        metavar='<provider>',
+        type=window.text,
+        help='uuid or name of a resource provider: where the host has '
+        'several of the class, or where hosts share it',
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        '--maintenance',
+        action='store_true',
+        help='nothing is there: of the host, or of the provider',
+    )
+    for option, amount, word in (
+        ('--increase', 'increase', 'more'),
+        ('--decrease', 'decrease', 'less'),
+    ):
+        what.add_argument(
+            option,
+            metavar='<class>=<amount>',
+            dest=amount,
+            action=window.AmountAction,
+            help=f'so many units of capacity {word}, such as VCPU=16, '
+            'with the allocation ratio counted in; repeat for each class',
+        )
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--start',
+        dest='starts_at',
+        metavar='<time>',
+        help=f'first second: {window.TIMES} (default: now)',
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
+        '--end',
+        dest='ends_at',
+        metavar='<time>',
+        help='first second after it (default: it has no end)',
+    )
+    end.add_argument('--duration', metavar='<duration>', help=window.DURATIONS)
+
+
 def _make_row(one: capacity_change.CapacityChange) -> tuple[Any, ...]:
     return (
         one.key,
@@ -81,50 +129,8 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_name(parser)
-        parser.add_argument(
-            '--host', metavar='<host>', type=window.text, help='whose it is'
-        )
-        parser.add_argument(
-            '--provider',
-            metavar='<provider>',
-            type=window.text,
-            help='uuid or name of a resource provider: where the host has '
-            'several of the class, or where hosts share it',
-        )
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument(
-            '--maintenance',
-            action='store_true',
-            help='nothing is there: of the host, or of the provider',
-        )
-        for option, amount, word in (
-            ('--increase', 'increase', 'more'),
-            ('--decrease', 'decrease', 'less'),
-        ):
-            what.add_argument(
-                option,
-                metavar='<class>=<amount>',
-                dest=amount,
-                action=window.AmountAction,
-                help=f'so many units of capacity {word}, such as VCPU=16, '
-                'with the allocation ratio counted in; repeat for each class',
-            )
-        parser.add_argument(
-            '--start',
-            dest='starts_at',
-            metavar='<time>',
-            help=f'first second: {window.TIMES} (default: now)',
-        )
-        end = parser.add_mutually_exclusive_group()
-        end.add_argument(
-            '--end',
-            dest='ends_at',
-            metavar='<time>',
-            help='first second after it (default: it has no end)',
-        )
-        end.add_argument(
-            '--duration', metavar='<duration>', help=window.DURATIONS
-        )
+        _add_what(parser)
+        _add_times(parser)
         parser.add_argument(
             '--reason',
             metavar='<sentence>',
