@@ -17,6 +17,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``cause``: why a reservation has changed
 * ``chart``: reservations over time, as rows of bars
 * ``choice``: which slot of its reservation a server gets
+* ``column``: what is promised of one class of one provider
 * ``counter_offer``: a refusal in words
 * ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs
@@ -26,10 +27,12 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
+* ``forecast``: how much of a class a provider will have
 * ``future``: what is there at any second of an interval, as one view
 * ``host``: one host, as it is without anything that is planned
 * ``index``: which of many hosts may have room
 * ``interval``: half-open intervals, exact to the second
+* ``lack``: who has too little of what is promised
 * ``lending``: what is lent until it is needed, and who gives it back
 * ``manager``: carries out what time brings
 * ``nova_server``: a server of Nova, and how it leaves its host

@@ -98,6 +98,7 @@ class Reservations:
             database,
             self._survey.find_admission,
             self._survey.find_changing,
+            site.list_enabled,
             clock,
         )
         self.subscriptions = subscriptions.Subscriptions(

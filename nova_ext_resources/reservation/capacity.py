@@ -2,7 +2,8 @@
 
 """What operators do with planned changes of capacity."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+import dataclasses
 
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_order
@@ -14,6 +15,10 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import capacity as capacity_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation import way as way_mod
+
+#: The longest name of who plans something that is kept.
+_MAX_USER = 255
 
 #: Returns what can plan: with all hosts, or with none, which is faster.
 FindAdmission = Callable[[], admission_mod.Admission]
@@ -27,6 +32,7 @@ class CapacityChanges:
 
     :param find_all: with the hosts
     :param find_none: without them
+    :param list_names: returns the hosts that placement has, enabled or not
     :param clock: returns seconds since the epoch
     """
 
@@ -35,11 +41,13 @@ class CapacityChanges:
         database: database_mod.Database,
         find_all: FindAdmission,
         find_none: FindAdmission,
+        list_names: Callable[[], Container[str]],
         clock: Callable[[], float],
     ) -> None:
         self._database = database
         self._find_all = find_all
         self._find_none = find_none
+        self._list_names = list_names
         self._clock = clock
 
     def create(
@@ -64,6 +72,11 @@ class CapacityChanges:
         :raises CapacityChangeRefused: it takes what is promised
         """
         capacity_order.check(plan, reason)
+        key, names = plan['name'], self._list_names
+        if known := self._find(key):
+            if not capacity_order.is_same(plan, known, reason):
+                raise errors.CapacityChangeExists(key=key)
+            return capacity_mod.Outcome(change=known, way=way_mod.Way())
         admission = self._find_all()
         now = self._now()  # Not before: to read the hosts may take minutes.
         during = capacity_order.read_during(plan, now)
@@ -71,32 +84,36 @@ class CapacityChanges:
         def make(
             fleet: fleet_mod.Fleet, others: capacity_plan.Changes
         ) -> capacity_change.CapacityChange:
-            return capacity_order.make_change(
+            is_known = plan.get('host', '') in ('', *fleet.hosts)
+            made = capacity_order.make_change(
                 plan,
                 during,
                 fleet,
                 others,
                 now,
-                reason=reason,
-                created_by=created_by,
-                created_at=now,
+                names=() if is_known else names(),
+            )
+            return dataclasses.replace(
+                made, reason=reason, created_by=created_by[:_MAX_USER]
             )
 
-        return admission.capacity.plan(
-            plan['name'], make, now=now, is_forced=is_forced
-        )
+        return admission.capacity.plan(key, make, now=now, is_forced=is_forced)
 
     def get(self, key: str) -> capacity_change.CapacityChange:
         """Return a change, be it over or not.
 
         :raises CapacityChangeNotFound: there is none of this name
         """
+        found = self._find(key)
+        if found is None:
+            raise errors.CapacityChangeNotFound(key=key)
+        return found
+
+    def _find(self, key: str) -> capacity_change.CapacityChange | None:
         found = capacity_mod.list_changes(
             self._database, interval.ALWAYS, key=key
         )
-        if not found:
-            raise errors.CapacityChangeNotFound(key=key)
-        return found[0]
+        return found[0] if found else None
 
     def list_changes(
         self, *, has_ended: bool = False
@@ -109,19 +126,34 @@ class CapacityChanges:
         return capacity_mod.list_changes(self._database, oldest)
 
     def delete(
-        self, key: str, *, is_forced: bool = False
+        self, key: str, *, deleted_by: str = '', is_forced: bool = False
     ) -> capacity_mod.Outcome:
         """Take a change back.
 
+        :param deleted_by: who does so, for the log
         :param is_forced: whether reservations may be moved or degraded that
             count on what it adds
         :raises CapacityChangeNotFound: there is none of this name
         :raises CapacityChangeRefused: reservations count on what it adds
         """
-        adds = any(one > 0 for one in self.get(key).amounts.values())
-        admission = self._find_all() if adds else self._find_none()
-        return admission.capacity.withdraw(
-            key, now=self._now(), is_forced=is_forced
+        change = self.get(key)
+        find = self._find_all if self._needs_hosts(change) else self._find_none
+        return find().capacity.withdraw(
+            key, now=self._now(), is_forced=is_forced, deleted_by=deleted_by
+        )
+
+    def _needs_hosts(self, change: capacity_change.CapacityChange) -> bool:
+        """Return whether it matters what placement shows.
+
+        For what counts on more, and for other changes of the same provider.
+        """
+        if any(amount > 0 for amount in change.amounts.values()):
+            return True
+        return any(
+            one.rp_uuid == change.rp_uuid
+            and one.key != change.key
+            and not one.amounts.keys().isdisjoint(change.amounts)
+            for one in self.list_changes()
         )
 
     def list_bars(

@@ -6,17 +6,12 @@ Pure. Capacity is what placement's inventories allow. What will be otherwise
 from a date on, or until one, an operator plans as a change. Changes of the
 same place add up, and where one takes away all, nothing is left.
 
-Nothing is promised that may not be there, so that more and less are not alike:
-
-* Less is counted in full, whatever placement shows meanwhile.
-* More is counted until it should have come, and only as far as placement does
-  not show it yet: else an upgrade would count twice as soon as it is done.
-  From its start on, placement alone says what there is. If the change has an
-  end, what came with it is not counted after that.
+What counts of them when, :mod:`.forecast` says.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
+from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import interval
@@ -33,8 +28,8 @@ class CapacityChange:
     :ivar provider: its name, for people
     :ivar amounts: resource class -> units of capacity, the allocation ratio
         counted in, above or below zero; empty where nothing is there
-    :ivar before: the same classes -> the capacity that was known for its start
-        when it was planned
+    :ivar before: the same classes -> the capacity that there would be without
+        any change
     :ivar reason: a sentence for whoever asks why
     :ivar created_by: who planned it
     :ivar created_at: seconds since the epoch
@@ -95,7 +90,7 @@ class CapacityChange:
     def what(self) -> str:
         """What is there or not, such as ``8 VCPU more``."""
         if self.is_maintenance:
-            return 'nothing'
+            return 'maintenance'
         return ', '.join(
             f'{abs(amount)} {name} {"more" if amount > 0 else "less"}'
             for name, amount in sorted(self.amounts.items())
@@ -113,10 +108,28 @@ class CapacityChange:
             return server.host == self.host
         return any(self.has(place) for place in server.places)
 
-    def describe(self, *, is_withdrawn: bool = False) -> str:
+    def takes(self, *, is_withdrawn: bool = False) -> bool:
+        """Return whether there is less with it; or without it."""
+        if self.is_maintenance:
+            return not is_withdrawn
+        return any(
+            (amount > 0) == is_withdrawn for amount in self.amounts.values()
+        )
+
+    def rebase(self, bases: Mapping[str, int]) -> 'CapacityChange':
+        """Return the same with other bases, as far as they are named."""
+        before = {
+            name: bases.get(name, base) for name, base in self.before.items()
+        }
+        return dataclasses.replace(self, before=before)
+
+    def describe(
+        self, *, is_withdrawn: bool = False, is_late: bool = False
+    ) -> str:
         """Return a sentence that begins with the host or the provider.
 
         :param is_withdrawn: whether it was taken back
+        :param is_late: whether placement does not show it yet
         """
         whose = self.provider or self.rp_uuid
         begin = f'provider {whose}'
@@ -125,34 +138,20 @@ class CapacityChange:
             if whose and whose != self.host:
                 begin += f', provider {whose},'
         name = f'capacity change {self.key}'
+        if self.is_maintenance:
+            return f'{begin} is in maintenance from {self.during} ({name})'
         if is_withdrawn:
             return (
                 f'{begin} does not have {self.what} from {self.during}: '
                 f'{name} was withdrawn'
             )
+        if is_late:
+            return (
+                f'{begin} does not have {self.what} yet, planned from '
+                f'{self.during} ({name})'
+            )
         return f'{begin} has {self.what} from {self.during} ({name})'
 
-    def is_cause(self, text: str) -> bool:
-        """Return whether a sentence of :meth:`describe` is in a text."""
-        return f'(capacity change {self.key})' in text
 
-    def list_deltas(
-        self, resource_class: str, capacity: int, now: int
-    ) -> Iterator[tuple[interval.Interval, int]]:
-        """Return by how much a class has to be changed when.
-
-        :param capacity: that placement shows now
-        :param now: seconds since the epoch
-        """
-        amount, during = self.amounts.get(resource_class, 0), self.during
-        if not amount or during.end <= now:
-            return
-        if amount < 0:
-            yield during, amount
-            return
-        come = capacity - self.before.get(resource_class, 0)
-        come = min(max(come, 0), amount)
-        if during.start > now and come < amount:
-            yield during, amount - come
-        if come and not during.is_open:
-            yield interval.Interval(during.end), -come
+#: Several of them.
+Changes: TypeAlias = Sequence[CapacityChange]

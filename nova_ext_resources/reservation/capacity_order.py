@@ -16,7 +16,8 @@ A plan is a document (JSON types only) with these keys::
     duration     2h30m; with neither of them there is no end
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
+import dataclasses
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -27,6 +28,7 @@ from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import times
@@ -67,6 +69,8 @@ def check(document: Document, reason: str) -> None:
     :raises InvalidCapacityChange: it is not as this module says, or there is
         no reason
     """
+    if not isinstance(document, Mapping):
+        raise _refuse('(without a name)', 'the plan', 'it is no JSON object')
     key = str(document.get('name', '(without a name)'))
     validator = jsonschema.Draft202012Validator(_SCHEMA)
     err = jsonschema.exceptions.best_match(validator.iter_errors(document))
@@ -82,6 +86,12 @@ def check(document: Document, reason: str) -> None:
             'say that it is a maintenance, or else how much there is more or '
             'less of which resource class',
         )
+    for name, amount in document.get('amounts', {}).items():
+        # To JSON's schemas 4.0 is a whole number, too.
+        if type(amount) is not int:
+            raise _refuse(
+                key, f'amounts.{name}', f'{amount!r} is no whole number'
+            )
     if fault := order_mod.find_fault(reason):
         raise _refuse(key, 'reason', fault)
 
@@ -123,50 +133,94 @@ def read_during(document: Document, now: int) -> interval.Interval:
     return during
 
 
+def is_same(
+    document: Document, known: capacity_change.CapacityChange, reason: str
+) -> bool:
+    """Return whether a plan that was checked is of a change that there is.
+
+    Its times are those that it had when that was planned, so that it is the
+    same also where it says ``now`` or ``+2h``.
+    """
+    try:
+        during = read_during(document, known.created_at)
+    except errors.InvalidCapacityChange:
+        return False
+    hosts = {document.get('host', known.host), known.host}
+    is_whole = 'maintenance' in document and 'provider' not in document
+    return (
+        during == known.during
+        and is_whole == (known.is_maintenance and known.is_of_host)
+        and reason == known.reason
+        and dict(document.get('amounts', {})) == dict(known.amounts)
+        # What several hosts share may be named by any of them.
+        and (len(hosts) == 1 or not known.host)
+        and document.get('provider', known.provider)
+        in (known.provider, known.rp_uuid)
+    )
+
+
 def make_change(
     document: Document,
     during: interval.Interval,
     fleet: fleet_mod.Fleet,
     others: capacity_plan.Changes,
     now: int,
-    **fields: Any,
+    *,
+    names: Container[str] = (),
 ) -> capacity_change.CapacityChange:
     """Make the change of a plan that was checked.
 
     :param others: the changes that are planned already
-    :param fields: who planned it, when and why
+    :param names: hosts that are there and disabled
     :raises InvalidCapacityChange: the host, the provider or a class is not
         known, or there is not so much to take away
     """
     key, host = document['name'], document.get('host', '')
-    if host and host not in fleet.hosts:
-        raise _refuse(
-            key,
-            'host',
-            f'there is no host {host} that is enabled; "openstack compute '
-            'service list" has them',
-        )
-    provider = _find_provider(document, fleet)
+    provider = None
+    if not _is_away(document, fleet, names):
+        provider = _find_provider(document, fleet)
     if provider is None:
         return capacity_change.CapacityChange(
-            key=key, during=during, host=host, **fields
+            key=key, during=during, host=host, created_at=now
         )
-    amounts = document.get('amounts', {})
-    return capacity_change.CapacityChange(
+    change = capacity_change.CapacityChange(
         key=key,
         during=during,
         # What a sharing provider has less, it has less for all hosts.
         host=_find_host(fleet, provider),
         rp_uuid=provider.rp_uuid,
         provider=provider.name,
-        amounts=amounts,
-        before={
-            name: _check_amount(
-                key, fleet, others, provider, (name, amount), during, now
-            )
-            for name, amount in sorted(amounts.items())
-        },
-        **fields,
+        amounts=document.get('amounts', {}),
+        created_at=now,
+    )
+    return _set_base(change, fleet, others, now)
+
+
+def _is_away(
+    document: Document, fleet: fleet_mod.Fleet, names: Container[str]
+) -> bool:
+    """Return whether it is about a host that is disabled as a whole.
+
+    :raises InvalidCapacityChange: there is no such host; or it is disabled,
+        so that it is not known what it has
+    """
+    key, host = document['name'], document.get('host', '')
+    if not host or host in fleet.hosts:
+        return False
+    if host not in names:
+        raise _refuse(
+            key,
+            'host',
+            f'there is no host {host} in placement; "openstack resource '
+            'provider list" has them, by the names that the hypervisors have',
+        )
+    if 'maintenance' in document and 'provider' not in document:
+        return True
+    raise _refuse(
+        key,
+        'host',
+        f'host {host} is disabled, so that only a maintenance of all of it '
+        'can be planned; enable it, and plan the change then',
     )
 
 
@@ -206,7 +260,7 @@ def _find_provider(
 def _choose_provider(
     key: str,
     amounts: Mapping[str, int],
-    providers: Iterable[provider_obj.Provider],
+    providers: Sequence[provider_obj.Provider],
     fleet: fleet_mod.Fleet,
 ) -> provider_obj.Provider:
     """Return the one that has all classes.
@@ -214,34 +268,29 @@ def _choose_provider(
     :raises InvalidCapacityChange: there is none, or there are several
     """
     places = fleet.calendar.places
-    named = [*providers]
-    for name in amounts:
-        if not any((one.rp_uuid, name) in places for one in named):
-            classes = {
-                place[1]
-                for place in places
-                if any(one.rp_uuid == place[0] for one in named)
-            }
-            raise _refuse(
-                key,
-                'resource class',
-                f'there is no {name} there; known: '
-                f'{", ".join(sorted(classes)) or "none"}',
-            )
-    found = [
-        one
-        for one in named
-        if all((one.rp_uuid, name) in places for name in amounts)
-    ]
-    if len(found) != 1:
-        names = ', '.join(sorted(one.name for one in found or named))
+    uuids = {one.rp_uuid for one in providers}
+    known = {place[1] for place in places if place[0] in uuids}
+    if unknown := sorted(amounts.keys() - known):
         raise _refuse(
             key,
-            'provider',
-            f'several have {" and ".join(sorted(amounts))}: {names}; plan a '
-            'change for each, and name its provider',
+            'resource class',
+            f'there is no {unknown[0]} there; known: '
+            f'{", ".join(sorted(known)) or "none"}',
         )
-    return found[0]
+    found = [
+        one
+        for one in providers
+        if all((one.rp_uuid, name) in places for name in amounts)
+    ]
+    if len(found) == 1:
+        return found[0]
+    names = ', '.join(sorted(one.name for one in found or providers))
+    raise _refuse(
+        key,
+        'provider',
+        f'several have {" and ".join(sorted(amounts))}: {names}; plan a '
+        'change for each, and name its provider',
+    )
 
 
 def _find_host(fleet: fleet_mod.Fleet, provider: provider_obj.Provider) -> str:
@@ -255,64 +304,61 @@ def _find_host(fleet: fleet_mod.Fleet, provider: provider_obj.Provider) -> str:
     )
 
 
-def _check_amount(
-    key: str,
+def _set_base(
+    change: capacity_change.CapacityChange,
     fleet: fleet_mod.Fleet,
     others: capacity_plan.Changes,
-    provider: provider_obj.Provider,
-    wanted: tuple[str, int],
-    during: interval.Interval,
     now: int,
-) -> int:
-    """Return the capacity that is known for the start of a change.
+) -> capacity_change.CapacityChange:
+    """Return a change with what there would be without any.
 
     :raises InvalidCapacityChange: it takes away more than there is, or units
         that are not alike
     """
-    name, amount = wanted
-    place = provider.rp_uuid, name
-    tracked = next(
-        one.view.tracked[place]
-        for one in fleet.hosts.values()
-        if place in one.view.tracked
-    )
-    if not capacity_plan.can_count(tracked):
+    before = {}
+    for name in sorted(change.amounts):
+        tracked = capacity_plan.find_tracked(fleet, (change.rp_uuid, name))
+        if not capacity_plan.can_count(tracked):
+            raise _refuse(
+                change.key,
+                'amounts',
+                f'which units of {name} there will be the host chooses; plan '
+                'a maintenance of the provider',
+            )
+        own = [one for one in others if one.rp_uuid == change.rp_uuid]
+        shown = capacity_plan.get_capacity(tracked)
+        known = forecast.make(own, name, shown, now)
+        _check_amount(change, name, known)
+        before[name] = known.find_base()
+    return dataclasses.replace(change, before=before)
+
+
+def _check_amount(
+    change: capacity_change.CapacityChange,
+    name: str,
+    known: forecast.Forecast,
+) -> None:
+    """Check that a provider has at no time less than nothing, or too much.
+
+    :param known: without the change
+    :raises InvalidCapacityChange: it has
+    """
+    amount, expected = change.amounts[name], known.count()
+    least = expected.lowest(change.during)
+    if least + amount < 0:
         raise _refuse(
-            key,
-            'amounts',
-            f'which units of {name} there will be the host chooses; plan a '
-            'maintenance of the provider',
-        )
-    capacity = capacity_plan.get_capacity(tracked)
-    deltas = [
-        (part, delta)
-        for one in others
-        if one.amounts and one.has(place)
-        for part, delta in one.list_deltas(name, capacity, now)
-    ]
-    left = capacity + sum(
-        delta for part, delta in deltas if delta < 0 and part.overlaps(during)
-    )
-    if left + amount < 0:
-        raise _refuse(
-            key,
+            change.key,
             f'amounts.{name}',
-            f'{-amount} less are more than the {max(left, 0)} that provider '
-            f'{provider.name} has then; take away less, or plan a '
+            f'{-amount} less are more than the {least} that provider '
+            f'{change.provider} has then; take away less, or plan a '
             'maintenance',
         )
-    more = sum(
-        delta
-        for part, delta in deltas
-        if delta > 0 and part.start <= during.start < part.end
-    )
-    if capacity + more + max(amount, 0) > inventory.MAX_INT:
+    if expected.highest(change.during) + amount > inventory.MAX_INT:
         raise _refuse(
-            key,
+            change.key,
             f'amounts.{name}',
             f'placement stores no more than {inventory.MAX_INT}',
         )
-    return capacity + more
 
 
 def _refuse(key: str, field: str, reason: str) -> errors.InvalidCapacityChange:

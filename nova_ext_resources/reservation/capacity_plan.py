@@ -6,7 +6,7 @@ Pure. All that is planned is put together for each time in which nothing
 changes, so that the order in which changes were made does not matter.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 import dataclasses
 import itertools
 from typing import TypeAlias
@@ -16,9 +16,10 @@ from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 
-Changes: TypeAlias = Sequence[capacity_change.CapacityChange]
+Changes: TypeAlias = capacity_change.Changes
 
 #: When a place has so many units more, or less.
 _Delta: TypeAlias = tuple[interval.Interval, int]
@@ -56,6 +57,19 @@ def find_places(
     )
 
 
+def find_tracked(
+    fleet: fleet_mod.Fleet, place: view_obj.Place
+) -> view_obj.Tracked:
+    """Return a place of any host, as it is now.
+
+    :raises KeyError: no host has it
+    """
+    for one in fleet.hosts.values():
+        if place in one.view.tracked:
+            return one.view.tracked[place]
+    raise KeyError(place)
+
+
 def get_capacity(tracked: view_obj.Tracked) -> int:
     """Return what placement shows of a place, whoever uses it."""
     return tracked.state.free + tracked.state.used
@@ -91,13 +105,17 @@ def _change(
     times = sorted({time for one in during for time in (one.start, one.end)})
     for start, end in itertools.pairwise(times):
         part = interval.Interval(start, end)
-        if any(one.during.overlaps(part) for one in whole):
-            fleet.change(name, None, part)
-            continue
-        missing = [one for one in gone if one.during.overlaps(part)]
+        missing = [
+            one
+            for one in gone
+            if not one.is_of_host and one.during.overlaps(part)
+        ]
         changed = _make_view(view, part, deltas, missing)
         if changed.tracked != view.tracked:
             fleet.change(name, changed, part)
+        # Also then a sharing provider has what it was changed to.
+        if any(one.during.overlaps(part) for one in whole):
+            fleet.change(name, None, part)
 
 
 def _list_deltas(
@@ -106,12 +124,16 @@ def _list_deltas(
     tracked: view_obj.Tracked,
     now: int,
 ) -> list[_Delta]:
-    capacity = get_capacity(tracked)
+    """Return how much more or less than now there is when."""
+    own = [one for one in changes if one.amounts and one.has(place)]
+    if not own:
+        return []
+    shown = get_capacity(tracked)
+    found = forecast.make(own, place[1], shown, now).count()
     return [
-        delta
-        for one in changes
-        if one.amounts and one.has(place)
-        for delta in one.list_deltas(place[1], capacity, now)
+        (part, capacity - shown)
+        for part, capacity in found.list_steps(interval.Interval(now))
+        if capacity != shown
     ]
 
 

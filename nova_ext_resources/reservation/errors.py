@@ -48,8 +48,9 @@ class CapacityChangeExists(CapacityChangeError):
     """Another change was planned under this name."""
 
     message = (
-        'Capacity change %(key)s was planned before, with other times, hosts '
-        'or amounts; choose another name, or delete that one.'
+        'Capacity change %(key)s was planned before, and is not the same: '
+        'another host, other amounts or times, or another reason. Choose '
+        'another name, or delete that one.'
     )
 
 
@@ -82,6 +83,17 @@ class CapacityChangeRefused(CapacityChangeError):
     def hurt(self) -> tuple[str, ...]:
         """All of these reservations, sorted."""
         return tuple(sorted([*self.moved, *self.degraded]))
+
+
+class CapacityChangeNeeded(CapacityChangeRefused):
+    """Reservations count on what it adds; it was not taken back."""
+
+    message = (
+        'Capacity change %(key)s is counted on, and was not taken back: '
+        '%(reasons)s. Change these reservations first, or force it: what has '
+        'not started is moved where it fits elsewhere, and the rest lacks '
+        'it.'
+    )
 
 
 class QuotaError(exception.ExtResourcesError):

@@ -5,8 +5,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
-from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import server as server_mod
 
@@ -15,6 +15,9 @@ Enabled: TypeAlias = Mapping[str, bool]
 
 #: How many hosts, or changes of capacity, a text names.
 NAMED = 10
+
+#: So long before its maintenance begins a host may be disabled.
+DRAIN_SECONDS = 3600
 
 #: Host -> how many servers of a reservation are lost with it.
 Lost: TypeAlias = Mapping[str, int]
@@ -76,39 +79,56 @@ def join(parts: Sequence[str], what: str = 'hosts') -> str:
 def is_back(
     change: capacity_change.CapacityChange, start: int, now: int
 ) -> bool:
-    """Return whether a host is away now as planned, and back at a start."""
+    """Return whether a host may be away now as planned, and back at a start.
+
+    It is disabled some time before its maintenance begins, for its servers
+    have to leave it.
+    """
     during = change.during
     return (
         change.is_maintenance
         and change.is_of_host
-        and during.start <= now < during.end <= start
+        and during.start - DRAIN_SECONDS <= now < during.end <= start
     )
 
 
 def list_cut(
     servers: packing.PlannedServers,
-    changes: capacity_plan.Changes,
-    reasons: Collection[str],
+    changes: capacity_change.Changes,
+    lacks: Collection[view_obj.Place],
+    late: Collection[str],
 ) -> list[str]:
     """Return what changes of capacity take from a reservation, in words.
 
-    A maintenance takes all. Of other changes, it was found out when they were
-    planned whether they hurt it.
-
     :param servers: all of the reservation
     :param changes: those that are not over
-    :param reasons: why programs have said that it is degraded; empty if it
-        is not
+    :param lacks: where it has too little
+    :param late: the changes that placement does not show yet
     """
     return [
-        one.describe()
+        one.describe(is_late=one.key in late)
         for one in changes
-        if (one.is_maintenance or any(map(one.is_cause, reasons)))
-        and any(_takes(one, each) for each in servers)
+        if (one.is_maintenance or _is_guilty(one, lacks, late))
+        and any(takes(one, each) for each in servers)
     ]
 
 
-def _takes(
+def _is_guilty(
+    change: capacity_change.CapacityChange,
+    lacks: Collection[view_obj.Place],
+    late: Collection[str],
+) -> bool:
+    """Return whether something is missing somewhere by a change."""
+    return any(
+        change.rp_uuid == rp_uuid
+        and (change.amounts.get(name, 0) < 0 or change.key in late)
+        for rp_uuid, name in lacks
+        if name in change.amounts
+    )
+
+
+def takes(
     change: capacity_change.CapacityChange, server: server_mod.PlannedServer
 ) -> bool:
+    """Return whether a server takes of what is changed, while it is."""
     return change.concerns(server) and change.during.overlaps(server.during)

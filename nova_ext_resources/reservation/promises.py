@@ -21,15 +21,14 @@ What will be taken away while something is promised counts with it.
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping
-import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_plan
+from nova_ext_resources.reservation import column as column_mod
 from nova_ext_resources.reservation import cuts as cuts_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import owed as owed_mod
-from nova_ext_resources.reservation import profile
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 
@@ -38,104 +37,9 @@ from nova_ext_resources.reservation import server as server_mod
 #: and clocks differ.
 CLAIM_SECONDS = 30
 
+Promise: TypeAlias = column_mod.Promise
+
 PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """One slot that no server has taken, or none holds yet.
-
-    :ivar request: of its reservation
-    :ivar during: when it is promised
-    """
-
-    request: request_mod.Request
-    slot: server_mod.PlannedServer
-    during: interval.Interval
-
-
-class _Column:
-    """What is promised of one class of one provider, over time.
-
-    :ivar profile: how much that is
-    :ivar returned: how much servers have given back until a time that have
-        slots now. Of those that have gone already, it is not free then but
-        since: so only what is added after now counts
-    :ivar needed: the first less the second
-    """
-
-    __slots__ = (
-        'gives_back',
-        'needed',
-        'profile',
-        'promises',
-        'returned',
-        'since',
-        'top',
-        'until',
-    )
-
-    def __init__(self) -> None:
-        self.profile = profile.Profile()
-        self.returned = profile.Profile()
-        self.needed = profile.Profile()
-        #: Whether anything is given back: asked for thousands of hosts.
-        self.gives_back = False
-        #: By the key of the slot.
-        self.promises: dict[str, Promise] = {}
-        #: The most needed from ``since`` on, which holds until ``until``.
-        self.top = 0
-        self.since = interval.ALWAYS
-        self.until = interval.ALWAYS
-
-    def add(self, promise: Promise, amount: int) -> None:
-        self.promises[promise.slot.key] = promise
-        self._add(promise.during, amount)
-
-    def remove(self, key: str, amount: int) -> None:
-        promise = self.promises.pop(key)
-        self._add(promise.during, -amount)
-
-    def _add(self, during: interval.Interval, amount: int) -> None:
-        self.profile.add(during, amount)
-        self.needed.add(during, amount)
-        self.until = interval.ALWAYS
-
-    def give_back(self, end: int, amount: int) -> None:
-        """Note that a server gives something back; undo it if negative."""
-        rest = interval.Interval(end)
-        self.returned.add(rest, amount)
-        self.needed.add(rest, -amount)
-        self.gives_back = len(self.returned) > 1
-        self.until = interval.ALWAYS
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.promises and not self.gives_back
-
-    def count_promised(self, time: int) -> int:
-        return self.profile.highest(interval.Interval(time, time + 1))
-
-    def count_returned(self, now: int) -> int:
-        """Return what was given back before: it does not count any more."""
-        if not self.gives_back:
-            return 0
-        return self.returned.highest(interval.Interval(now, now + 1))
-
-    def find_top(self, now: int) -> int:
-        """Return the most that is needed from a time on."""
-        if not self.since <= now < self.until:
-            rest = interval.Interval(now)
-            self.top = self.needed.highest(rest)
-            self.since = now
-            self.until = max(
-                part.end
-                for part, amount in self.needed.list_steps(rest)
-                if amount == self.top
-            )
-        if self.gives_back:
-            return self.top + self.count_returned(now)
-        return self.top
 
 
 class Promises:
@@ -150,7 +54,7 @@ class Promises:
         self.cuts = cuts_mod.Cuts()
         self.reservations: dict[str, request_mod.Request] = {}
         self.slots: dict[str, PlannedServers] = {}
-        self._columns: dict[str, dict[str, _Column]] = {}
+        self._columns: dict[str, dict[str, column_mod.Column]] = {}
         #: Host -> how many slots are promised there.
         self._hosts: collections.Counter[str] = collections.Counter()
         #: Host -> uuid of its root provider when slots were planned -> how
@@ -213,10 +117,10 @@ class Promises:
             if end < interval.FOREVER and _is_exchangeable(slot, place):
                 self._ensure(place).give_back(end, amount)
 
-    def _ensure(self, place: view_obj.Place) -> _Column:
+    def _ensure(self, place: view_obj.Place) -> column_mod.Column:
         columns = self._columns.setdefault(place[0], {})
         if place[1] not in columns:
-            columns[place[1]] = _Column()
+            columns[place[1]] = column_mod.Column()
         return columns[place[1]]
 
     def drop(self, key: str, found: PlannedServers) -> None:
@@ -316,7 +220,13 @@ class Promises:
         """Provider -> the classes of which something may be promised."""
         return self._columns
 
-    def find_peak(self, place: view_obj.Place, now: int, end: int) -> int:
+    def find_peak(
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
+    ) -> int:
         """Return the most that is promised of a place at once.
 
         Beside what servers hold now: what is promised for a time when some of
@@ -324,13 +234,17 @@ class Promises:
 
         :param now: seconds since the epoch
         :param end: up to which it matters; ``FOREVER`` is answered at once
+        :param shown: the capacity of it in placement, which matters where
+            less is planned; None where that is not known
         """
         column = self._find(place)
         if column is None or end <= now:
             return 0
         window = interval.Interval(now, end)
         if self.cuts.concern(place):
-            steps = self._list_needed(place, column, window)
+            steps = self._list_needed(
+                place, column, window, now=now, shown=shown
+            )
             peak = max(amount for _part, amount in steps)
             return peak + column.count_returned(now)
         if end == interval.FOREVER:
@@ -338,13 +252,20 @@ class Promises:
         return column.needed.highest(window) + column.count_returned(now)
 
     def find_begin(
-        self, place: view_obj.Place, now: int, since: int, limit: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        since: int,
+        limit: int,
+        *,
+        shown: int | None = None,
     ) -> int:
         """Return when more is promised of a place than a number.
 
         Beside what servers hold now, as :meth:`find_peak` counts it.
 
         :param since: seconds since the epoch, it is not before that
+        :param shown: as of :meth:`find_peak`
         :returns: the same; ``FOREVER`` if that is never
         """
         column = self._find(place)
@@ -353,59 +274,100 @@ class Promises:
         ):
             return interval.FOREVER
         limit -= column.count_returned(now)
-        steps = self._list_needed(place, column, interval.Interval(since))
+        rest = interval.Interval(since)
+        steps = self._list_needed(place, column, rest, now=now, shown=shown)
         return next(
             (part.start for part, amount in steps if amount > limit),
             interval.FOREVER,
         )
 
     def find_owed(
-        self, place: view_obj.Place, now: int, end: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
     ) -> owed_mod.Owed:
-        """Return what is promised of a place in a time, whatever is held."""
+        """Return what is promised of a place in a time, whatever is held.
+
+        :param shown: as of :meth:`find_peak`
+        """
         column = self._find(place)
         taken = self.list_taken_of(place, now, end)
         amounts = [(now, 0)]
         if column is not None and end > now:
             during = interval.Interval(now, end)
-            steps = self.cuts.list_steps(place, column.profile, during)
+            steps = self.cuts.list_steps(
+                place, column.profile, during, now=now, shown=shown
+            )
             later = {one.counted_until for one in taken}
             times = {part.start for part, _cut in steps} | later
             amounts = [
-                (time, self._count_promised(place, column, time))
+                (
+                    time,
+                    column.count_promised(time)
+                    + self._count_cut(
+                        place, column, time, now=now, shown=shown
+                    ),
+                )
                 for time in sorted(times)
                 if now <= time < end
             ]
         return owed_mod.Owed(amounts=amounts, taken=taken)
 
-    def _count_promised(
-        self, place: view_obj.Place, column: _Column, time: int
+    def _count_cut(
+        self,
+        place: view_obj.Place,
+        column: column_mod.Column,
+        time: int,
+        *,
+        now: int,
+        shown: int | None,
     ) -> int:
-        """Return what is promised at a time, and cut then."""
-        moment = interval.Interval(time, time + 1)
-        ((_part, cut),) = self.cuts.list_steps(place, column.profile, moment)
-        return column.count_promised(time) + cut
+        """Return what is cut at a time, if anything is promised then."""
+        ((_part, cut),) = self.cuts.list_steps(
+            place,
+            column.profile,
+            interval.Interval(time, time + 1),
+            now=now,
+            shown=shown,
+        )
+        return cut
 
     def _list_needed(
         self,
         place: view_obj.Place,
-        column: _Column,
+        column: column_mod.Column,
         during: interval.Interval,
+        *,
+        now: int,
+        shown: int | None,
     ) -> Iterator[tuple[interval.Interval, int]]:
         """Return what is needed, and cut at the same time, in steps."""
-        for part, cut in self.cuts.list_steps(place, column.profile, during):
+        for part, cut in self.cuts.list_steps(
+            place, column.profile, during, now=now, shown=shown
+        ):
             for each, amount in column.needed.list_steps(part):
                 yield each, amount + cut
 
     def list_peak(
-        self, place: view_obj.Place, now: int, end: int
+        self,
+        place: view_obj.Place,
+        now: int,
+        end: int,
+        shown: int | None = None,
     ) -> tuple[int, list[Promise]]:
-        """Return when the most is promised first, and what that is."""
+        """Return when the most is promised first, and what that is.
+
+        :param shown: as of :meth:`find_peak`
+        """
         column = self._find(place)
         if column is None or end <= now:
             return now, []
         window = interval.Interval(now, end)
-        steps = [*self._list_needed(place, column, window)]
+        steps = [
+            *self._list_needed(place, column, window, now=now, shown=shown)
+        ]
         peak = max(amount for _part, amount in steps)
         start = next(part.start for part, amount in steps if amount == peak)
         found = [
@@ -462,7 +424,7 @@ class Promises:
         """Return all slots that are taken, each after its reservation."""
         yield from self._taken.values()
 
-    def _find(self, place: view_obj.Place) -> _Column | None:
+    def _find(self, place: view_obj.Place) -> column_mod.Column | None:
         return self._columns.get(place[0], {}).get(place[1])
 
 

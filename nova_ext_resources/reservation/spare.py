@@ -33,6 +33,8 @@ class Spare:
     :param now: seconds since the epoch
     :param end: when the server ends, ``FOREVER`` if that is not known
     :param without: a slot that is not to be counted, for the server has it
+    :param find_capacity: returns how many units placement shows in all, for
+        places that will have less as is planned
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class Spare:
         now: int,
         end: int = interval.FOREVER,
         without: server_mod.PlannedServer | None = None,
+        find_capacity: FindFree = lambda _place: None,
     ) -> None:
         self.now = now
         self.end = end
         self._promises = promises
         self._find_free = find_free
+        self._find_capacity = find_capacity
         self._places = promises.places
         # What was changed since the promises were read is not among them.
         is_known = without is not None and promises.has(without)
@@ -73,8 +77,14 @@ class Spare:
         return free is None or free - promised < amount
 
     def _find_promised(self, place: view_obj.Place) -> int:
-        peak = self._promises.find_peak(place, self.now, self.end)
+        shown = self._find_shown(place)
+        peak = self._promises.find_peak(place, self.now, self.end, shown)
         return peak - self._own.get(place, 0) if self._own else peak
+
+    def _find_shown(self, place: view_obj.Place) -> int | None:
+        if not self._promises.cuts.concern(place):
+            return None
+        return self._find_capacity(place)
 
     def find_begin(self, allocations: Allocations) -> int:
         """Return when a server that takes them would be in the way.
@@ -98,7 +108,11 @@ class Spare:
             # It fills no gap that anybody knows of.
             return interval.FOREVER
         return self._promises.find_begin(
-            place, self.now, self.end, free - amount
+            place,
+            self.now,
+            self.end,
+            free - amount,
+            shown=self._find_shown(place),
         )
 
     def explain(self, allocations: Allocations) -> list[exception.Shortfall]:
@@ -114,7 +128,10 @@ class Spare:
         self, place: view_obj.Place, amount: int
     ) -> exception.Shortfall:
         free, promised = self._find_free(place), self._find_promised(place)
-        start, promises = self._promises.list_peak(place, self.now, self.end)
+        shown = self._find_shown(place)
+        start, promises = self._promises.list_peak(
+            place, self.now, self.end, shown
+        )
         names = sorted({one.request.key for one in promises})
         listed = ', '.join(names[:_MAX_NAMED])
         if len(names) > _MAX_NAMED:
@@ -127,5 +144,16 @@ class Spare:
             requested=amount,
             available=max((free or 0) - promised, 0),
             reason=f'of {left} that are free, {promised} are promised to '
-            f'reservation {listed} ({when})',
+            f'reservation {listed}{self._explain_cut(place, start)} ({when})',
         )
+
+    def _explain_cut(self, place: view_obj.Place, time: int) -> str:
+        """Return what is taken away with what is promised, if anything is."""
+        shown = self._find_shown(place)
+        names = self._promises.cuts.list_names(
+            place, time, now=self.now, shown=shown
+        )
+        if not names:
+            return ''
+        listed = ', '.join(names[:_MAX_NAMED])
+        return f', or taken away as planned by capacity change {listed}'

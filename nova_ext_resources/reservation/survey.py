@@ -32,6 +32,9 @@ class Site(Protocol):
             which it uses nothing
         """
 
+    def list_enabled(self) -> Mapping[str, bool]:
+        """Return name of each host -> whether its compute is enabled."""
+
     def check_zones(self) -> None:
         """Check that the zones of these hosts are known.
 

@@ -118,6 +118,29 @@ def find_way(
     return _place(planner, found) if found else Way()
 
 
+def find_lost(
+    change: capacity_change.CapacityChange, held: Held, now: int
+) -> Way:
+    """Return what a change may hurt whose host is not there to be asked.
+
+    Nobody knows what is left of a host that is disabled: all that takes of
+    what is less counts as hurt.
+    """
+    start = max(change.during.start, now)
+    if change.during.end <= start:
+        return Way()
+    rest = interval.Interval(start, change.during.end)
+    found = [
+        key
+        for key, servers in held.items()
+        if any(
+            change.concerns(one) and one.during.overlaps(rest)
+            for one in servers
+        )
+    ]
+    return Way(degraded=tuple(sorted(found)))
+
+
 def _list_worse(before: Missing, after: Missing) -> list[interval.Interval]:
     """Return the times in which more is missing than before."""
     return [

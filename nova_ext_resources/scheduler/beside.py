@@ -80,7 +80,12 @@ class Beside:
             ongoing.summaries, ongoing.consumed, installed.trackers
         )
         self._spare = spare_mod.Spare(
-            promises, self._free.find, now=now, end=end, without=without
+            promises,
+            self._free.find,
+            now=now,
+            end=end,
+            without=without,
+            find_capacity=self._free.find_capacity,
         )
         self._requirement = self._find_requirement()
 

@@ -125,12 +125,23 @@ class Claimed:
             promises = self._followed.promises
             found = {
                 (rp_uuid, name): promises.find_owed(
-                    (rp_uuid, name), now, self._end
+                    (rp_uuid, name),
+                    now,
+                    self._end,
+                    self._find_capacity((rp_uuid, name)),
                 )
                 for rp_uuid, one in allocations.items()
                 for name in one['resources']
             }
         return {place: one for place, one in found.items() if one}
+
+    def _find_capacity(self, place: view_obj.Place) -> int | None:
+        """Return what placement showed before the claim."""
+        try:
+            found = (self._summaries or {})[place[0]]['resources'][place[1]]
+            return int(found['capacity'])
+        except KeyError:
+            return None
 
     def _give_back(
         self,

@@ -46,6 +46,14 @@ class Free:
         consumed = self._consumed
         return left - consumed.get(place, 0) if consumed else left
 
+    def find_capacity(self, place: view_obj.Place) -> int | None:
+        """Return how many units placement shows, None if not known."""
+        try:
+            found = (self._summaries or {})[place[0]]['resources'][place[1]]
+            return int(found['capacity'])
+        except KeyError:
+            return None
+
     def _report(self, place: view_obj.Place) -> int | None:
         host_state = self.host_state
         if host_state is None:

@@ -47,6 +47,7 @@ class Gaps:
                 self._free.find,
                 now=now,
                 end=self._end,
+                find_capacity=self._free.find_capacity,
             )
             return [self._score(one, spare) for one in hosts]
 

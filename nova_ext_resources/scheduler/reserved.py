@@ -208,11 +208,8 @@ class Reserved:
         held = self._list_slots(key)
         free = [one for one in held if one.consumer is None]
         gone = [self._find_maintenance(one, now) for one in free]
-        if gone and gone[0] is not None and None not in gone:
-            return (
-                f'{len(free)} servers of reservation {key} are free, and '
-                f'{gone[0].describe()}; create the server after that'
-            )
+        if reason := _explain_gone(key, [one for one in gone if one], free):
+            return reason
         if not free:
             return (
                 f'all {len(held)} servers of reservation {key} exist; delete '
@@ -230,6 +227,30 @@ class Reserved:
             f'{len(free)} servers of reservation {key} are free, and other '
             f'filters, or placement, refuse their hosts ({names})'
         )
+
+
+def _explain_gone(
+    key: str,
+    gone: Sequence[capacity_change.CapacityChange],
+    free: Sequence[server_mod.PlannedServer],
+) -> str:
+    """Return why no slot can be had now, '' if one can.
+
+    In words for the owner of the server, who may see no hosts: which ones
+    these are, and why, the log says.
+    """
+    if not gone or len(gone) < len(free):
+        return ''
+    LOG.info(
+        'No slot of reservation %(key)s can be taken now: %(why)s.',
+        {'key': key, 'why': gone[0].describe()},
+    )
+    ends = [one.during.end for one in gone if not one.during.is_open]
+    begin = f'{len(free)} servers of reservation {key} are free, and their '
+    if not ends:
+        return f'{begin}hosts are in maintenance; ask the operators'
+    end = interval.format_time(min(ends))
+    return f'{begin}hosts are in maintenance; try again after {end}'
 
 
 def _explain_end(key: str, during: interval.Interval) -> str:

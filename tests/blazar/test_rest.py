@@ -5,6 +5,7 @@
 from typing import Any
 
 from blazar import policy
+from oslo_policy import policy as oslo_policy
 
 from nova_ext_resources.reservation.blazar import rest
 from tests.blazar import base
@@ -412,6 +413,75 @@ class CapacityChangesTest(RestTestCase):
                 answer = self.plan(**wrong)
                 self.assertEqual(400, answer.status, answer.body)
         self.assertEqual([], self.ask_admin('GET', self.PATH).body['changes'])
+
+    def test_only_what_says_so_forces(self) -> None:
+        made = self.reserve(2, 4)['id']
+        for value in (False, 0, 'false', None, 'yes', 2, [1]):
+            with self.subTest(value=value):
+                answer = self.plan(force=value)
+                self.assertIn(answer.status, (400, 409), answer.body)
+                wrong = value in (None, 'yes', 2, [1])
+                self.assertEqual(400 if wrong else 409, answer.status)
+        self.assertEqual(201, self.plan(force='true').status)
+        self.assertEqual(
+            [], self.ask_admin('GET', f'{self.PATH}?all=0').body['changes'][1:]
+        )
+        self.assertTrue(made)
+
+        plan = {'name': 'x', 'host': 'b', 'amounts': {'VCPU': 8}}
+        plan |= {'reason': 'more', 'starts_at': self.time(5)}
+        self.assertEqual(201, self.ask_admin('POST', self.PATH, plan).status)
+        self.reserve(6, 8, zone='south', servers=4)
+        for query, status in (
+            ('?force=0', 409),
+            ('?force=false', 409),
+            ('?force=', 400),
+            ('?force=maybe', 400),
+            ('?force=TRUE', 200),
+        ):
+            answer = self.ask_admin('DELETE', f'{self.PATH}/x{query}')
+            self.assertEqual(status, answer.status, query)
+
+    def test_what_is_no_plan(self) -> None:
+        for wrong in (
+            {'name': 'rack/1'},
+            {'name': 'night.json'},
+            {'maintenance': None, 'amounts': {'VCPU': -4.0}},
+        ):
+            answer = self.plan(**wrong)
+            self.assertEqual(400, answer.status, answer.body)
+        for plan in ([], [1], 'x', 3):
+            answer = self.ask_admin('POST', self.PATH, plan)
+            self.assertEqual(400, answer.status, answer.body)
+        self.assertEqual([], self.ask_admin('GET', self.PATH).body['changes'])
+
+    def test_who_may_see_may_not_plan(self) -> None:
+        """Support can be given reading, and planning without force."""
+        self.allow('get')
+        self.plan()
+        path = f'{self.PATH}/night'
+        for one in (path, self.PATH):
+            self.assertEqual(200, self.ask('GET', one).status)
+        self.assertEqual(403, self.ask('POST', self.PATH, {}).status)
+        self.assertEqual(403, self.ask('DELETE', path).status)
+
+        self.allow('post', 'delete')
+
+        body = {'name': 'x', 'host': 'b', 'maintenance': True, 'reason': 'y'}
+        body['starts_at'] = self.time(9)
+        forced = self.ask('POST', self.PATH, {**body, 'force': True})
+        self.assertEqual(403, forced.status)
+        self.assertEqual(201, self.ask('POST', self.PATH, body).status)
+        self.assertEqual(403, self.ask('DELETE', f'{path}?force=1').status)
+        self.assertEqual(200, self.ask('DELETE', path).status)
+
+    def allow(self, *actions: str) -> None:
+        """Let anybody do something in this test."""
+        rules = policy._ENFORCER.rules
+        for action in actions:
+            name = f'blazar:extended:capacity_changes_{action}'
+            self.addCleanup(rules.__setitem__, name, rules[name])
+            rules[name] = oslo_policy.RuleDefault(name, '@').check
 
     def test_only_an_admin_may(self) -> None:
         self.plan()

@@ -5,6 +5,7 @@
 import argparse
 from collections.abc import Iterator
 import getpass
+import os
 from typing import Any
 
 from osc_lib.cli import format_columns
@@ -36,6 +37,54 @@ def _add_force(parser: argparse.ArgumentParser, what: str) -> None:
         help=f'even if reservations {what}: what has not started is moved, '
         'and degraded if it fits nowhere; what has started is degraded',
     )
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--host', metavar='<host>', type=window.text, help='whose it is'
+    )
+    parser.add_argument(
+        '--provider',
+        metavar='<provider>',
+        type=window.text,
+        help='uuid or name of a resource provider: where the host has '
+        'several of the class, or where hosts share it',
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        '--maintenance',
+        action='store_true',
+        help='nothing is there: of the host, or of the provider',
+    )
+    for option, amount, word in (
+        ('--increase', 'increase', 'more'),
+        ('--decrease', 'decrease', 'less'),
+    ):
+        what.add_argument(
+            option,
+            metavar='<class>=<amount>',
+            dest=amount,
+            action=window.AmountAction,
+            help=f'so many units of capacity {word}, such as VCPU=16, '
+            'with the allocation ratio counted in; repeat for each class',
+        )
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--start',
+        dest='starts_at',
+        metavar='<time>',
+        help=f'first second: {window.TIMES} (default: now)',
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
+        '--end',
+        dest='ends_at',
+        metavar='<time>',
+        help='first second after it (default: it has no end)',
+    )
+    end.add_argument('--duration', metavar='<duration>', help=window.DURATIONS)
 
 
 def _make_row(one: capacity_change.CapacityChange) -> tuple[Any, ...]:
@@ -80,50 +129,8 @@ class CreateCapacityChange(store.StoreCommand, command.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_name(parser)
-        parser.add_argument(
-            '--host', metavar='<host>', type=window.text, help='whose it is'
-        )
-        parser.add_argument(
-            '--provider',
-            metavar='<provider>',
-            type=window.text,
-            help='uuid or name of a resource provider: where the host has '
-            'several of the class, or where hosts share it',
-        )
-        what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument(
-            '--maintenance',
-            action='store_true',
-            help='nothing is there: of the host, or of the provider',
-        )
-        for option, amount, word in (
-            ('--increase', 'increase', 'more'),
-            ('--decrease', 'decrease', 'less'),
-        ):
-            what.add_argument(
-                option,
-                metavar='<class>=<amount>',
-                dest=amount,
-                action=window.AmountAction,
-                help=f'so many units of capacity {word}, such as VCPU=16, '
-                'with the allocation ratio counted in; repeat for each class',
-            )
-        parser.add_argument(
-            '--start',
-            dest='starts_at',
-            metavar='<time>',
-            help=f'first second: {window.TIMES} (default: now)',
-        )
-        end = parser.add_mutually_exclusive_group()
-        end.add_argument(
-            '--end',
-            dest='ends_at',
-            metavar='<time>',
-            help='first second after it (default: it has no end)',
-        )
-        end.add_argument(
-            '--duration', metavar='<duration>', help=window.DURATIONS
-        )
+        _add_what(parser)
+        _add_times(parser)
         parser.add_argument(
             '--reason',
             metavar='<sentence>',
@@ -159,7 +166,14 @@ def _read_plan(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _find_user() -> str:
-    """Return who calls, as this machine knows them; '' if it does not."""
+    """Return who calls, as far as that is known.
+
+    The account of OpenStack that the caller has set, or else of this machine:
+    before ``sudo``, for the commands may be run by that of a service.
+    """
+    for name in ('OS_USERNAME', 'SUDO_USER'):
+        if found := os.environ.get(name, ''):
+            return found
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -221,6 +235,8 @@ class DeleteCapacityChange(store.StoreCommand, command.ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         outcome = self.open(parsed_args).capacity_changes.delete(
-            parsed_args.name, is_forced=parsed_args.force
+            parsed_args.name,
+            deleted_by=_find_user(),
+            is_forced=parsed_args.force,
         )
         return _show(outcome)

@@ -9,6 +9,7 @@ only this folder imports Blazar, and nothing else imports this folder.
 
 * ``documents``: answers as JSON
 * ``errors``: errors that Blazar passes on as they are
+* ``flag``: yes or no, as callers of the API write it
 * ``front``: what the API extension asks of the plugin
 * ``keeper``: the reservations, open for all threads of a process
 * ``monitor``: keeps leases and reservations the same

@@ -192,30 +192,28 @@ class Front(subscribing.Subscribing):
             return documents.describe_change(found)
 
     def create_capacity_change(
-        self, plan: Mapping[str, Any], user: str
+        self, plan: Mapping[str, Any], user: str, is_forced: bool = False
     ) -> documents.Document:
         """Plan one.
 
-        :param plan: with ``reason``, and ``force`` where it is forced
+        :param plan: with ``reason``
         """
         with self._answer() as reservations:
             order = {**plan}
-            reason, is_forced = order.pop('reason', ''), order.pop('force', 0)
+            reason = order.pop('reason', '')
+            _check_name(order.get('name'))
             outcome = reservations.capacity_changes.create(
-                order,
-                reason=reason,
-                created_by=user,
-                is_forced=is_forced is True,
+                order, reason=reason, created_by=user, is_forced=is_forced
             )
             return documents.describe_outcome(outcome)
 
     def delete_capacity_change(
-        self, change_id: str, is_forced: bool = False
+        self, change_id: str, user: str, is_forced: bool = False
     ) -> documents.Document:
         """Take one back."""
         with self._answer() as reservations:
             outcome = reservations.capacity_changes.delete(
-                change_id, is_forced=is_forced
+                change_id, deleted_by=user, is_forced=is_forced
             )
             return documents.describe_outcome(outcome)
 
@@ -244,6 +242,19 @@ def _find(
     if project is not None and found.request.project != project:
         raise exception.ReservationNotFound(key=key)
     return found
+
+
+def _check_name(name: object) -> None:
+    """Check that a change can be found by its path later.
+
+    :raises InvalidCapacityChange: it cannot
+    """
+    if isinstance(name, str) and ('/' in name or name.endswith('.json')):
+        raise own_errors.InvalidCapacityChange(
+            key=name,
+            field='name',
+            reason='in this API it has no / and does not end with .json',
+        )
 
 
 def _check_own(reservations: api.Reservations, key: str) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 
 from blazar.api.v1 import utils as api_utils
 from blazar import context
+from blazar import exceptions
 from blazar import manager
 from blazar.policies import base
 from blazar import policy
 from blazar.utils import service
 from oslo_policy import policy as oslo_policy
 
+from nova_ext_resources.reservation.blazar import flag
 from nova_ext_resources.reservation.blazar import options
 
 rest = api_utils.Rest('extended', __name__, url_prefix='/v1/extended')
@@ -46,9 +48,30 @@ POLICIES = (
         '/capacity/amounts',
     ),
     (
-        'capacity_changes',
+        'capacity_changes_get',
         base.RULE_ADMIN,
-        'Plan changes of capacity, take them back, and see them.',
+        'Show and list planned changes of capacity.',
+        'GET',
+        '/capacity/changes',
+    ),
+    (
+        'capacity_changes_post',
+        base.RULE_ADMIN,
+        'Plan a change of capacity.',
+        'POST',
+        '/capacity/changes',
+    ),
+    (
+        'capacity_changes_delete',
+        base.RULE_ADMIN,
+        'Take one back.',
+        'DELETE',
+        '/capacity/changes/{name}',
+    ),
+    (
+        'capacity_changes_force',
+        base.RULE_ADMIN,
+        'Move and degrade reservations of any project by it.',
         'POST',
         '/capacity/changes',
     ),
@@ -137,7 +160,7 @@ def list_reservations(_req: object, query: Mapping[str, str]) -> Any:
     found = _ask(
         'list_reservations',
         query=wanted,
-        project=_find_project(is_all='all' in query),
+        project=_find_project(is_all=_read_flag(query, 'all')),
         has_hosts=_may('hosts'),
     )
     return api_utils.render(reservations=found)
@@ -218,24 +241,34 @@ def list_fits(_req: object, query: Mapping[str, str]) -> Any:
 @rest.get('/capacity/changes', query=True)
 def list_capacity_changes(_req: object, query: Mapping[str, str]) -> Any:
     """List what is planned: maintenance, upgrades and cuts of capacity."""
-    _authorise('capacity_changes')
-    found = _ask('list_capacity_changes', has_ended='all' in query)
+    _authorise('capacity_changes_get')
+    is_all = _read_flag(query, 'all')
+    found = _ask('list_capacity_changes', has_ended=is_all)
     return api_utils.render(changes=found)
 
 
 @rest.post('/capacity/changes')
-def create_capacity_change(_req: object, data: Mapping[str, Any]) -> Any:
+def create_capacity_change(_req: object, data: Any) -> Any:
     """Plan one."""
-    _authorise('capacity_changes')
-    user = context.current().user_id
-    found = _ask('create_capacity_change', plan=data, user=user)
+    _authorise('capacity_changes_post')
+    if not isinstance(data, Mapping):
+        raise exceptions.InvalidInput('the body is no JSON object')
+    is_forced = _read_flag(data, 'force')
+    if is_forced:
+        _authorise('capacity_changes_force')
+    found = _ask(
+        'create_capacity_change',
+        plan={name: one for name, one in data.items() if name != 'force'},
+        user=context.current().user_id,
+        is_forced=is_forced,
+    )
     return api_utils.render(change=found)
 
 
 @rest.get('/capacity/changes/<name>')
 def show_capacity_change(_req: object, name: str) -> Any:
     """Show one."""
-    _authorise('capacity_changes')
+    _authorise('capacity_changes_get')
     return api_utils.render(change=_ask('get_capacity_change', change_id=name))
 
 
@@ -249,9 +282,15 @@ def delete_capacity_change(
     _req: object, name: str, query: Mapping[str, str]
 ) -> Any:
     """Take one back, and say what became of reservations."""
-    _authorise('capacity_changes')
+    _authorise('capacity_changes_delete')
+    is_forced = _read_flag(query, 'force')
+    if is_forced:
+        _authorise('capacity_changes_force')
     found = _ask(
-        'delete_capacity_change', change_id=name, is_forced='force' in query
+        'delete_capacity_change',
+        change_id=name,
+        user=context.current().user_id,
+        is_forced=is_forced,
     )
     return api_utils.render(change=found)
 
@@ -315,6 +354,17 @@ def _ask(method: str, **arguments: Any) -> Any:
     return _make_client().call(
         f'{options.RESOURCE_TYPE}:{method}', **arguments
     )
+
+
+def _read_flag(found: Mapping[str, Any], name: str) -> bool:
+    """Return whether a word of a query, or of a document, is set.
+
+    :raises InvalidInput: it cannot be told
+    """
+    try:
+        return flag.read(found, name)
+    except ValueError as err:
+        raise exceptions.InvalidInput(str(err)) from err
 
 
 def _may(action: str) -> bool:

@@ -34,6 +34,7 @@ any moment, or may not run at all.
 * ``sight``: whether what placement shows can be trusted
 * ``signals``: waits for time or a signal, whichever comes first
 * ``starting``: writes that reservations have started
+* ``supplies``: what placement shows where changes are planned
 * ``systemd``: reports to systemd
 * ``turn``: one pass over all reservations
 * ``waking``: unshelves servers that have waited for their reservation

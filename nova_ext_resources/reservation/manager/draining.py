@@ -210,8 +210,9 @@ class Draining:
                 leaving=near.list_leaving(start, now),
                 shortage={},
                 uses=uses,
+                changes=near.changes,
             )
-            if shortage := one.find_shortage(uses):
+            if shortage := one.find_shortage(uses, now):
                 found.append(dataclasses.replace(one, shortage=shortage))
         return found
 
@@ -280,7 +281,7 @@ class Draining:
         waiting = [
             self._removal.remove(
                 one.uuid,
-                functools.partial(self._check, one, need),
+                functools.partial(self._check, one, need, now),
                 is_deleted=one.lease.is_deleted,
             )
             for one in chosen
@@ -302,6 +303,7 @@ class Draining:
         self,
         one: lending.Borrower,
         need: need_mod.Need,
+        now: int,
         server: nova_server.NovaServer,
     ) -> str:
         """Return why a borrower stays: what it is in the way of has changed.
@@ -316,7 +318,7 @@ class Draining:
         if not is_promised:
             return 'what is promised has changed meanwhile'
         uses = self._cloud.read_uses(sorted({each[0] for each in need.places}))
-        shortage = need.find_shortage(uses)
+        shortage = need.find_shortage(uses, now)
         strays = lending.list_strays([one], need.host, shortage, uses)
         return lending.find_objection(
             one, server, shortage, lending.leave_out(uses, strays)

@@ -8,9 +8,11 @@ import dataclasses
 from oslo_log import log as logging
 
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import promised
+from nova_ext_resources.reservation.manager import supplies
 from nova_ext_resources.reservation import outage
 
 LOG = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ class Need:
     :ivar places: that slots of the host take from
     :ivar leaving: servers that go by themselves before it
     :ivar uses: what placement shows of the places
+    :ivar changes: planned changes of capacity
     """
 
     host: str
@@ -37,11 +40,17 @@ class Need:
     leaving: Set[str]
     shortage: lending.Shortage
     uses: lending.Uses
+    changes: capacity_change.Changes = ()
 
-    def find_shortage(self, uses: lending.Uses) -> lending.Shortage:
-        """Return what is short by what placement shows now."""
+    def find_shortage(self, uses: lending.Uses, now: int) -> lending.Shortage:
+        """Return what is short by what placement shows now.
+
+        What will be taken away by then counts, too.
+
+        :param now: seconds since the epoch
+        """
         return lending.find_shortage(
-            uses,
+            supplies.lower(uses, self.changes, start=self.start, now=now),
             [slot for _key, slot in self.slots],
             self.leaving,
             self.places,

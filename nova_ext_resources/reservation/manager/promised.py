@@ -11,12 +11,14 @@ import sqlalchemy as sa
 
 from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import requests as requests_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation.store import capacity_changes
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
 
@@ -36,12 +38,14 @@ class Promised:
     :ivar slots: that no server has taken, and that have not ended
     :ivar taken: those that a server has taken, also of what has ended
     :ivar requests: of all of them
+    :ivar changes: planned changes of capacity that are not over
     """
 
     reservations: Sequence[progress.Unfinished]
     slots: Sequence[Slot]
     taken: Sequence[Slot]
     requests: Mapping[str, request_mod.Request]
+    changes: capacity_change.Changes = ()
 
     @functools.cached_property
     def by_host(self) -> Mapping[str, Sequence[Slot]]:
@@ -100,16 +104,40 @@ class Promised:
         )
 
     def list_starts(self, host: str, now: int) -> list[int]:
-        """Return when slots of a host begin, now for those that have."""
+        """Return when slots of a host begin, now for those that have.
+
+        What is in maintenance then begins when that is over.
+        """
         starts = {
             max(one.during.start, now) for _key, one in self.by_host[host]
         }
+        starts.update(
+            change.during.end
+            for _key, one in self.by_host[host]
+            for change in self._maintenances
+            if change.concerns(one)
+            and change.during.overlaps(one.during)
+            and now < change.during.end < one.during.end
+            and change.during.end <= now + lending.HORIZON_SECONDS
+        )
         return sorted(starts)
+
+    @functools.cached_property
+    def _maintenances(self) -> capacity_change.Changes:
+        return [one for one in self.changes if one.is_maintenance]
+
+    def _is_away(self, slot: server_mod.PlannedServer, time: int) -> bool:
+        """Return whether nobody can have a slot then."""
+        return any(
+            one.during.start <= time < one.during.end and one.concerns(slot)
+            for one in self._maintenances
+        )
 
     def list_slots(self, host: str, time: int) -> list[Slot]:
         """Return the slots at a time that take from what those of a host do.
 
-        Those of other hosts are among them that share a provider.
+        Those of other hosts are among them that share a provider; what is in
+        maintenance then is not.
 
         :param time: seconds since the epoch
         """
@@ -118,6 +146,7 @@ class Promised:
             for place in self.list_places(host)
             for key, one in self.by_place[place]
             if one.during.start <= time < one.during.end
+            and not self._is_away(one, time)
         }
         return [*found.values()]
 
@@ -181,4 +210,5 @@ def read(
         ],
         taken=[one for one in slots if one[1].consumer is not None],
         requests=requests.read(connection, found),
+        changes=capacity_changes.read_changes(connection, now),
     )

@@ -97,6 +97,10 @@ class Site:
             )
         return hosts.list_hosts(client, zones, default, taken)
 
+    def list_enabled(self) -> Mapping[str, bool]:
+        """Return name of each host -> whether its compute is enabled."""
+        return hosts.list_enabled(placement_client.Client(self._adapter))
+
     def check_zones(self) -> None:
         """Check that the zones of these hosts are known.
 
@@ -137,10 +141,6 @@ class ManagedSite(Site):
         client = placement_client.Client(self._adapter)
         found = placement_retry.call(client.get_allocations, consumer)
         return found.resources.keys()
-
-    def list_enabled(self) -> Mapping[str, bool]:
-        """Return name of each host -> whether its compute is enabled."""
-        return hosts.list_enabled(placement_client.Client(self._adapter))
 
     def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
         """Return what there is of providers, and who holds it."""

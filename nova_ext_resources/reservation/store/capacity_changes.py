@@ -23,18 +23,43 @@ def add_change(
             'host': change.host,
             'rp_uuid': change.rp_uuid,
             'provider': change.provider,
-            'amounts': json.dumps(
-                {
-                    name: [amount, change.before.get(name, 0)]
-                    for name, amount in sorted(change.amounts.items())
-                }
-            ),
+            'amounts': _write_amounts(change),
             'starts_at': change.during.start,
             'ends_at': change.during.end,
             'reason': change.reason,
             'created_by': change.created_by,
             'created_at': change.created_at,
         },
+    )
+
+
+def change_bases(
+    connection: sa.Connection,
+    before: capacity_plan.Changes,
+    after: capacity_plan.Changes,
+) -> None:
+    """Write what there would be without any change, where that differs.
+
+    :param before: as they were read
+    :param after: those that are kept
+    """
+    columns = tables.CAPACITY_CHANGES.c
+    known = {one.key: one.before for one in before}
+    for one in after:
+        if known.get(one.key) != one.before:
+            connection.execute(
+                sa.update(tables.CAPACITY_CHANGES)
+                .where(columns.capacity_change == one.key)
+                .values(amounts=_write_amounts(one))
+            )
+
+
+def _write_amounts(change: capacity_change.CapacityChange) -> str:
+    return json.dumps(
+        {
+            name: [amount, change.before.get(name, 0)]
+            for name, amount in sorted(change.amounts.items())
+        }
     )
 
 

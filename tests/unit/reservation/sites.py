@@ -26,6 +26,7 @@ class FixedSite:
     :ivar asked: how often the hosts were read
     :ivar taken: what was said then of slots that are taken
     :ivar has_zones: whether Nova says the zones
+    :ivar disabled: hosts that are there, and not among those
     """
 
     def __init__(
@@ -37,12 +38,17 @@ class FixedSite:
         self.flavors = {one.name: one for one in flavors}
         self.asked = 0
         self.has_zones = True
+        self.disabled: tuple[str, ...] = ()
         self.taken: Any = None
 
     def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
         self.asked += 1
         self.taken = taken
         return self.hosts
+
+    def list_enabled(self) -> dict[str, bool]:
+        found = {one.name: True for one in self.hosts}
+        return {**found, **dict.fromkeys(self.disabled, False)}
 
     def check_zones(self) -> None:
         if not self.has_zones:
@@ -56,6 +62,9 @@ class NoSite:
     """A cloud of which nothing is known."""
 
     def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
+        raise exception.PlacementUnavailable(action='list', detail='away')
+
+    def list_enabled(self) -> dict[str, bool]:
         raise exception.PlacementUnavailable(action='list', detail='away')
 
     def check_zones(self) -> None:

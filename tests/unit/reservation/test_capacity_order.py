@@ -2,6 +2,7 @@
 
 """Tests of what operators plan: all that is wrong is refused, in words."""
 
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.objects import view as view_obj
@@ -52,7 +53,12 @@ class CapacityOrderTest(base.TestCase):
         capacity_order.check(document, 'a reason')
         during = capacity_order.read_during(document, NOW)
         return capacity_order.make_change(
-            document, during, fleet or make_fleet(), others, NOW, reason='y'
+            document,
+            during,
+            fleet or make_fleet(),
+            others,
+            NOW,
+            names=('gone',),
         )
 
     def refuse(self, *args: Any, **kwargs: Any) -> str:
@@ -63,7 +69,7 @@ class CapacityOrderTest(base.TestCase):
 
     def test_a_maintenance(self) -> None:
         self.assertEqual(
-            changes.make_maintenance('x', span(NOW), reason='y'),
+            changes.make_maintenance('x', span(NOW), created_at=NOW),
             self.make({'host': 'a', 'maintenance': True}),
         )
 
@@ -78,7 +84,7 @@ class CapacityOrderTest(base.TestCase):
                     span(NOW),
                     rp_uuid='a card2',
                     provider='a card2',
-                    reason='y',
+                    created_at=NOW,
                 ),
                 made,
             )
@@ -107,19 +113,94 @@ class CapacityOrderTest(base.TestCase):
 
     def test_what_others_plan_counts(self) -> None:
         less = changes.make_change('o', span(NOW + 50), {'VCPU': -5})
-        more = changes.make_change('p', span(NOW + 50), {'VCPU': 4})
+        more = changes.make_change('p', span(NOW + 90), {'VCPU': 4})
         order = {'host': 'a', 'amounts': {'VCPU': -4}}
 
         self.assertIn('more than the 3', self.refuse(order, less))
         self.assertIn('more than the 3', self.refuse(order, less, more))
         self.make({**order, 'duration': '50s'}, less)
+        self.make({**order, 'starts_at': '+90s'}, less, more)
         self.make(order, more)
-        later = self.make(
-            {'host': 'a', 'amounts': {'VCPU': 4}, 'starts_at': '+50s'}, more
+
+    def test_cuts_that_do_not_overlap_do_not_add_up(self) -> None:
+        cuts = [
+            changes.make_change(
+                str(one), span(NOW + one, NOW + one + 10), {'VCPU': -3}
+            )
+            for one in (0, 10)
+        ]
+
+        self.make({'host': 'a', 'amounts': {'VCPU': -5}}, *cuts)
+        self.assertIn(
+            'more than the 5',
+            self.refuse({'host': 'a', 'amounts': {'VCPU': -6}}, *cuts),
         )
-        self.assertEqual({'VCPU': 12}, later.before)
-        sooner = self.make({'host': 'a', 'amounts': {'VCPU': 4}}, more)
-        self.assertEqual({'VCPU': 8}, sooner.before)
+
+    def test_what_is_planned_can_be_kept_back(self) -> None:
+        more = changes.make_change('p', span(NOW + 50), {'VCPU': 4})
+        order = {'host': 'a', 'amounts': {'VCPU': -12}}
+
+        self.make({**order, 'starts_at': '+50s'}, more)
+        self.assertIn(
+            'more than the 8',
+            self.refuse({**order, 'starts_at': '+49s'}, more),
+        )
+
+    def test_all_of_a_provider_have_one_base(self) -> None:
+        """What there would be without any change, and not with the others."""
+        more = changes.make_change('p', span(NOW + 50), {'VCPU': 4})
+        order = {'host': 'a', 'amounts': {'VCPU': 4}, 'starts_at': '+60s'}
+
+        for before, least in ((8, 8), (4, 4), (12, 8)):
+            other = dataclasses.replace(more, before={'VCPU': before})
+            self.assertEqual({'VCPU': least}, self.make(order, other).before)
+
+    def test_a_host_that_is_disabled(self) -> None:
+        made = self.make({'host': 'gone', 'maintenance': True})
+
+        self.assertEqual(
+            changes.make_maintenance('x', span(NOW), 'gone', created_at=NOW),
+            made,
+        )
+        for fields in (
+            {'amounts': {'VCPU': 1}},
+            {'provider': 'a card1', 'maintenance': True},
+        ):
+            self.assertIn(
+                'host gone is disabled',
+                self.refuse({'host': 'gone', **fields}),
+            )
+
+    def test_the_same_plan(self) -> None:
+        plan: dict[str, Any] = {
+            'name': 'x',
+            'host': 'a',
+            'starts_at': '+2h',
+            'duration': '1h',
+        }
+        cuts = {**plan, 'amounts': {'VCPU': -4}}
+        cards = {**plan, 'provider': 'a card1', 'maintenance': True}
+        pools = {**plan, 'provider': 'pool', 'amounts': {'DISK_GB': 1}}
+        for one in (cuts, cards, pools, {**plan, 'maintenance': True}):
+            known = dataclasses.replace(self.make(one), reason='y')
+            same = [one, {**one, 'starts_at': '1970-01-01T02:16:40Z'}]
+            others = [
+                {**one, 'duration': '2h'},
+                {**one, 'starts_at': 'now'},
+                {**one, 'starts_at': '1970-01-01T00:00:00Z'},
+                {**plan, 'provider': 'b card1', 'maintenance': True},
+                {**plan, 'amounts': {'VCPU': -5}},
+            ]
+            if known.host:
+                others.append({**one, 'host': 'b'})
+            if known.rp_uuid:
+                others.append({**plan, 'maintenance': True})
+            for other in same:
+                self.assertTrue(capacity_order.is_same(other, known, 'y'))
+            for other in others:
+                with self.subTest(one=one, other=other):
+                    self.assertFalse(capacity_order.is_same(other, known, 'y'))
+            self.assertFalse(capacity_order.is_same(one, known, 'z'))
 
     def test_what_makes_no_sense(self) -> None:
         for order, words in (
@@ -133,6 +214,7 @@ class CapacityOrderTest(base.TestCase):
             ({'host': 'a', 'amounts': {}}, 'amounts'),
             ({'host': 'a', 'amounts': {'VCPU': 0}}, 'zero changes nothing'),
             ({'host': 'a', 'amounts': {'VCPU': 1.5}}, '1.5'),
+            ({'host': 'a', 'amounts': {'VCPU': -4.0}}, '-4.0'),
             ({'host': 'a', 'amounts': {'VCPU': True}}, 'True'),
             ({'host': 'a', 'amounts': {'VCPU': 1 << 40}}, 'maximum'),
             ({'host': 'a', 'amounts': {'VCPU': (1 << 31) - 1}}, 'no more'),
@@ -196,6 +278,13 @@ class CapacityOrderTest(base.TestCase):
         ):
             with self.subTest(order=order):
                 self.assertIn(words, self.refuse(order))
+
+    def test_what_is_no_object(self) -> None:
+        plans: list[Any] = [[], 'x', None]
+        for plan in plans:
+            self.assertRaises(
+                errors.InvalidCapacityChange, capacity_order.check, plan, 'y'
+            )
 
     def test_there_must_be_a_reason(self) -> None:
         for reason in ('', ' ', 1001 * 'x', 'a\0b'):

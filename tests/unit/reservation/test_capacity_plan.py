@@ -10,6 +10,7 @@ from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import fleet as fleet_mod
+from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
@@ -38,27 +39,24 @@ def make_sharing_host(name: str) -> host_mod.Host:
 
 
 def count(
-    one: capacity_change.CapacityChange,
+    planned: list[capacity_change.CapacityChange],
     place: view_obj.Place,
     second: int,
     now: int,
     capacity: int,
-) -> int | None:
-    """Return what a change makes of a place in a second, None for nothing.
-
-    As the page for operators says it.
-    """
-    is_then = one.during.start <= second < one.during.end
-    if not one.amounts:
-        is_it = one.rp_uuid in ('', place[0])
-        return None if is_then and is_it else 0
-    amount = one.amounts.get(place[1], 0) if one.rp_uuid == place[0] else 0
-    if amount <= 0 or one.during.end <= now:
-        return amount if is_then and one.during.end > now else 0
-    come = sorted((0, capacity - one.before[place[1]], amount))[1]
-    if is_then:
-        return amount - come if one.during.start > now else 0
-    return -come if second >= one.during.end else 0
+) -> int:
+    """Return what there is of a place in a second, if it is not over."""
+    mine = [
+        one
+        for one in planned
+        if (one.is_of_host and one.host == place[0]) or one.rp_uuid == place[0]
+    ]
+    for one in mine:
+        if not one.amounts and one.during.start <= second < one.during.end:
+            return 0
+    own = [one for one in mine if one.amounts]
+    found = forecast.make(own, place[1], capacity, now).count()
+    return found.lowest(span(second, second + 1))
 
 
 class PlanTest(base.TestCase):
@@ -92,7 +90,7 @@ class PlanTest(base.TestCase):
     def test_a_pool_is_changed_for_all_hosts(self) -> None:
         fleet = self.make()
         less = changes.make_change(
-            'x', span(2, 4), {'DISK_GB': -3}, host='', rp_uuid='pool'
+            'x', span(2, 4), {'DISK_GB': -3}, '', 10, rp_uuid='pool'
         )
         gone = changes.make_maintenance(
             'y', span(3, 5), host='', rp_uuid='pool'
@@ -113,6 +111,33 @@ class PlanTest(base.TestCase):
             future = fleet.foresee(name, span(2, 5))
             assert future is not None
             self.assertNotIn(('pool', 'DISK_GB'), future.view.tracked)
+
+    def test_a_pool_of_hosts_that_are_all_in_maintenance(self) -> None:
+        fleet = self.make()
+
+        capacity_plan.apply(
+            fleet,
+            [
+                changes.make_maintenance('x', span(1, 4)),
+                changes.make_maintenance('y', span(1, 4), 'b'),
+                changes.make_change(
+                    'z',
+                    span(2, 4),
+                    {'DISK_GB': -3},
+                    host='',
+                    rp_uuid='pool',
+                    before=10,
+                ),
+            ],
+            0,
+        )
+
+        self.assertEqual(
+            [10, 10, 7, 7, 10, 10], self.list_free(fleet, ('pool', 'DISK_GB'))
+        )
+        self.assertEqual(
+            [8, 0, 0, 0, 8, 8], self.list_free(fleet, ('a', 'VCPU'))
+        )
 
     def test_what_is_taken_back_leaves_nothing(self) -> None:
         fleet = self.make()
@@ -224,14 +249,8 @@ class PlanTest(base.TestCase):
             (('b', 'VCPU'), 8),
             (('pool', 'DISK_GB'), 10),
         ):
-            mine = [one for one in planned if place[0] in one.names]
-            for second in range(SECONDS):
-                deltas = [
-                    count(one, place, second, now, capacity) for one in mine
-                ]
-                wanted = 0
-                if None not in deltas:
-                    wanted = max(capacity + sum(filter(None, deltas)), 0)
+            for second in range(now, SECONDS):
+                wanted = count(planned, place, second, now, capacity)
                 found = fleet.calendar.find_free(
                     place, span(second, second + 1)
                 )

@@ -6,10 +6,12 @@ import random
 from typing import Any
 
 from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import forecast
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import spare as spare_mod
 from tests import base
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
@@ -24,6 +26,9 @@ def count(
     slots: list[server_mod.PlannedServer],
     cuts: list[capacity_change.CapacityChange],
     second: int,
+    *,
+    now: int,
+    shown: int | None,
 ) -> int:
     """Return what is needed in a second."""
     promised = sum(
@@ -33,11 +38,10 @@ def count(
     )
     if not promised:
         return 0
-    return promised - sum(
-        one.amounts['VCPU']
-        for one in cuts
-        if one.during.start <= second < one.during.end
-    )
+    found = forecast.make(cuts, 'VCPU', shown, now)
+    moment = interval.Interval(second, second + 1)
+    left = found.count(is_sure=True).lowest(moment)
+    return promised + max(found.shown - left, 0)
 
 
 class CutsTest(base.TestCase):
@@ -65,7 +69,7 @@ class CutsTest(base.TestCase):
                 changes.make_change(
                     str(number),
                     draw_during(dice),
-                    {'VCPU': -dice.randint(1, 9)},
+                    {'VCPU': dice.choice([-7, -3, -1, 4])},
                 )
                 for number in range(dice.randint(1, 3))
             ]
@@ -82,14 +86,20 @@ class CutsTest(base.TestCase):
         dice: random.Random,
     ) -> None:
         now = dice.randrange(LAST)
+        shown = dice.choice([None, dice.randint(0, 20)])
         seconds = range(now, LAST + 1)
-        needed = {one: count(slots, cuts, one) for one in seconds}
+        needed = {
+            one: count(slots, cuts, one, now=now, shown=shown)
+            for one in seconds
+        }
         for end in (interval.FOREVER, dice.randint(now + 1, LAST)):
             peak = max(needed[one] for one in seconds if one < end)
-            self.assertEqual(peak, self.promises.find_peak(PLACE, now, end))
-            owed = self.promises.find_owed(PLACE, now, end)
+            self.assertEqual(
+                peak, self.promises.find_peak(PLACE, now, end, shown)
+            )
+            owed = self.promises.find_owed(PLACE, now, end, shown)
             self.assertEqual(peak, owed.count({}))
-            start, _found = self.promises.list_peak(PLACE, now, end)
+            start, _found = self.promises.list_peak(PLACE, now, end, shown)
             self.assertEqual(peak, needed[start])
         since, limit = dice.randint(now, LAST), dice.randint(0, 20)
         self.assertEqual(
@@ -101,7 +111,7 @@ class CutsTest(base.TestCase):
                 ),
                 interval.FOREVER,
             ),
-            self.promises.find_begin(PLACE, now, since, limit),
+            self.promises.find_begin(PLACE, now, since, limit, shown=shown),
         )
 
     def test_what_is_given_back_is_given_back_from_a_cut_too(self) -> None:
@@ -140,6 +150,49 @@ class CutsTest(base.TestCase):
         self.assertEqual(
             4, self.promises.find_peak(PLACE, 0, interval.FOREVER)
         )
+
+    def test_what_was_cut_already_counts_no_more(self) -> None:
+        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 2}))
+        self.promises.follow(
+            [changes.make_change('cut', hosts.span(0), {'VCPU': -4})]
+        )
+
+        for shown, peak in ((8, 6), (6, 4), (4, 2), (None, 6)):
+            self.assertEqual(
+                peak, self.promises.find_peak(PLACE, 1, 99, shown)
+            )
+
+    def test_a_clock_that_goes_back(self) -> None:
+        self.take(
+            test_promises.make_slot('x/0', hosts.span(9, 12), {PLACE: 2})
+        )
+        self.promises.follow(
+            [changes.make_change('cut', hosts.span(10, 20), {'VCPU': -4})]
+        )
+
+        for now, peak in ((15, 0), (5, 6), (11, 6), (9, 6)):
+            self.assertEqual(peak, self.promises.find_peak(PLACE, now, 99, 8))
+
+    def test_who_is_refused_is_told_of_the_cut(self) -> None:
+        self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 2}))
+        self.promises.follow(
+            [changes.make_change('night', hosts.span(0), {'VCPU': -4})]
+        )
+
+        for shown, free, words in (
+            (8, 6, 'x/0, or taken away as planned by capacity change night ('),
+            (4, 2, 'promised to reservation x/0 (1970'),
+        ):
+            spare = spare_mod.Spare(
+                self.promises,
+                lambda _place, free=free: free,  # type: ignore[misc]
+                now=1,
+                find_capacity=lambda _place, shown=shown: shown,  # type: ignore[misc]
+            )
+            asked = {PLACE[0]: {'resources': {PLACE[1]: 1}}}
+            self.assertFalse(spare.fits(asked))
+            (found,) = spare.explain(asked)
+            self.assertIn(words, found.reason)
 
     def test_others_take_the_place_of_those_before(self) -> None:
         self.take(test_promises.make_slot('x/0', hosts.span(5, 9), {PLACE: 4}))

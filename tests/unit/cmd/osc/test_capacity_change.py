@@ -6,6 +6,8 @@ import getpass
 import json
 from typing import Any
 
+import fixtures
+
 from tests.unit.cmd.osc import shells
 
 CHANGE = 'extended reservation capacity change'
@@ -18,6 +20,8 @@ class CapacityChangeTest(shells.ShellTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.patch(getpass, 'getuser', lambda: 'me')
+        for name in ('OS_USERNAME', 'SUDO_USER'):
+            self.useFixture(fixtures.EnvironmentVariable(name))
 
     def read(self, line: str) -> Any:
         return json.loads(self.succeed(f'{line} -f json'))
@@ -40,7 +44,7 @@ class CapacityChangeTest(shells.ShellTestCase):
                 'name': 'night',
                 'host': 'a',
                 'provider': '',
-                'what': 'nothing',
+                'what': 'maintenance',
                 'starts_at': '2030-01-01T01:00:00Z',
                 'ends_at': '2030-01-01T03:00:00Z',
                 'reason': 'new memory',
@@ -55,7 +59,7 @@ class CapacityChangeTest(shells.ShellTestCase):
             [
                 ('less', 'b', 'b', '2 VCPU less', ''),
                 ('more', 'b', 'b', '4 VCPU more', ''),
-                ('night', 'a', '', 'nothing', '2030-01-01T03:00:00Z'),
+                ('night', 'a', '', 'maintenance', '2030-01-01T03:00:00Z'),
             ],
             [
                 tuple(
@@ -65,6 +69,33 @@ class CapacityChangeTest(shells.ShellTestCase):
                 for one in found
             ],
         )
+
+    def test_who_plans_it(self) -> None:
+        """By their own name, be the command run as another user."""
+        for number, (name, user) in enumerate(
+            (('SUDO_USER', 'ada'), ('OS_USERNAME', 'x' * 300))
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, user))
+            made = self.read(
+                f'{CREATE} {number} --host a --maintenance --start +{number}h '
+                f'--duration 1s {WHY}'
+                if number
+                else f'{CREATE} 0 --host a --maintenance --duration 1s {WHY}'
+            )
+            self.assertEqual(user[:255], made['created_by'])
+
+    def test_the_same_again_changes_nothing(self) -> None:
+        """Whoever has heard no answer asks once more, also later."""
+        for name, times in (('x', '--start +2h --duration 1h'), ('y', '')):
+            line = f'{CREATE} {name} --host a --maintenance {times} {WHY}'
+            made = self.read(line)
+            self.clock.advance_time_seconds(60)
+
+            self.assertEqual(made, self.read(line))
+            errors = self.fail_with(line.replace('new memory', 'a disk'))
+            self.assertIn('or another reason', errors)
+            self.clock.advance_time_seconds(3 * 3600)
+            self.assertEqual(made, self.read(line))
 
     def test_what_is_over_is_listed_if_asked_for(self) -> None:
         self.succeed(f'{CREATE} x --host a --maintenance --end +1h {WHY}')
@@ -101,6 +132,7 @@ class CapacityChangeTest(shells.ShellTestCase):
 
         errors = self.fail_with(f'{CHANGE} delete x')
         self.assertIn('reservations lease would lack', errors)
+        self.assertIn('is counted on', errors)
         gone = self.read(f'{CHANGE} delete x --force')
 
         self.assertEqual(['lease'], gone['degraded'])
@@ -138,13 +170,13 @@ class CapacityChangeTest(shells.ShellTestCase):
             chart = self.succeed(
                 f'extended reservation calendar --width 60 {arguments}'
             )
-            self.assertIn('[night: nothing######', chart)
+            self.assertIn('[night: maintenance##', chart)
             self.assertIn('# planned changes of capacity', chart)
             self.assertIn(f'\n{row} ', chart)
         path = f'{self.folder}/chart.svg'
         self.succeed(f'extended reservation calendar --svg {path}')
         with open(path, encoding='utf-8') as file:
-            self.assertIn('night: nothing, 2030-01-01T06', file.read())
+            self.assertIn('night: maintenance, 2030-01-01T06', file.read())
 
     def test_the_capacity_has_it(self) -> None:
         self.succeed(

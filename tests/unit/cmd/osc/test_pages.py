@@ -6,6 +6,8 @@ import getpass
 import pathlib
 import re
 
+import fixtures
+
 from nova_ext_resources.reservation import flavor
 from tests.unit.cmd.osc import shells
 from tests.unit.reservation import hosts
@@ -45,6 +47,8 @@ class PageTest(shells.ShellTestCase):
         )
 
         self.patch(getpass, 'getuser', lambda: 'ada')
+        for name in ('OS_USERNAME', 'SUDO_USER'):
+            self.useFixture(fixtures.EnvironmentVariable(name))
 
     def check(self, page: str, least: int) -> None:
         seen = 0

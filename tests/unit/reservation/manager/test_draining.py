@@ -47,7 +47,7 @@ def make_specs(**specs: str) -> dict[str, str]:
     }
 
 
-class DrainingTest(stores.StoreTestCase):
+class DrainingTestCase(stores.StoreTestCase):
     """A reservation of all eight CPUs of a host."""
 
     def setUp(self) -> None:
@@ -87,6 +87,8 @@ class DrainingTest(stores.StoreTestCase):
             if 'told to leave' in one.reason
         ]
 
+
+class DrainingTest(DrainingTestCase):
     def test_nothing_happens_long_before(self) -> None:
         self.borrow('x', 8)
 

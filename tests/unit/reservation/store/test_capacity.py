@@ -6,8 +6,12 @@ import contextlib
 import random
 from typing import Any
 
+import fixtures
+
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import capacity_change
+from nova_ext_resources.reservation import capacity_order
+from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
@@ -174,7 +178,7 @@ class CapacityTest(CapacityTestCase):
         self.assertEqual(State.PENDING, after.last.state)
         self.assertEqual(4, after.last.changed_at)
         self.assertEqual(
-            'moved: host a has nothing from 1970-01-01T00:00:06Z to '
+            'moved: host a is in maintenance from 1970-01-01T00:00:06Z to '
             '1970-01-01T00:00:07Z (capacity change x)',
             after.last.reason,
         )
@@ -203,7 +207,7 @@ class CapacityTest(CapacityTestCase):
         for key in ('large', 'running'):
             last = self.get(key).last
             self.assertEqual(State.DEGRADED, last.state)
-            self.assertIn('host a has nothing', last.reason)
+            self.assertIn('host a is in maintenance', last.reason)
         self.assertEqual(['a'], self.list_hosts('running'))
         self.assertEqual(State.PENDING, self.get('small').last.state)
         self.assertEqual(1, len(self.admission.list_changes('small')))
@@ -290,6 +294,197 @@ class CapacityTest(CapacityTestCase):
             (9, interval.FOREVER, 0),
         ):
             self.assertEqual(peak, promises.find_peak(place, now, end))
+
+
+class BaseTest(CapacityTestCase):
+    """What there would be without any change follows what happens."""
+
+    def make_order(
+        self, key: str, amount: int, start: str, **fields: Any
+    ) -> Any:
+        plan = {
+            'name': key,
+            'host': 'a',
+            'amounts': {'VCPU': amount},
+            'starts_at': start,
+            **fields,
+        }
+
+        def make(fleet: Any, others: Any) -> Change:
+            during = capacity_order.read_during(plan, 0)
+            return capacity_order.make_change(plan, during, fleet, others, 0)
+
+        return make
+
+    def count(self, start: int, shown: int, now: int = 0) -> int:
+        """Return how many CPUs of a host can be reserved from a time on."""
+        host = hosts.make_host('a', VCPU=shown)
+        admission = stores.make_admission(self.url, host)
+        admission.refresh(now)
+        calendar = admission._mirror.planner.fleet.calendar
+        return calendar.find_free(('a', 'VCPU'), span(start))
+
+    def plan_order(self, key: str, *args: Any, **fields: Any) -> None:
+        make = self.make_order(key, *args, **fields)
+        self.admission.capacity.plan(key, make, now=0)
+
+    def test_what_was_deleted_counts_nowhere(self) -> None:
+        self.plan_order('x', 4, '+10s')
+        self.plan_order('y', 4, '+20s')
+        self.assertEqual(16, self.count(20, shown=8))
+
+        self.withdraw('x')
+
+        for shown, there in ((8, 12), (12, 12), (16, 16), (4, 8)):
+            self.assertEqual(there, self.count(20, shown=shown))
+
+    def test_a_cut_for_good_is_no_upgrade(self) -> None:
+        """Planned upgrade, cut and deleted decrease: the upgrade is early."""
+        self.plan_order('more', 4, '+99s')
+        self.plan_order('less', -4, 'now')
+        self.assertEqual(8, self.count(99, shown=4, now=50))
+        other = stores.make_admission(self.url, hosts.make_host('a', VCPU=4))
+
+        other.capacity.withdraw('less', now=50)
+
+        for shown in (4, 8):
+            self.assertEqual(8, self.count(99, shown=shown, now=60))
+
+    def test_a_cut_that_never_came_leaves_the_upgrade(self) -> None:
+        self.plan_order('more', 4, '+99s')
+        self.plan_order('less', -4, 'now')
+
+        self.withdraw('less', 50)
+
+        self.assertEqual(12, self.count(99, shown=8, now=60))
+
+    def test_an_upgrade_that_has_come_is_there_for_the_next_one(self) -> None:
+        self.plan_order('x', 4, '+10s')
+        self.plan_order('y', 4, '+99s')
+        other = stores.make_admission(self.url, hosts.make_host('a', VCPU=12))
+
+        other.capacity.withdraw('x', now=20)
+
+        for shown, there in ((12, 16), (16, 16)):
+            self.assertEqual(there, self.count(99, shown=shown, now=60))
+
+    def test_what_is_lost_is_noted_with_the_next_plan(self) -> None:
+        self.plan_order('x', 4, '+10s')
+        other = stores.make_admission(self.url, hosts.make_host('a', VCPU=4))
+
+        other.capacity.plan('y', self.make_order('y', 4, '+20s'), now=0)
+
+        for shown in (4, 8, 12):
+            self.assertEqual(12, self.count(20, shown=shown))
+
+    def test_what_was_lost_stays_lost_when_that_plan_is_over(self) -> None:
+        self.plan_order('x', 4, '+99s')
+        other = stores.make_admission(self.url, hosts.make_host('a', VCPU=4))
+        make = self.make_order('y', 4, '+20s', duration='5s')
+
+        other.capacity.plan('y', make, now=0)
+
+        for shown in (4, 8):
+            self.assertEqual(8, self.count(99, shown=shown, now=30))
+
+
+class LostHostTest(CapacityTestCase):
+    """The host is disabled: nobody knows what it has."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.plan(changes.make_change('more', span(5), {'VCPU': 8}))
+        self.admit(self.admission, 'lease', span(6, 9), least=3)
+        self.admit(self.admission, 'before', span(1, 5), least=1)
+        self.assertEqual({'a'}, {*self.list_hosts('lease')})
+        self.other = stores.make_admission(self.url, hosts.make_host('b'))
+
+    def test_more_is_not_taken_back(self) -> None:
+        err = self.refuse(lambda: self.other.capacity.withdraw('more', now=0))
+
+        self.assertEqual(('lease',), err.hurt)
+        self.assertIn('is counted on', str(err))
+        self.assertIn('force', str(err))
+
+    def test_who_counts_on_it_is_degraded(self) -> None:
+        outcome = self.other.capacity.withdraw('more', now=0, is_forced=True)
+
+        self.assertEqual(('lease',), outcome.way.degraded)
+        last = self.get('lease').last
+        self.assertEqual(State.DEGRADED, last.state)
+        self.assertIs(cause_mod.Cause.WITHDRAWN, last.cause)
+
+    def test_who_is_in_the_way_of_a_maintenance(self) -> None:
+        change = changes.make_maintenance('x', span(2, 5))
+        err = self.refuse(self.plan, change, 0, self.other)
+        self.assertEqual(('before',), err.hurt)
+
+        self.plan(change, 0, self.other, is_forced=True)
+
+        self.assertEqual(State.DEGRADED, self.get('before').last.state)
+
+    def test_what_is_over_hurts_nobody(self) -> None:
+        self.plan(changes.make_change('y', span(1, 4), {'VCPU': 4}))
+
+        outcome = self.other.capacity.withdraw('y', now=4)
+
+        self.assertEqual((), outcome.way.hurt)
+
+
+class LostAnswerTest(CapacityTestCase):
+    """The database has done it, and nobody hears of it."""
+
+    def lose(self) -> Any:
+        """Lose the next answer to a write."""
+        log = self.useFixture(fixtures.FakeLogger())
+        capacity = self.admission.capacity
+        write, lost = capacity._write, list[int]()
+
+        def write_once(*args: Any, **kwargs: Any) -> None:
+            write(*args, **kwargs)
+            if not lost:
+                lost.append(1)
+                raise exception.RevisionMoved(reason='lost')
+
+        self.patch(capacity, '_write', write_once)
+        return log
+
+    def test_a_plan(self) -> None:
+        self.admit(self.admission, 'lease', span(5, 9), least=2)
+        log = self.lose()
+
+        outcome = self.plan(
+            changes.make_maintenance(
+                'x', span(6, 7), created_by='ada', reason='a disk'
+            ),
+            4,
+            is_forced=True,
+        )
+
+        self.assertEqual(['lease'], [*outcome.way.moved])
+        for words in ('by ada, forced', 'a disk', 'Moved: lease', 'none'):
+            self.assertIn(words, log.output)
+
+    def test_what_is_taken_back(self) -> None:
+        self.plan(changes.make_change('x', span(5), {'VCPU': 8}))
+        self.admit(self.admission, 'lease', span(5, 9), least=6)
+        log = self.lose()
+
+        outcome = self.withdraw('x', is_forced=True, deleted_by='bob')
+
+        self.assertEqual(('lease',), outcome.way.degraded)
+        self.assertIn('x was deleted by bob, forced', log.output)
+        self.assertIn('degraded: lease', log.output)
+
+    def test_another_one_of_the_name_is_none(self) -> None:
+        change = changes.make_maintenance('x', span(9, 12))
+        self.plan(change)
+        log = self.lose()
+
+        outcome = self.plan(change)
+
+        self.assertEqual((), outcome.way.hurt)
+        self.assertNotIn('was planned', log.output)
 
 
 class RaceTest(CapacityTestCase):
