@@ -9,12 +9,14 @@ any moment, or may not run at all.
 * ``borrowers``: who holds what is short, and can be told to go
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
-* ``deliveries``: tells one subscriber after the other
+* ``courier``: sends notifications, beside the passes
+* ``deliveries``: what is sent next to whom, and what became of it
 * ``draining``: has borrowers go before what is promised begins
 * ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
 * ``expiring``: releases what was not taken in time
 * ``freeing``: frees what servers have taken that are gone
+* ``lanes``: how many requests may be under way
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there

@@ -103,8 +103,7 @@ class Subscriptions:
         :param project: only if it is of this one
         :raises SubscriptionNotFound: there is none
         """
-        self.get(uuid, project=project)
-        if not retry.call(self._try_delete, uuid):
+        if not retry.call(self._try_delete, uuid, project):
             raise errors.SubscriptionNotFound(uuid=uuid)
 
     def _try_create(
@@ -118,17 +117,21 @@ class Subscriptions:
                 return known[0]
             _check_number(connection, wanted.project)
             _check_reservation(connection, wanted)
-            active = followers.read(connection, is_active=True)
-            while news.order(connection, positions, active):
+            while news.order(connection, positions):
                 positions = events.read_positions(connection)
-            last = events.read_positions(connection).last
-            follower = followers.Follower(subscription=wanted, position=last)
+            positions = events.read_positions(connection)
+            # Of its own, so that who puts events in order sees that there is
+            # one more who may be told of them.
+            own = positions.last + 1
+            events.write_positions(connection, positions._replace(last=own))
+            follower = followers.Follower(subscription=wanted, position=own)
             followers.add(connection, follower)
             return follower
 
-    def _try_delete(self, uuid: str) -> bool:
+    def _try_delete(self, uuid: str, project: str | None) -> bool:
+        # What cannot be read can be deleted.
         with self._database.transaction() as connection:
-            return followers.delete(connection, uuid)
+            return followers.delete(connection, uuid, project)
 
 
 def _check_number(connection: sa.Connection, project: str) -> None:
@@ -136,7 +139,7 @@ def _check_number(connection: sa.Connection, project: str) -> None:
 
     :raises InvalidSubscription: it may not
     """
-    if project and len(followers.read(connection, project=project)) >= MOST:
+    if project and followers.count(connection, project) >= MOST:
         raise errors.InvalidSubscription(
             reason=f'the project has {MOST} subscriptions, which is the '
             'limit; delete one of them'

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""To which subscriptions something is to be sent, and to which nothing is.
+
+The database finds out, whatever the number of subscriptions is: an event is of
+interest to few of them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import sqlalchemy as sa
+
+from nova_ext_resources.reservation.store import followers
+from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation.store import tables
+
+#: Seconds until anything is due again, at most. What is due later was written
+#: by a clock that was wrong.
+LONGEST_WAIT = 4320
+
+
+def read_due(
+    connection: sa.Connection, now: int, last: int
+) -> list[followers.Follower]:
+    """Return those for which there is an event, and to which it may be sent.
+
+    :param now: seconds since the epoch
+    :param last: the last position that was given
+    """
+    query = sa.select(tables.SUBSCRIPTIONS).where(
+        *_are_due(now), tables.SUBSCRIPTIONS.c.position < last, _has_event()
+    )
+    return [*followers.parse_all(connection.execute(query))]
+
+
+def list_idle(connection: sa.Connection, now: int, last: int) -> list[str]:
+    """Return those for which there is no event, and who have yet to pass some.
+
+    And those that were in trouble, and have been told all by now.
+    """
+    columns = tables.SUBSCRIPTIONS.c
+    query = sa.select(columns.subscription).where(
+        *_are_due(now),
+        sa.or_(columns.position < last, columns.failing_since.is_not(None)),
+        sa.not_(_has_event()),
+    )
+    return [*connection.scalars(query)]
+
+
+def pass_by(
+    connection: sa.Connection, uuids: Sequence[str], now: int, last: int
+) -> None:
+    """Let those go on for which there was no event up to a position."""
+    columns = tables.SUBSCRIPTIONS.c
+    for part in servers.chunk(uuids):
+        connection.execute(
+            sa.update(tables.SUBSCRIPTIONS)
+            .where(
+                columns.subscription.in_(part),
+                columns.position <= last,
+                *_are_due(now),
+            )
+            .values(
+                position=last,
+                failures=0,
+                failing_since=None,
+                failure=None,
+                revision=columns.revision + 1,
+            )
+        )
+
+
+def _are_due(now: int) -> Iterator[sa.ColumnElement[bool]]:
+    columns = tables.SUBSCRIPTIONS.c
+    yield columns.suspended_at.is_(None)
+    yield sa.or_(columns.due_at <= now, columns.due_at > now + LONGEST_WAIT)
+
+
+def _has_event() -> sa.ColumnElement[bool]:
+    """Return what is true where there is an event to be sent."""
+    one, event = tables.SUBSCRIPTIONS.c, tables.EVENTS.c
+    quote = sa.literal('"')
+    return sa.exists().where(
+        event.position > one.position,
+        one.kinds.contains(quote + event.kind + quote),
+        sa.or_(
+            event.subscription.is_(None),
+            event.subscription == one.subscription,
+        ),
+        sa.or_(one.project == '', one.project == event.project),
+        sa.or_(one.subject.is_(None), one.subject == event.subject),
+    )
