@@ -176,6 +176,22 @@ then all events are kept in the tables for it.
 """,
     ),
     cfg.IntOpt(
+        'project_subscriptions',
+        default=20,
+        min=0,
+        help="""
+Subscriptions that a project may have, with those that are suspended.
+
+Each has the manager send requests, two at a time for one project. Needed by
+all programs that make subscriptions; operators are not bounded.
+
+Possible values:
+
+* 20, the default
+* 0: only operators subscribe
+""",
+    ),
+    cfg.IntOpt(
         'capacity_interval',
         default=300,
         min=15,

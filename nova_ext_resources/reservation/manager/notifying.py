@@ -14,6 +14,7 @@ from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
+from nova_ext_resources.reservation.store import waiting
 
 
 class Notifying:
@@ -67,4 +68,5 @@ class Notifying:
         while events.forget(self._database) == events.MOST:
             if effort.is_over:
                 break
+        waiting.forget(self._database)
         return True

@@ -198,6 +198,9 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
         rules=make_rules(conf),
+        most_subscriptions=values.load(
+            conf, reservation_conf.GROUP, reservation_conf.OPTS
+        ).project_subscriptions,
     )
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import sqlalchemy as sa
 
+from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import followers
+from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import tables
 
@@ -68,6 +70,44 @@ def pass_by(
                 revision=columns.revision + 1,
             )
         )
+
+
+def forget(database: database_mod.Database) -> int:
+    """Delete those whose reservation is gone, and told; return how many.
+
+    Its name may become that of another one.
+
+    :raises StoreError: the database refused it, or could not be reached
+    """
+    with database.transaction() as connection:
+        found = connection.scalars(_find_left()).all()
+    if found:
+        retry.call(_delete, database, found)
+    return len(found)
+
+
+def _find_left() -> sa.Select[tuple[str]]:
+    one, event = tables.SUBSCRIPTIONS.c, tables.EVENTS.c
+    known = tables.RESERVATIONS.c
+    is_untold = sa.exists().where(
+        event.subject == one.subject,
+        sa.or_(event.position.is_(None), event.position > one.position),
+    )
+    return sa.select(one.subscription).where(
+        one.subject.is_not(None),
+        sa.not_(sa.exists().where(known.reservation == one.subject)),
+        sa.or_(one.suspended_at.is_not(None), sa.not_(is_untold)),
+    )
+
+
+def _delete(database: database_mod.Database, uuids: Sequence[str]) -> None:
+    with database.transaction() as connection:
+        for part in servers.chunk(uuids):
+            connection.execute(
+                sa.delete(tables.SUBSCRIPTIONS).where(
+                    tables.SUBSCRIPTIONS.c.subscription.in_(part)
+                )
+            )
 
 
 def _are_due(now: int) -> Iterator[sa.ColumnElement[bool]]:

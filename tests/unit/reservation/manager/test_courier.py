@@ -91,7 +91,6 @@ class CourierTestCase(notifiers.NotifyingTestCase):
             self.assertLess(time.monotonic(), end, self.log.output)
             time.sleep(0.01)
 
-
     def wait_for_requests(self, number: int) -> None:
         self.wait_for(lambda: len(self.receiver.got) >= number)
 

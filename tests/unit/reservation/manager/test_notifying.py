@@ -5,12 +5,14 @@
 from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation.store import subscriptions
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
@@ -294,6 +296,53 @@ class NotifyingTest(notifiers.NotifyingTestCase):
         self.assertEqual(
             ['reservation.created', 'reservation.ended'], self.receiver.kinds
         )
+
+    def test_the_subscription_of_what_is_gone_is_deleted(self) -> None:
+        self.reserve('one', after=1, seconds=1)
+        self.reserve('other', after=10**6)
+        told = self.subscribe(reservation='one', events=['reservation'])
+        late = self.subscribe(reservation='one', events=['reservation.ended'])
+        self.subscribe()
+        other = self.subscribe(reservation='other')
+        manager = self.make_manager(keep_ended=0)
+        manager.run()
+        self.assertEqual(4, len(self.subscriptions.list_subscriptions()))
+        self.time.pass_by(500)
+        self.receiver.behave = lambda _handler: (
+            503
+            if self.receiver.got[-1].event['subscription'] == late.uuid
+            else 204
+        )
+        manager.run()
+        manager.run()
+
+        found = {one.uuid for one in self.subscriptions.list_subscriptions()}
+        self.assertNotIn(told.uuid, found)
+        self.assertLess({late.uuid, other.uuid}, found)
+
+        self.receiver.behave = lambda _handler: 204
+        self.time.pass_by(500)
+        manager.run()
+        self.assertEqual('reservation.ended', self.receiver.kinds[-1])
+        found = {one.uuid for one in self.subscriptions.list_subscriptions()}
+        self.assertNotIn(late.uuid, found)
+        self.assertEqual(2, len(found))
+
+    def test_the_limit_of_a_project(self) -> None:
+        few = subscriptions.Subscriptions(
+            self.database, notifiers.Rules(), lambda: NOW, limit=1
+        )
+        document = {'url': self.receiver.url}
+        for project in ('red', 'blue', '', ''):
+            few.create(document, project=project)
+
+        err = self.assertRaises(
+            errors.TooManySubscriptions,
+            few.create,
+            document,
+            project='red',
+        )
+        self.assertIn('red may have 1', str(err))
 
     def test_what_is_not_in_order_yet_is_not_deleted(self) -> None:
         self.subscribe()
