@@ -78,8 +78,8 @@ class Shortages:
             found = reading.result()
         except exception.ExtResourcesError as err:
             LOG.error(
-                'What is available is unknown, so that no subscription is '
-                'told of it; it is tried again: %(err)s',
+                'What is available is unknown: notifications of capacity are '
+                'not sent, and it will be read again: %(err)s',
                 {'err': err},
             )
             return False
@@ -102,7 +102,7 @@ class Shortages:
             # More likely the wrong placement than the loss of all hosts.
             LOG.error(
                 'Placement shows nothing that could be available; no '
-                'subscription is told of it. Check that it is the right one.'
+                'notification of it is sent. Check that it is the right one.'
             )
             return
         by_kind = {(one.zone, one.resource_class): one for one in found}

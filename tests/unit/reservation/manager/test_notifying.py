@@ -5,14 +5,12 @@
 from typing import Any
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation.manager import effort
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import states
-from nova_ext_resources.reservation.store import subscriptions
 from tests.unit.reservation import changes
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import clouds
@@ -327,22 +325,6 @@ class NotifyingTest(notifiers.NotifyingTestCase):
         found = {one.uuid for one in self.subscriptions.list_subscriptions()}
         self.assertNotIn(late.uuid, found)
         self.assertEqual(2, len(found))
-
-    def test_the_limit_of_a_project(self) -> None:
-        few = subscriptions.Subscriptions(
-            self.database, notifiers.Rules(), lambda: NOW, limit=1
-        )
-        document = {'url': self.receiver.url}
-        for project in ('red', 'blue', '', ''):
-            few.create(document, project=project)
-
-        err = self.assertRaises(
-            errors.TooManySubscriptions,
-            few.create,
-            document,
-            project='red',
-        )
-        self.assertIn('red may have 1', str(err))
 
     def test_what_is_not_in_order_yet_is_not_deleted(self) -> None:
         self.subscribe()

@@ -79,18 +79,6 @@ class UnreadableTest(notifiers.NotifyingTestCase):
 
         self.assertIn('reservation.ending', self.receiver.kinds)
 
-    def test_one_of_another_project_is_not_deleted(self) -> None:
-        one = self.subscribe(project='red')
-
-        self.assertRaises(
-            errors.SubscriptionNotFound,
-            self.subscriptions.delete,
-            one.uuid,
-            project='blue',
-        )
-
-        self.subscriptions.delete(one.uuid, project='red')
-
 
 class SecretsTest(notifiers.NotifyingTestCase):
     def test_no_error_has_a_secret_or_a_token(self) -> None:
