@@ -117,16 +117,22 @@ def _are_due(now: int) -> Iterator[sa.ColumnElement[bool]]:
 
 
 def _has_event() -> sa.ColumnElement[bool]:
-    """Return what is true where there is an event to be sent."""
+    """Return what is true where there is an event to be sent.
+
+    In two parts, so that each finds its index.
+    """
     one, event = tables.SUBSCRIPTIONS.c, tables.EVENTS.c
     quote = sa.literal('"')
-    return sa.exists().where(
+    found = sa.exists().where(
         event.position > one.position,
         one.kinds.contains(quote + event.kind + quote),
         sa.or_(
             event.subscription.is_(None),
             event.subscription == one.subscription,
         ),
-        sa.or_(one.project == '', one.project == event.project),
         sa.or_(one.subject.is_(None), one.subject == event.subject),
+    )
+    return sa.case(
+        (one.project == '', found),
+        else_=found.where(event.project == one.project),
     )

@@ -78,7 +78,7 @@ class ManyTest(notifiers.NotifyingTestCase):
         """It is told of all that comes after it, also by who read before."""
         self.reserve('before', after=0, seconds=5000)
         database = database_mod.Database(self.url)
-        self.subscribe(events=['allocation'])
+        self.subscribe(events=['reservation.ending'], remaining=['1m'])
         read = news._read_remaining
 
         def create(*args: Any) -> Any:
