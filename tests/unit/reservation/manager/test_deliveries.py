@@ -138,6 +138,8 @@ class ReceiversTest(notifiers.NotifyingTestCase):
 
     def test_one_that_succeeds_now_and_then_is_suspended(self) -> None:
         """Else all events of the cloud would be kept for it."""
+        # Here a manager comes only now and then.
+        self.patch(deliveries, 'SLACK', 1800)
         numbers = itertools.count(1)
         self.receiver.behave = lambda _handler: (
             204 if next(numbers) % 10 == 0 else 503
@@ -145,8 +147,8 @@ class ReceiversTest(notifiers.NotifyingTestCase):
         self.reserve('lease', after=10**7)
         manager = self.make_manager()
         kept = []
-        for number in range(3 * notifiers.PATIENCE // 600):
-            self.time.pass_by(600)
+        for number in range(3 * notifiers.PATIENCE // 1800):
+            self.time.pass_by(1800)
             with self.database.transaction() as connection:
                 states.repeat_state(
                     connection, 'lease', int(self.time.clock), f'no {number}'
