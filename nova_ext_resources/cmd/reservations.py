@@ -36,8 +36,8 @@ time, and delete what has long been over. THIS SHELVES AND DELETES SERVERS of
 all projects: those of reservations that end, where these ask for it, and those
 that borrow what is promised, as their flavors say. Any number of these
 programs may run at once, on any machines, and be killed at any time. SIGHUP
-reads the configuration again, SIGTERM ends after the pass that is going
-on."""
+reads the configuration again, SIGTERM ends after the pass and the
+notifications that are going on."""
 
 #: Seconds at the end for what is under way beside the passes.
 _LAST_SECONDS = 30.0
