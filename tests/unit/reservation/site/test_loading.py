@@ -4,6 +4,7 @@
 
 import pathlib
 import threading
+import time
 
 from oslo_config import cfg
 
@@ -123,14 +124,19 @@ class NotifyingTest(base.TestCase):
             if isinstance(one, notifying_mod.Notifying)
         )
         sends = made._courier
-        self.assertIsNot(self.database, sends._deliveries._database)
+        database = sends._deliveries._database
+        self.assertIsNot(self.database, database)
         self.assertTrue(sends.run())
         self.assertEqual(before + 1, threading.active_count())
+        end = time.monotonic() + 20
+        while database._kept is None:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
 
         turn.close(5.0)
 
         self.assertEqual(before, threading.active_count())
-        self.assertIsNone(sends._deliveries._database._kept)
+        self.assertIsNone(database._kept)
 
     def run_once(self) -> bool:
         notifying = loading.make_notifying(
