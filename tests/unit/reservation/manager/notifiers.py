@@ -91,7 +91,7 @@ class NotifyingTestCase(stores.StoreTestCase):
     def make_manager(
         self,
         database: database_mod.Database | None = None,
-        timeout: float = 1.0,
+        timeout: float = 5.0,
         **fields: Any,
     ) -> turn_mod.Turn:
         used = database or database_mod.Database(self.url)

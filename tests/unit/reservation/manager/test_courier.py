@@ -109,7 +109,8 @@ class CourierTest(CourierTestCase):
                 self.subscriptions.delete(one.uuid)
             slow = slow[2:] + [self.subscribe_unknown('red') for _two in '12']
 
-        self.assertLess(max(took), 2)
+        # The sum of what the names take is minutes.
+        self.assertLess(max(took), 5)
         self.assertEqual(lanes.PLACES['project'], self.searches)
 
     def test_slow_receivers_delay_no_others(self) -> None:
@@ -126,11 +127,11 @@ class CourierTest(CourierTestCase):
         sends.run()
         self.wait_for_requests(1)
         slow = receivers.Receiver(self)
-        slow.behave = receivers.delay(0.7)
+        slow.behave = receivers.delay(1.5)
         for number in range(12):
             self.subscribe(receiver=slow, project=f'slow {number}')
         took: list[float] = []
-        for number in range(3):
+        for number in range(2):
             for one in range(12):
                 self.tell(f'slow {one} {number}', f'slow {one}')
             sends.run()
@@ -141,8 +142,8 @@ class CourierTest(CourierTestCase):
             self.wait_for_requests(number + 2)
             took.append(time.monotonic() - begin)
 
-        self.assertLess(max(took), 0.5)
-        self.assertLess(3, len(sends._slow))
+        self.assertLess(max(took), 1.2)
+        self.assertLess(1, len(sends._slow))
 
     def test_no_receiver_delays_a_pass(self) -> None:
         self.receiver.behave = self.receiver.hang

@@ -52,7 +52,7 @@ class ReceiversTest(notifiers.NotifyingTestCase):
 
         for number in range(3):
             self.reserve(f'lease {number}', after=10**7)
-        manager = self.make_manager(timeout=0.3)
+        manager = self.make_manager(timeout=1.0)
         for behave in (
             lambda _handler: 500,
             receivers.reset,
@@ -302,7 +302,8 @@ class ReceiversTest(notifiers.NotifyingTestCase):
         manager.run()
 
         self.assertEqual(4, len(other.got))
-        self.assertLess(max(seen), 0.5)
+        # All others together take five seconds.
+        self.assertLess(max(seen), 2)
 
     def test_a_pass_ends_in_time(self) -> None:
         self.patch_budget(0.5)
