@@ -201,7 +201,7 @@ class CourierTest(CourierTestCase):
         self.patch(courier, 'GRACE', 0.1)
         follower = self.subscribe_unknown('')
         self.tell('one')
-        sends = self.start(timeout=0.2)
+        sends = self.start(timeout=2.0)
         sends.run()
         self.wait_for(lambda: bool(self.read_follower(follower).failures))
         self.assertIn('in time', str(self.read_follower(follower).failure))
