@@ -37,8 +37,11 @@ all projects: those of reservations that end, where these ask for it, those
 that borrow what is promised, as their flavors say, and with blocking_seconds
 those that wait for a reservation, as their metadata say. Any number of these
 programs may run at once, on any machines, and be killed at any time. SIGHUP
-reads the configuration again, SIGTERM ends after the pass that is going
-on."""
+reads the configuration again, SIGTERM ends after the pass and the
+notifications that are going on."""
+
+#: Seconds at the end for what is under way beside the passes.
+_LAST_SECONDS = 30.0
 
 _EXIT_STATUS = """\
 Exit status: 0, all is well; 1, the configuration cannot be used or, with
@@ -173,6 +176,7 @@ def _run(
         _set_up_log(conf)
         LOG.info('The configuration was read again')
     systemd.notify(systemd.STOPPING)
+    turn.close(_LAST_SECONDS)
     LOG.info('Ended by %(signal)s', {'signal': signal.Signals(number).name})
 
 

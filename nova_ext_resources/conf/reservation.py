@@ -181,7 +181,7 @@ Possible values:
         min=0.1,
         max=20.0,
         help="""
-Seconds that one notification may take in all.
+Seconds that one notification may take, with the search for its host.
 
 A receiver that has not answered by then gets it again later.
 """,
@@ -189,12 +189,31 @@ A receiver that has not answered by then gets it again later.
     cfg.IntOpt(
         'webhook_patience',
         default=86400,
-        min=60,
+        min=3600,
+        max=2592000,
         help="""
-Seconds after which a subscription is suspended that always fails.
+Seconds after which a subscription is suspended that fails or is too slow.
 
-So long is tried again, at growing intervals of up to an hour. It is told
-nothing from then on, which the log says as an error.
+So long is tried again, at growing intervals of up to an hour. A subscription
+is too slow that is told of what is older than half of this, for so long. No
+further notifications are sent then, which the log says as an error. Until
+then all events are kept in the tables for it.
+""",
+    ),
+    cfg.IntOpt(
+        'project_subscriptions',
+        default=20,
+        min=0,
+        help="""
+Subscriptions that a project may have, with those that are suspended.
+
+Each has the manager send requests, two at a time for one project. Needed by
+all programs that make subscriptions; operators are not bounded.
+
+Possible values:
+
+* 20, the default
+* 0: only operators subscribe
 """,
     ),
     cfg.IntOpt(

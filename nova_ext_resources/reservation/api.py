@@ -68,6 +68,7 @@ class Reservations:
     :param tests: all claim tests that are installed, by name
     :param grammar: of extra specs
     :param rules: which URLs subscriptions may have
+    :param most_subscriptions: how many a project may have
     :param clock: returns seconds since the epoch
     :ivar quotas: sets, lists and deletes what projects may reserve
     :ivar capacity_changes: plans maintenance, upgrades and cuts
@@ -83,6 +84,7 @@ class Reservations:
         tests: Mapping[str, base.ClaimTest],
         grammar: extra_specs_mod.Grammar,
         rules: rules_mod.Rules = rules_mod.PUBLIC,
+        most_subscriptions: int = subscriptions.LIMIT,
         clock: Callable[[], float] = timeutils.utcnow_ts,
     ) -> None:
         self._database = database
@@ -102,7 +104,7 @@ class Reservations:
             clock,
         )
         self.subscriptions = subscriptions.Subscriptions(
-            database, rules, clock
+            database, rules, clock, most_subscriptions
         )
 
     # Changes

@@ -18,6 +18,7 @@
       + SubscriptionError
         - InvalidSubscription
         - SubscriptionNotFound
+        - TooManySubscriptions
 """
 
 from typing import Any
@@ -175,3 +176,18 @@ class SubscriptionNotFound(SubscriptionError):
     """
 
     message = 'There is no subscription %(uuid)s; list them to find its id.'
+
+
+class TooManySubscriptions(SubscriptionError):
+    """The project has as many as it may have.
+
+    :ivar project: its id
+    :ivar limit: how many that is
+    """
+
+    message = (
+        'The subscription cannot be made: project %(project)s may have '
+        '%(limit)d, with those that are suspended; delete one of them.'
+    )
+
+    limit: int

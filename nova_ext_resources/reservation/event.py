@@ -12,11 +12,15 @@ import dataclasses
 import enum
 import json
 from typing import Any
+import uuid as uuid_mod
 
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import state as state_mod
 
 State = state_mod.State
+
+#: Of the ids of notifications. Any other one would do.
+_NAMESPACE = uuid_mod.UUID('5b1d7c2e-6f0a-5f3b-9f0e-2d1c8a4b7e63')
 
 
 class Kind(enum.StrEnum):
@@ -90,7 +94,7 @@ def find_kind(before: State | None, state: State) -> Kind:
 class Event:
     """One thing that has happened.
 
-    :ivar uuid: the same for all receivers, and each time that it is sent
+    :ivar uuid: of what has happened, whoever is told of it
     :ivar project: of the reservation; '' without one
     :ivar reservation: None where it is about capacity
     :ivar happened_at: seconds since the epoch
@@ -106,6 +110,14 @@ class Event:
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     private: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def find_id(self, subscription: str) -> str:
+        """Return the id of its notification, the same each time it is sent.
+
+        A receiver of two subscriptions may leave out what it knows by its id:
+        then each subscription needs ids of its own.
+        """
+        return str(uuid_mod.uuid5(_NAMESPACE, f'{subscription} {self.uuid}'))
+
     def write_body(
         self, subscription: str, sequence: int, *, is_private: bool
     ) -> bytes:
@@ -120,7 +132,7 @@ class Event:
         if is_private:
             data |= self.private
         body = {
-            'id': self.uuid,
+            'id': self.find_id(subscription),
             'type': str(self.kind),
             'timestamp': interval.format_time(self.happened_at),
             'subscription': subscription,

@@ -55,14 +55,17 @@ class Watched:
     """What is available of a class in a zone, and how much there should be.
 
     :ivar threshold: less than that is too little
-    :raises ValueError: there is no such class, or a value is none
     """
 
     zone: str
     resource_class: str
     threshold: int
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Check that it makes sense.
+
+        :raises ValueError: there is no such class, or a value is none
+        """
         _check_name('zone', self.zone)
         name = self.resource_class
         if not isinstance(name, str) or not resource.is_resource_class(name):
@@ -82,6 +85,9 @@ class Watched:
 class Subscription:
     """One receiver, and what it is told of.
 
+    It may make no sense: another release may have written it, which knew other
+    events and classes. :func:`make_subscription` makes only what does.
+
     :ivar uuid: its own
     :ivar project: only of reservations of this one; '' is an operator's, of
         all projects
@@ -90,7 +96,6 @@ class Subscription:
     :ivar watched: what is available, in place of reservations
     :ivar remaining: seconds before an end, the most first
     :ivar created_at: seconds since the epoch
-    :raises ValueError: it makes no sense; the message begins with the key
     """
 
     uuid: str
@@ -103,7 +108,13 @@ class Subscription:
     secret: str = dataclasses.field(repr=False)
     created_at: int
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Check that it makes sense.
+
+        :raises ValueError: it does not; the message begins with the key
+        """
+        if self.watched is not None:
+            self.watched.check()
         if self.project:
             _check_name('project', self.project)
         if self.reservation is not None:
@@ -164,7 +175,7 @@ def make_subscription(
         )
     watched = _read_watched(document)
     kinds = _read_kinds(document.get('events'), watched)
-    return Subscription(
+    made = Subscription(
         uuid=uuid,
         project=project,
         url=_read_text('url', document.get('url')),
@@ -175,6 +186,8 @@ def make_subscription(
         secret=_read_secret(document.get('secret')),
         created_at=now,
     )
+    made.check()
+    return made
 
 
 def _read_watched(document: Document) -> Watched | None:

@@ -14,6 +14,7 @@ from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation import times
+from nova_ext_resources.reservation.webhook import rules
 
 _COLUMNS = ('Id', 'Project', 'State', 'Url', 'Events', 'Sent', 'Failure')
 
@@ -40,14 +41,14 @@ def _add_id(parser: argparse.ArgumentParser) -> None:
 
 
 def _make_fields(follower: followers.Follower) -> dict[str, Any]:
-    """Return what may be shown: all but the secret."""
+    """Return what may be shown: not the secret, and no token in the URL."""
     one, watched = follower.subscription, follower.subscription.watched
     suspended_at, failure = follower.suspended_at, follower.failure
     return {
         'id': one.uuid,
         'project': one.project,
         'state': follower.state,
-        'url': one.url,
+        'url': rules.hide_path(one.url),
         'events': format_columns.ListColumn(sorted(map(str, one.kinds))),
         'reservation': one.reservation or '',
         'remaining': format_columns.ListColumn(
@@ -151,12 +152,16 @@ class CreateSubscription(store.StoreCommand, command.ShowOne):
             document, project=parsed_args.project
         )
         return _show(
-            {**_make_fields(made), 'secret': made.subscription.secret}
+            {
+                **_make_fields(made),
+                'url': made.subscription.url,
+                'secret': made.subscription.secret,
+            }
         )
 
 
 class ListSubscriptions(store.StoreCommand, command.Lister):
-    """List who is told of what."""
+    """List subscriptions. What may be a token in a URL is not shown."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -180,7 +185,7 @@ class ListSubscriptions(store.StoreCommand, command.Lister):
 
 
 class ShowSubscription(store.StoreCommand, command.ShowOne):
-    """Show one: what it is told of, and how that goes."""
+    """Show a subscription: its events, and whether they arrive."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -197,7 +202,7 @@ class ShowSubscription(store.StoreCommand, command.ShowOne):
 
 
 class DeleteSubscription(store.StoreCommand):
-    """Send nothing more to a URL."""
+    """Delete a subscription. No further notifications are sent."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -14,6 +14,7 @@ from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation import times
+from nova_ext_resources.reservation.webhook import rules as rules_mod
 
 Document: TypeAlias = dict[str, Any]
 
@@ -131,14 +132,14 @@ def describe_outcome(outcome: capacity_mod.Outcome) -> Document:
 
 
 def describe_subscription(follower: followers.Follower) -> Document:
-    """Return a subscription, without its secret."""
+    """Return a subscription, without what proves who sends or may send."""
     one, watched = follower.subscription, follower.subscription.watched
     suspended_at = follower.suspended_at
     return {
         'id': one.uuid,
         'project': one.project or None,
         'state': follower.state,
-        'url': one.url,
+        'url': rules_mod.hide_path(one.url),
         'events': sorted(map(str, one.kinds)),
         'reservation': one.reservation,
         'remaining': [*map(times.format_seconds, one.remaining)],

@@ -58,7 +58,12 @@ def _explain(err: exception.ExtResourcesError) -> str:
         if not options.get(cfg.CONF).show_hosts:
             return f'Reservation {err.key} does not fit: {err.offers}'
     elif not isinstance(
-        err, (exception.ReservationError, errors.CapacityChangeError)
+        err,
+        (
+            exception.ReservationError,
+            errors.CapacityChangeError,
+            errors.SubscriptionError,
+        ),
     ):
         LOG.error('A lease was not answered: %(err)s', {'err': err})
         return _UNAVAILABLE

@@ -14,8 +14,8 @@ from nova_ext_resources.reservation import errors
 class Subscribing:
     """Answers Blazar's API; Blazar finds its methods by their names.
 
-    Each may raise ``InvalidInput`` (400) and ``NotFound`` (404), both of
-    Blazar.
+    Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
+    ``CantUpdateParameter`` (409), all of Blazar.
     """
 
     def _answer(self) -> AbstractContextManager[api.Reservations]:
@@ -42,6 +42,7 @@ class Subscribing:
             )
             return {
                 **documents.describe_subscription(made),
+                'url': made.subscription.url,
                 'secret': made.subscription.secret,
             }
 

@@ -10,7 +10,8 @@ any moment, or may not run at all.
 * ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
-* ``deliveries``: tells one subscriber after the other
+* ``courier``: sends notifications, beside the passes
+* ``deliveries``: what is sent next to whom, and what became of it
 * ``draining``: has borrowers go before what is promised begins
 * ``effort``: how long one part of a pass goes on
 * ``ending``: ends reservations, and their servers
@@ -18,6 +19,7 @@ any moment, or may not run at all.
 * ``freeing``: frees what servers have taken that are gone
 * ``holding``: holds room in placement, where the scheduler does not keep it
 * ``holds``: what is held there, as far as a manager knows
+* ``lanes``: how many requests may be under way
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable, Set
 import enum
-from typing import ParamSpec, Protocol
+from typing import ParamSpec, Protocol, runtime_checkable
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -49,6 +49,17 @@ class Chore(Protocol):
 
         :returns: whether nothing failed
         :raises StoreError: the database cannot be used
+        """
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """A part that goes on beside the passes."""
+
+    def close(self, seconds: float = 0.0) -> None:
+        """End it.
+
+        :param seconds: how long to wait for that at most
         """
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells one subscriber after the other what it has not been told yet.
+"""What is sent next to whom, and what became of it: the rows of it.
 
 A subscription is claimed for a time before anything is sent. What is sent next
 is sent when the table says that the one before has arrived. If this program is
@@ -8,11 +8,9 @@ killed in between, another one sends it again, with the same id.
 """
 
 from collections.abc import Callable
-from concurrent import futures
 import dataclasses
 import random
-import time
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -21,64 +19,62 @@ from nova_ext_resources.reservation.store import clock as clock_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
+from nova_ext_resources.reservation.store import retry
+from nova_ext_resources.reservation.store import waiting
 from nova_ext_resources.reservation.webhook import rules
 from nova_ext_resources.reservation.webhook import sender as sender_mod
 from nova_ext_resources.reservation.webhook import signature
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds for which a pass sends; then the other chores go on, when what is on
-#: its way has arrived or has failed.
-BUDGET = 10.0
-
-#: Seconds more than the time-out of a request, which does not bound how long
-#: the name of a host is looked for.
-GRACE = 1.0
-
-#: Seconds for which a claim holds. Longer than a pass and the time-out of a
-#: request together, so that no other manager sends the same meanwhile.
+#: Seconds for which a claim holds. Longer than the time-out of a request and
+#: the time until it begins together, so that no other manager sends the same
+#: meanwhile.
 CLAIM = 60
-
-#: Threads for those that were told well last, and as many for the others.
-THREADS = 8
 
 #: Seconds after the first failure, doubled with each, up to the longest; each
 #: pause is longer by a random part of up to a fifth.
 FIRST_PAUSE = 10
 LONGEST_PAUSE = 3600
 
-#: A manager that did not run for long has not tried for long.
-LEAST_FAILURES = 10
+#: Seconds by which a manager may be late. If it is later, none has tried
+#: meanwhile, for which no receiver is suspended.
+SLACK = 60
 
-
-class Sender(Protocol):
-    """See :class:`~nova_ext_resources.reservation.webhook.sender.Sender`."""
-
-    timeout: float
-
-    def send(self, url: str, headers: dict[str, str], body: bytes) -> None:
-        """Send a notification, once.
-
-        :raises NotDelivered: no answer of success has come
-        """
+#: Of what is told of a failure: some receivers make it as long as they like.
+MAX_REASON = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
-    """One notification on its way."""
+class Attempt:
+    """One notification, which may be sent now.
+
+    :ivar now: of the claim, in seconds since the epoch
+    """
 
     follower: followers.Follower
     placed: events.Placed
+    now: int
 
-
-_UnderWay: TypeAlias = dict[futures.Future[None], _Attempt]
+    def make_request(self) -> tuple[str, dict[str, str], bytes]:
+        """Return its URL, its headers and its body."""
+        one, event = self.follower.subscription, self.placed.event
+        uuid = event.find_id(one.uuid)
+        body = event.write_body(
+            one.uuid, self.follower.sent + 1, is_private=one.is_private
+        )
+        headers = signature.make_headers(one.secret, uuid, self.now, body)
+        return one.url, headers, body
 
 
 class Deliveries:
-    """Sends what is in order.
+    """Reads and writes how subscriptions go on.
+
+    Each method may raise ``StoreError``. What was sent and is not written is
+    sent again.
 
     :param patience: seconds after which a subscription is suspended that
-        always fails
+        always fails, or is told what is long past
     :param clock: reads that of the database, by which managers agree on when
         a claim is over
     """
@@ -86,201 +82,120 @@ class Deliveries:
     def __init__(
         self,
         database: database_mod.Database,
-        sender: Sender,
         patience: int,
         *,
         clock: Callable[[sa.Connection], int] = clock_mod.read_clock,
     ) -> None:
         self._database = database
-        self._sender = sender
         self._patience = patience
         self._clock = clock
-        self._well = futures.ThreadPoolExecutor(THREADS)
-        self._failing = futures.ThreadPoolExecutor(THREADS)
 
-    def run(self) -> None:
-        """Send for a bounded time.
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
 
-        :raises StoreError: the database cannot be used; what was sent and not
-            written is sent again
-        """
-        until = time.monotonic() + BUDGET
-        under_way: _UnderWay = {}
-        waiting = self._list_due()
-        while (waiting or under_way) and time.monotonic() < until:
-            while waiting and len(under_way) < 2 * THREADS:
-                self._begin(waiting.pop(0), under_way, until)
-            self._collect(under_way, until, until)
-        for future in [one for one in under_way if one.cancel()]:
-            # Not its fault: no thread was free.
-            self._release(under_way.pop(future).follower, self._read_clock())
-        # What is on its way is not given up: it would be sent again.
-        last = until + self._sender.timeout + GRACE
-        while under_way and time.monotonic() < last:
-            self._collect(under_way, until, last)
-        for attempt in under_way.values():
-            self._write_failed(
-                attempt.follower, 'its host was not found in time'
-            )
-
-    def _collect(
-        self, under_way: _UnderWay, until: float, last: float
-    ) -> None:
-        """Wait for what is on its way, and write what became of it.
-
-        :param until: nothing more is sent from then on
-        :param last: how long to wait at most
-        """
-        done, _others = futures.wait(
-            under_way,
-            max(last - time.monotonic(), 0),
-            futures.FIRST_COMPLETED,
+    def list_due(self) -> list[followers.Follower]:
+        """Return to whom something may be sent, who waits longest first."""
+        with self._database.transaction() as connection:
+            now = self._clock(connection)
+            last = events.read_positions(connection).last
+            found = waiting.read_due(connection, now, last)
+            idle = waiting.list_idle(connection, now, last)
+        if idle:
+            retry.call(self._pass_by, idle, now, last)
+        return sorted(
+            found, key=lambda one: max(one.due_at, one.subscription.created_at)
         )
-        for one in done:
-            follower = self._finish(one, under_way.pop(one))
-            if follower is not None:
-                self._go_on(follower, under_way, until)
+
+    def _pass_by(self, uuids: list[str], now: int, last: int) -> None:
+        with self._database.transaction() as connection:
+            waiting.pass_by(connection, uuids, now, last)
+
+    def claim(self, follower: followers.Follower) -> Attempt | None:
+        """Claim a subscription, to send what is next for it.
+
+        :returns: None if nothing is, or another manager has claimed it
+        """
+        with self._database.transaction() as connection:
+            now = self._clock(connection)
+            found = events.list_next(connection, follower, 1)
+        if not found:
+            return None
+        claimed = followers.change(
+            self._database,
+            follower,
+            due_at=now + CLAIM,
+            failing_since=_find_since(follower, now),
+        )
+        if claimed is None:
+            return None
+        return Attempt(follower=claimed, placed=found[0], now=now)
+
+    def release(self, attempt: Attempt) -> None:
+        """Give a claim back, of which nothing was sent."""
+        followers.change(
+            self._database, attempt.follower, due_at=self._read_clock()
+        )
+
+    def write_sent(self, attempt: Attempt) -> followers.Follower | None:
+        """Write that a receiver has it; return how its subscription goes on.
+
+        None if another program has written meanwhile, or it is suspended.
+        """
+        follower, now = attempt.follower, self._read_clock()
+        if follower.failures:
+            LOG.info(
+                'Notifications of subscription %(uuid)s succeed again',
+                {'uuid': follower.uuid},
+            )
+        age = now - attempt.placed.event.happened_at
+        since = None
+        if age >= self._patience // 2:
+            # It goes too slowly, however well each goes.
+            since = _first(follower.failing_since, now)
+        values: dict[str, Any] = {
+            'position': attempt.placed.position,
+            'sent': follower.sent + 1,
+            'due_at': now,
+            'failures': 0,
+            'failing_since': since,
+            'failure': None,
+        }
+        if self._is_over(since, now):
+            values['failure'] = 'it is told what is long past'
+            values['suspended_at'] = now
+        after = followers.change(self._database, follower, **values)
+        if after is not None and after.suspended_at is not None:
+            _report(after)
+            return None
+        return after
+
+    def write_failed(
+        self, attempt: Attempt, err: sender_mod.NotDelivered
+    ) -> None:
+        """Write that nothing is known to have arrived."""
+        follower, now = attempt.follower, self._read_clock()
+        since = _first(follower.failing_since, now)
+        failures = follower.failures + 1
+        values: dict[str, Any] = {
+            'due_at': now + find_pause(failures),
+            'failures': failures,
+            'failing_since': since,
+            'failure': str(err)[:MAX_REASON],
+        }
+        if err.is_refused or self._is_over(since, now):
+            values['suspended_at'] = now
+        after = followers.change(self._database, follower, **values)
+        if after is not None:
+            _report(after, err.details)
+
+    def _is_over(self, since: int | None, now: int) -> bool:
+        """Return whether the patience with a receiver is."""
+        return since is not None and now - since >= self._patience
 
     def _read_clock(self) -> int:
         with self._database.transaction() as connection:
             return self._clock(connection)
-
-    def _list_due(self) -> list[followers.Follower]:
-        """Return who has something to be told, those that are well first."""
-        with self._database.transaction() as connection:
-            now = self._clock(connection)
-            last = events.read_positions(connection).last
-            found = followers.read(connection, is_active=True)
-        return sorted(
-            (
-                one
-                for one in found
-                if one.position < last and one.due_at <= now
-            ),
-            key=lambda one: (one.failures, one.due_at),
-        )
-
-    def _begin(
-        self,
-        follower: followers.Follower,
-        under_way: _UnderWay,
-        until: float,
-    ) -> None:
-        """Claim a subscription, and send what is next for it."""
-        if time.monotonic() >= until:
-            return
-        now = self._read_clock()
-        claimed = followers.change(
-            self._database, follower, due_at=now + CLAIM
-        )
-        if claimed is not None:
-            self._go_on(claimed, under_way, until)
-
-    def _go_on(
-        self,
-        follower: followers.Follower,
-        under_way: _UnderWay,
-        until: float,
-    ) -> None:
-        """Send what is next for a subscription that is claimed."""
-        with self._database.transaction() as connection:
-            now = self._clock(connection)
-            # First: what comes after it is for the next pass.
-            last = events.read_positions(connection).last
-            found = events.list_next(connection, follower, 1)
-        if not found:
-            self._release(follower, now, position=last)
-        elif time.monotonic() >= until:
-            self._release(follower, now)
-        else:
-            attempt = _Attempt(follower=follower, placed=found[0])
-            pool = self._failing if follower.failures else self._well
-            under_way[pool.submit(self._send, attempt, now)] = attempt
-
-    def _send(self, attempt: _Attempt, now: int) -> None:
-        """Send it, in a thread of its own.
-
-        :raises NotDelivered: no answer of success has come
-        """
-        wanted = attempt.follower.subscription
-        event = attempt.placed.event
-        body = event.write_body(
-            wanted.uuid,
-            attempt.follower.sent + 1,
-            is_private=wanted.is_private,
-        )
-        headers = signature.make_headers(wanted.secret, event.uuid, now, body)
-        self._sender.send(wanted.url, headers, body)
-
-    def _finish(
-        self, future: futures.Future[None], attempt: _Attempt
-    ) -> followers.Follower | None:
-        """Write what became of it; return the claim if it goes on."""
-        err = future.exception()
-        if err is None:
-            return self._write_sent(attempt)
-        if isinstance(err, sender_mod.NotDelivered):
-            self._write_failed(
-                attempt.follower, str(err), is_refused=err.is_refused
-            )
-        else:
-            LOG.error(
-                'Subscription %(uuid)s could not be told because of a bug; '
-                'please report it',
-                {'uuid': attempt.follower.uuid},
-                exc_info=err,
-            )
-            self._write_failed(attempt.follower, 'a bug of the sender')
-        return None
-
-    def _write_sent(self, attempt: _Attempt) -> followers.Follower | None:
-        follower, now = attempt.follower, self._read_clock()
-        if follower.failures:
-            LOG.info(
-                'Subscription %(uuid)s is told again', {'uuid': follower.uuid}
-            )
-        return followers.change(
-            self._database,
-            follower,
-            position=attempt.placed.position,
-            sent=follower.sent + 1,
-            due_at=now + CLAIM,
-            failures=0,
-            failing_since=None,
-            failure=None,
-        )
-
-    def _write_failed(
-        self,
-        follower: followers.Follower,
-        reason: str,
-        *,
-        is_refused: bool = False,
-    ) -> None:
-        now = self._read_clock()
-        since = (
-            now if follower.failing_since is None else (follower.failing_since)
-        )
-        failures = follower.failures + 1
-        is_over = is_refused or (
-            failures >= LEAST_FAILURES and now - since >= self._patience
-        )
-        after = followers.change(
-            self._database,
-            follower,
-            due_at=now + find_pause(failures),
-            failures=failures,
-            failing_since=since,
-            failure=reason,
-            suspended_at=now if is_over else None,
-        )
-        if after is not None:
-            _report(after, reason)
-
-    def _release(
-        self, follower: followers.Follower, now: int, **values: Any
-    ) -> None:
-        followers.change(self._database, follower, due_at=now, **values)
 
 
 def find_pause(failures: int) -> int:
@@ -292,27 +207,44 @@ def find_pause(failures: int) -> int:
     return pause + random.randint(0, pause // 5)  # noqa: S311
 
 
-def _report(follower: followers.Follower, reason: str) -> None:
+def _find_since(follower: followers.Follower, now: int) -> int | None:
+    """Return since when it has been failing, as time goes that was used.
+
+    Not counted is the time for which no manager ran, and what the clock jumped
+    by.
+    """
+    since = follower.failing_since
+    if since is None:
+        return None
+    late = now - follower.due_at
+    return min(since + late if late > SLACK else since, now)
+
+
+def _first(since: int | None, now: int) -> int:
+    return now if since is None else since
+
+
+def _report(follower: followers.Follower, details: str = '') -> None:
     """Log a failure: the first one, and that it is the last one."""
+    reason = str(follower.failure)
     facts = {
         'uuid': follower.uuid,
         'project': follower.subscription.project or 'of operators',
-        # The path may have a token.
-        'url': rules.parse(follower.subscription.url).origin,
-        'reason': reason,
+        'url': rules.hide_path(follower.subscription.url),
+        'reason': f'{reason} ({details})' if details else reason,
         'failures': follower.failures,
     }
     if follower.suspended_at is not None:
         LOG.error(
             'Subscription %(uuid)s (project %(project)s) is suspended after '
-            '%(failures)d failures in a row: %(url)s: %(reason)s. It is told '
-            'nothing more; correct the receiver, delete the subscription and '
-            'make another one.',
+            '%(failures)d failures in a row: %(url)s: %(reason)s. No further '
+            'notifications are sent; correct the receiver, delete the '
+            'subscription and make another one.',
             facts,
         )
     elif follower.failures == 1:
         LOG.warning(
-            'Subscription %(uuid)s (project %(project)s) could not be told, '
-            'which is tried again: %(url)s: %(reason)s',
+            'A notification of subscription %(uuid)s (project %(project)s) '
+            'failed and will be retried: %(url)s: %(reason)s',
             facts,
         )

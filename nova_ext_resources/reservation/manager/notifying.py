@@ -2,35 +2,36 @@
 
 """Tells subscribers what has happened.
 
-A pass puts in order what is new, and sends, each for a bounded time. Threads
-send, and touch no table; what becomes of each request is written by the pass.
+A pass puts in order what is new, for a bounded time. What is sent is sent
+beside the passes: no receiver delays what else the manager does.
 """
 
 from nova_ext_resources.reservation.manager import chores
-from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
+from nova_ext_resources.reservation.manager import courier as courier_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import shortages as shortages_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import news
+from nova_ext_resources.reservation.store import waiting
 
 
 class Notifying:
     """Looks after the subscriptions.
 
-    Before what is over is deleted, it must have been told.
+    What is over is deleted only when it has become an event.
     """
 
     def __init__(
         self,
         database: database_mod.Database,
         shortages: shortages_mod.Shortages,
-        deliveries: deliveries_mod.Deliveries,
+        courier: courier_mod.Courier,
     ) -> None:
         self._database = database
         self._shortages = shortages
-        self._deliveries = deliveries
+        self._courier = courier
 
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
@@ -41,6 +42,13 @@ class Notifying:
             chores.attempt('what was told', self._forget),
         ]
         return all(done)
+
+    def close(self, seconds: float = 0.0) -> None:
+        """End what goes on beside the passes.
+
+        :param seconds: how long to wait for that at most
+        """
+        self._courier.close(seconds)
 
     def _look(self, reading: watch_mod.Reading) -> bool:
         return self._shortages.run(reading.now)
@@ -53,12 +61,12 @@ class Notifying:
         )
 
     def _send(self) -> bool:
-        self._deliveries.run()
-        return True
+        return self._courier.run()
 
     def _forget(self) -> bool:
         effort = effort_mod.Effort()
         while events.forget(self._database) == events.MOST:
             if effort.is_over:
                 break
+        waiting.forget(self._database)
         return True

@@ -33,7 +33,7 @@ class Shortages:
 
     :param read_amounts: with the seconds since the epoch. It is called in a
         thread of its own
-    :param interval: seconds between two looks
+    :param pause: seconds between two looks
     :param has_doubts: called with seconds since the epoch; returns whether
         placement is not believed, because too many hosts are lost
     :param is_once: whether it is waited for
@@ -43,14 +43,14 @@ class Shortages:
         self,
         database: database_mod.Database,
         read_amounts: ReadAmounts,
-        interval: int,
+        pause: int,
         *,
         has_doubts: Callable[[int], bool] = lambda _now: False,
         is_once: bool = False,
     ) -> None:
         self._database = database
         self._read_amounts = read_amounts
-        self._interval = interval
+        self._pause = pause
         self._has_doubts = has_doubts
         self._is_once = is_once
         self._thread = futures.ThreadPoolExecutor(1)
@@ -78,8 +78,8 @@ class Shortages:
             found = reading.result()
         except exception.ExtResourcesError as err:
             LOG.error(
-                'What is available is unknown, so that no subscription is '
-                'told of it; it is tried again: %(err)s',
+                'What is available is unknown: notifications of capacity are '
+                'not sent, and it will be read again: %(err)s',
                 {'err': err},
             )
             return False
@@ -89,21 +89,20 @@ class Shortages:
 
     def _is_due(self, now: int) -> bool:
         at = self._looked_at
-        if at is not None and at <= now < at + self._interval:
+        if at is not None and at <= now < at + self._pause:
             return False
         return bool(self._list_wanted())
 
     def _list_wanted(self) -> list[followers.Follower]:
         with self._database.transaction() as connection:
-            found = followers.read(connection, is_active=True)
-        return [one for one in found if one.subscription.watched is not None]
+            return followers.read_watching(connection)
 
     def _note(self, found: Sequence[amounts_mod.Amounts]) -> None:
         if not found:
             # More likely the wrong placement than the loss of all hosts.
             LOG.error(
                 'Placement shows nothing that could be available; no '
-                'subscription is told of it. Check that it is the right one.'
+                'notification of it is sent. Check that it is the right one.'
             )
             return
         by_kind = {(one.zone, one.resource_class): one for one in found}
@@ -122,7 +121,7 @@ class Shortages:
         """Write that it has turned; not if another manager has."""
         is_low = event.kind is event_mod.Kind.LOW
         with self._database.transaction() as connection:
-            if followers.write(connection, follower, is_low=is_low):
+            if followers.turn(connection, follower.uuid, is_low=is_low):
                 events.add(connection, [event], subscription=follower.uuid)
 
 

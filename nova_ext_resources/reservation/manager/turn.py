@@ -83,8 +83,14 @@ class Turn:
         name = type(chore).__name__.lower()
         return chores_mod.attempt(name, chore.run, reading)
 
-    def close(self) -> None:
-        """Close the database."""
+    def close(self, seconds: float = 0.0) -> None:
+        """Close the database, and end what goes on beside the passes.
+
+        :param seconds: how long to wait for the latter at most
+        """
+        for one in self._chores:
+            if isinstance(one, chores_mod.Closing):
+                one.close(seconds)
         self._database.close()
 
 

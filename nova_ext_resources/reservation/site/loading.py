@@ -25,6 +25,7 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation.manager import courier as courier_mod
 from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
 from nova_ext_resources.reservation.manager import notifying as notifying_mod
 from nova_ext_resources.reservation.manager import shortages as shortages_mod
@@ -229,6 +230,9 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
         rules=make_rules(conf),
+        most_subscriptions=values.load(
+            conf, reservation_conf.GROUP, reservation_conf.OPTS
+        ).project_subscriptions,
     )
 
 
@@ -315,7 +319,15 @@ def make_notifying(
             has_doubts=has_doubts,
             is_once=is_once,
         ),
-        deliveries_mod.Deliveries(database, sender, options.webhook_patience),
+        courier_mod.Courier(
+            deliveries_mod.Deliveries(
+                # Of its own: it is used and closed in a thread.
+                open_database(reservation_conf.find_connection(conf)),
+                options.webhook_patience,
+            ),
+            sender,
+            is_once=is_once,
+        ),
     )
 
 

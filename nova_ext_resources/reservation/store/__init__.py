@@ -30,4 +30,5 @@
 * ``states``: rows of what happened to a reservation, and why
 * ``subscriptions``: the subscriptions of projects and of operators
 * ``tables``: the tables as they are now
+* ``waiting``: to which subscriptions something is to be sent
 """

@@ -117,6 +117,9 @@ class Database:
             # A file has no pool.
             pool_timeout=None if is_file else max_wait,
         )
+        # In texts of errors, which are logged: secrets and tokens are among
+        # them.
+        self.engine.hide_parameters = True
         self._settings = list_settings(self.engine.dialect.name, max_wait)
         sa.event.listen(self.engine, 'connect', self._prepare)
         self._kept: sa.Connection | None = None

@@ -186,8 +186,7 @@ def _try_forget(database: database_mod.Database) -> int:
     with database.transaction() as connection:
         # First: whoever begins to follow then begins after it.
         last = read_positions(connection).last
-        found = followers.read(connection, is_active=True)
-        floor = followers.find_floor(found, last)
+        floor = followers.find_floor(connection, last)
         query = sa.select(columns.number).where(columns.position <= floor)
         numbers = connection.scalars(query.limit(MOST)).all()
     if not numbers:

@@ -6,18 +6,23 @@ Whoever tells one writes its revision before, and has it until ``due_at``. What
 it writes afterwards is refused if another program has written meanwhile.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
+import contextlib
 import dataclasses
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
+from oslo_log import log as logging
 import sqlalchemy as sa
 
+from nova_ext_resources import exception
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 from nova_ext_resources.reservation import subscription as subscription_mod
+
+LOG = logging.getLogger(__name__)
 
 Subscription = subscription_mod.Subscription
 
@@ -34,9 +39,10 @@ class Follower:
         available
     :ivar due_at: before that nothing is sent
     :ivar failures: how often in a row it could not be told
-    :ivar failing_since: of the first of these; None without any
-    :ivar failure: why not, as of the last of these
-    :ivar suspended_at: since then it is told no more; None if it is
+    :ivar failing_since: since when it fails, or is told what is long past;
+        without the time for which no manager has tried
+    :ivar failure: why not, as of the last failure
+    :ivar suspended_at: since then nothing is sent to it; None if it is active
     """
 
     subscription: Subscription
@@ -63,12 +69,25 @@ class Follower:
         return self.subscription.uuid
 
 
+class Asking(NamedTuple):
+    """A subscription that is told how much time remains."""
+
+    uuid: str
+    project: str
+    reservation: str | None
+    remaining: Sequence[int]
+    created_at: int
+
+
 #: What changes of a follower; the columns have the same names.
 _CHANGING = tuple(
     one.name
     for one in dataclasses.fields(Follower)
     if one.name != 'subscription'
 )
+
+#: Those who send write it all but this, which :func:`turn` writes.
+_SENT = tuple(name for name in _CHANGING if name != 'is_low')
 
 
 def add(connection: sa.Connection, follower: Follower) -> None:
@@ -99,13 +118,14 @@ def read(
     *,
     uuid: str | None = None,
     project: str | None = None,
-    is_active: bool = False,
 ) -> list[Follower]:
     """Return followers, the oldest first.
 
+    One that cannot be read is logged, and left out.
+
     :param uuid: only this one
     :param project: only those of a project
-    :param is_active: only those that are not suspended
+    :raises StoreError: the only one cannot be read
     """
     columns = tables.SUBSCRIPTIONS.c
     query = sa.select(tables.SUBSCRIPTIONS).order_by(
@@ -115,9 +135,45 @@ def read(
         query = query.where(columns.subscription == uuid)
     if project is not None:
         query = query.where(columns.project == project)
-    if is_active:
-        query = query.where(columns.suspended_at.is_(None))
-    return [_parse(row) for row in connection.execute(query)]
+    found = connection.execute(query).all()
+    return [_parse(row) for row in found] if uuid else [*parse_all(found)]
+
+
+def read_watching(connection: sa.Connection) -> list[Follower]:
+    """Return those that are told of capacity, and are not suspended."""
+    columns = tables.SUBSCRIPTIONS.c
+    query = sa.select(tables.SUBSCRIPTIONS).where(
+        columns.suspended_at.is_(None), columns.zone.is_not(None)
+    )
+    return [*parse_all(connection.execute(query))]
+
+
+def list_asking(connection: sa.Connection) -> list[Asking]:
+    """Return those that are told how much time remains."""
+    columns = tables.SUBSCRIPTIONS.c
+    rows = connection.execute(
+        sa.select(
+            columns.subscription,
+            columns.project,
+            columns.subject,
+            columns.remaining,
+            columns.created_at,
+        ).where(columns.suspended_at.is_(None), columns.remaining != '[]')
+    )
+    found = []
+    for uuid, project, subject, remaining, created_at in rows:
+        # What is no list is logged when something is sent.
+        with contextlib.suppress(ValueError):
+            seconds = json.loads(remaining)
+            found.append(Asking(uuid, project, subject, seconds, created_at))
+    return found
+
+
+def count(connection: sa.Connection, project: str) -> int:
+    """Return how many a project has."""
+    columns = tables.SUBSCRIPTIONS.c
+    query = sa.select(sa.func.count()).where(columns.project == project)
+    return int(connection.scalar(query) or 0)
 
 
 def has_any(connection: sa.Connection) -> bool:
@@ -163,30 +219,79 @@ def write(
             columns.subscription == follower.uuid,
             columns.revision == follower.revision,
         )
-        .values(**{name: getattr(after, name) for name in _CHANGING})
+        .values(**{name: getattr(after, name) for name in _SENT})
     )
     return after if written.rowcount == 1 else None
 
 
-def delete(connection: sa.Connection, uuid: str) -> bool:
-    """Delete one; return whether there was one."""
+def turn(connection: sa.Connection, uuid: str, *, is_low: bool) -> bool:
+    """Write what a subscription was told last of what is available.
+
+    Whoever sends at the same time keeps its claim.
+
+    :returns: whether it was told something else before
+    """
     columns = tables.SUBSCRIPTIONS.c
-    deleted = connection.execute(
-        sa.delete(tables.SUBSCRIPTIONS).where(columns.subscription == uuid)
+    written = connection.execute(
+        sa.update(tables.SUBSCRIPTIONS)
+        .where(columns.subscription == uuid, columns.is_low != is_low)
+        .values(is_low=is_low)
     )
-    return bool(deleted.rowcount)
+    return written.rowcount == 1
 
 
-def find_floor(found: Collection[Follower], last: int) -> int:
+def delete(
+    connection: sa.Connection, uuid: str, project: str | None = None
+) -> bool:
+    """Delete one; return whether there was one.
+
+    :param project: only if it is of this one
+    """
+    columns = tables.SUBSCRIPTIONS.c
+    query = sa.delete(tables.SUBSCRIPTIONS).where(columns.subscription == uuid)
+    if project is not None:
+        query = query.where(columns.project == project)
+    return bool(connection.execute(query).rowcount)
+
+
+def find_floor(connection: sa.Connection, last: int) -> int:
     """Return the position up to which no event is needed any more.
 
-    :param found: all that are not suspended
     :param last: the last position that was given
     """
-    return min((one.position for one in found), default=last)
+    columns = tables.SUBSCRIPTIONS.c
+    query = sa.select(sa.func.min(columns.position)).where(
+        columns.suspended_at.is_(None)
+    )
+    floor = connection.scalar(query)
+    return last if floor is None else int(floor)
+
+
+def parse_all(rows: Any) -> Iterator[Follower]:
+    """Make followers of their rows; log which of them are none."""
+    for row in rows:
+        try:
+            yield _parse(row)
+        except exception.StoreError as err:
+            LOG.error('No notification is sent: %(err)s', {'err': err})
 
 
 def _parse(row: Any) -> Follower:
+    """Make a follower of its row.
+
+    :raises StoreError: it is none
+    """
+    try:
+        return _try_parse(row)
+    except (ValueError, TypeError) as err:
+        raise exception.StoreError(
+            reason=f'subscription {row.subscription} cannot be read: {err}. '
+            'Delete it, and make another one'
+        ) from err
+
+
+def _try_parse(row: Any) -> Follower:
+    known = {one.value for one in event_mod.Kind}
     watched = None
     if row.zone is not None:
         watched = subscription_mod.Watched(
@@ -199,7 +304,12 @@ def _parse(row: Any) -> Follower:
             uuid=row.subscription,
             project=row.project,
             url=row.url,
-            kinds=frozenset(map(event_mod.Kind, json.loads(row.kinds))),
+            # Another release may know more.
+            kinds=frozenset(
+                event_mod.Kind(one)
+                for one in json.loads(row.kinds)
+                if one in known
+            ),
             reservation=row.subject,
             watched=watched,
             remaining=tuple(json.loads(row.remaining)),

@@ -7,9 +7,11 @@ comes to it. What remains until an end becomes one when the clock passes the
 time for it, for each time at which a subscription asks for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import bisect
+import collections
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import operator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -68,23 +70,39 @@ def give_positions(
     return True
 
 
+class _Remaining(NamedTuple):
+    """What is said of what remains.
+
+    :ivar until: up to which time all of it has been said then
+    """
+
+    until: int
+    new: Sequence[_New] = ()
+
+
 def _try_give(database: database_mod.Database, now: int | None) -> bool:
-    """Put some of it in order; return whether there may be more."""
+    """Put some of it in order; return whether there may be more.
+
+    Whatever takes long is read before: others who write wait for the lock.
+    """
     with database.transaction() as connection:
-        found = followers.read(connection, is_active=True)
-        if not _is_due(connection, found):
+        before = events.read_positions(connection)
+        remaining = _read_remaining(connection, before.remaining_until, now)
+        if remaining.until == before.remaining_until and not _has_new(
+            connection
+        ):
             return False
     with database.transaction() as connection:
-        positions = events.lock(connection)
-        found = followers.read(connection, is_active=True)
-        return order(connection, positions, found, now)
+        if events.lock(connection) != before:
+            # What was read does not hold: another manager was here, or there
+            # is one more subscription.
+            return True
+        return order(connection, before, remaining)
 
 
-def _is_due(
-    connection: sa.Connection, found: list[followers.Follower]
-) -> bool:
-    """Return whether there is anything to do: no pass writes for nothing."""
-    return _wants_remaining(found) or any(
+def _has_new(connection: sa.Connection) -> bool:
+    """Return whether anything has no position."""
+    return any(
         connection.execute(query.limit(1)).first() is not None
         for query in (
             sa.select(_STATES.c.number).where(_STATES.c.told.is_(None)),
@@ -93,34 +111,24 @@ def _is_due(
     )
 
 
-def _wants_remaining(found: list[followers.Follower]) -> bool:
-    return any(one.subscription.remaining for one in found)
-
-
 def order(
     connection: sa.Connection,
     positions: events.Positions,
-    found: list[followers.Follower],
-    now: int | None = None,
+    remaining: _Remaining | None = None,
 ) -> bool:
     """Do a part of :func:`give_positions`, under :func:`.events.lock`.
 
-    :param found: all that are not suspended
     :returns: whether there may be more
     """
     changes = _list_changes(connection)
     noted = _list_noted(connection)
-    remaining: list[_New] = []
-    until = positions.remaining_until
-    if now is not None and _wants_remaining(found):
-        until = _find_until(until, now)
-        remaining = [*_list_remaining(connection, found, until, now)]
-        until = max(until, now)
+    said = remaining or _Remaining(positions.remaining_until)
     new = sorted(
-        [*changes, *noted, *remaining], key=operator.attrgetter('time')
+        [*changes, *noted, *said.new], key=operator.attrgetter('time')
     )
-    _write(connection, new, positions.last, is_told=bool(found))
-    after = events.Positions(positions.last + len(new), until)
+    is_told = followers.has_any(connection)
+    _write(connection, new, positions.last, is_told=is_told)
+    after = events.Positions(positions.last + len(new), said.until)
     if after != positions:
         events.write_positions(connection, after)
     return max(len(changes), len(noted)) >= events.MOST
@@ -214,41 +222,68 @@ def _find_until(until: int, now: int) -> int:
     return now
 
 
-def _list_remaining(
-    connection: sa.Connection,
-    found: list[followers.Follower],
-    until: int,
-    now: int,
-) -> Iterator[_New]:
+def _read_remaining(
+    connection: sa.Connection, until: int, now: int | None
+) -> _Remaining:
     """Return what was not said yet of what remains, and is due."""
-    longest = max(each for one in found for each in one.subscription.remaining)
+    asking = [] if now is None else followers.list_asking(connection)
+    if now is None or not asking:
+        return _Remaining(until)
+    until = _find_until(until, now)
     if now <= until:
-        return
+        return _Remaining(until)
+    longest = max(each for one in asking for each in one.remaining)
     ending = {
         one.key: one
         for one in progress.list_unfinished(connection)
         if now < one.during.end <= now + longest
     }
     projects = _read_projects(connection, ending)
-    for follower in found:
-        wanted = follower.subscription
+    found = _list_remaining(asking, _group(ending, projects), until, now)
+    return _Remaining(now, [*found])
+
+
+#: (project or '', reservation or None), as a subscription has them -> what
+#: ends of these, by end, with its project.
+_Ending: TypeAlias = Mapping[
+    tuple[str, str | None], Sequence[tuple[progress.Unfinished, str]]
+]
+
+
+def _group(
+    ending: Mapping[str, progress.Unfinished], projects: Mapping[str, str]
+) -> _Ending:
+    """Return what each subscription may be told of, whoever it is."""
+    found: dict[
+        tuple[str, str | None], list[tuple[progress.Unfinished, str]]
+    ] = collections.defaultdict(list)
+    for key, project in projects.items():
+        for name in {'', project}:
+            found[name, None].append((ending[key], project))
+            found[name, key].append((ending[key], project))
+    for ones in found.values():
+        ones.sort(key=_find_end)
+    return found
+
+
+def _find_end(one: tuple[progress.Unfinished, str]) -> int:
+    return one[0].during.end
+
+
+def _list_remaining(
+    asking: Iterable[followers.Asking], ending: _Ending, until: int, now: int
+) -> Iterator[_New]:
+    for wanted in asking:
         since = max(until, wanted.created_at)
-        for key, project in projects.items():
-            if not _follows(wanted, key, project):
-                continue
-            during = ending[key].during
-            for seconds in wanted.remaining:
-                time = during.end - seconds
-                if since < time <= now and during.start <= time:
-                    row = _make_ending(ending[key], project, seconds, wanted)
+        known = ending.get((wanted.project, wanted.reservation), ())
+        for seconds in wanted.remaining:
+            first = bisect.bisect_right(known, since + seconds, key=_find_end)
+            last = bisect.bisect_right(known, now + seconds, key=_find_end)
+            for one, project in known[first:last]:
+                time = one.during.end - seconds
+                if one.during.start <= time:
+                    row = _make_ending(one, project, seconds, wanted.uuid)
                     yield _New(time, row=row)
-
-
-def _follows(wanted: followers.Subscription, key: str, project: str) -> bool:
-    return wanted.project in ('', project) and wanted.reservation in (
-        None,
-        key,
-    )
 
 
 def _read_projects(
@@ -270,7 +305,7 @@ def _make_ending(
     one: progress.Unfinished,
     project: str,
     seconds: int,
-    wanted: followers.Subscription,
+    subscription: str,
 ) -> dict[str, Any]:
     event = event_mod.Event(
         uuid=uuidutils.generate_uuid(),
@@ -284,7 +319,7 @@ def _make_ending(
             **event_mod.describe_times(one.during),
         },
     )
-    return events.make_row(event, subscription=wanted.uuid)
+    return events.make_row(event, subscription=subscription)
 
 
 def _write(

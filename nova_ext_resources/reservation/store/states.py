@@ -113,7 +113,7 @@ def list_gaps(changes: Iterable[Change]) -> list[interval.Interval]:
 def list_over(connection: sa.Connection, before: int, most: int) -> list[str]:
     """Return reservations that are over since a time, the oldest first.
 
-    Those of which subscribers have still to be told are left out.
+    Those that have still to become events of subscribers are left out.
     """
     columns = tables.STATES.c
     over = [one.value for one in state_mod.State if one.is_final]

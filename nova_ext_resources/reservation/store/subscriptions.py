@@ -18,8 +18,9 @@ from nova_ext_resources.reservation.store import tables
 from nova_ext_resources.reservation import subscription as subscription_mod
 from nova_ext_resources.reservation.webhook import rules as rules_mod
 
-#: Of one project: each of them has this cloud send requests.
-MOST = 20
+#: Of one project, where an operator says nothing else: each of them has this
+#: cloud send requests.
+LIMIT = 20
 
 
 class Subscriptions:
@@ -29,6 +30,7 @@ class Subscriptions:
 
     :param rules: which URLs are allowed
     :param clock: returns seconds since the epoch
+    :param limit: how many a project may have
     """
 
     def __init__(
@@ -36,23 +38,25 @@ class Subscriptions:
         database: database_mod.Database,
         rules: rules_mod.Rules,
         clock: Callable[[], float],
+        limit: int = LIMIT,
     ) -> None:
         self._database = database
+        self._limit = limit
         self._rules = rules
         self._clock = clock
 
     def create(
         self, document: subscription_mod.Document, *, project: str = ''
     ) -> followers.Follower:
-        """Tell a receiver of what happens from now on.
+        """Send notifications of what happens from now on.
 
         :param document: see
             :mod:`~nova_ext_resources.reservation.subscription`
         :param project: the receiver is told only of this one, and only what
             its members may know; '' is for operators
         :returns: has the secret, which is shown to nobody again
-        :raises InvalidSubscription: the document makes no sense here, or the
-            project has too many
+        :raises InvalidSubscription: the document makes no sense here
+        :raises TooManySubscriptions: the project may have no more
         :raises ReservationNotFound: there is no such reservation, or it is of
             another project
         """
@@ -98,13 +102,12 @@ class Subscriptions:
             return followers.read(connection, project=project)
 
     def delete(self, uuid: str, *, project: str | None = None) -> None:
-        """Tell a receiver of nothing more.
+        """Send no further notifications.
 
         :param project: only if it is of this one
         :raises SubscriptionNotFound: there is none
         """
-        self.get(uuid, project=project)
-        if not retry.call(self._try_delete, uuid):
+        if not retry.call(self._try_delete, uuid, project):
             raise errors.SubscriptionNotFound(uuid=uuid)
 
     def _try_create(
@@ -116,31 +119,34 @@ class Subscriptions:
             if known:
                 # The answer to an attempt before this one was lost.
                 return known[0]
-            _check_number(connection, wanted.project)
+            self._check_number(connection, wanted.project)
             _check_reservation(connection, wanted)
-            active = followers.read(connection, is_active=True)
-            while news.order(connection, positions, active):
+            while news.order(connection, positions):
                 positions = events.read_positions(connection)
-            last = events.read_positions(connection).last
-            follower = followers.Follower(subscription=wanted, position=last)
+            positions = events.read_positions(connection)
+            # Of its own, so that who puts events in order sees that there is
+            # one more who may be told of them.
+            own = positions.last + 1
+            events.write_positions(connection, positions._replace(last=own))
+            follower = followers.Follower(subscription=wanted, position=own)
             followers.add(connection, follower)
             return follower
 
-    def _try_delete(self, uuid: str) -> bool:
+    def _check_number(self, connection: sa.Connection, project: str) -> None:
+        """Check that a project may have one more.
+
+        :raises TooManySubscriptions: it may not
+        """
+        number = followers.count(connection, project) if project else 0
+        if project and number >= self._limit:
+            raise errors.TooManySubscriptions(
+                project=project, limit=self._limit
+            )
+
+    def _try_delete(self, uuid: str, project: str | None) -> bool:
+        # What cannot be read can be deleted.
         with self._database.transaction() as connection:
-            return followers.delete(connection, uuid)
-
-
-def _check_number(connection: sa.Connection, project: str) -> None:
-    """Check that a project may have one more.
-
-    :raises InvalidSubscription: it may not
-    """
-    if project and len(followers.read(connection, project=project)) >= MOST:
-        raise errors.InvalidSubscription(
-            reason=f'the project has {MOST} subscriptions, which is the '
-            'limit; delete one of them'
-        )
+            return followers.delete(connection, uuid, project)
 
 
 def _check_reservation(

@@ -235,6 +235,7 @@ EVENTS = sa.Table(
     sa.Column('facts', sa.Text, nullable=False),
     sa.Column('private', sa.Text, nullable=False),
     sa.Index('ix_events_position', 'position'),
+    sa.Index('ix_events_project', 'project', 'position'),
     **OPTIONS,
 )
 

@@ -6,7 +6,7 @@ An address is judged when it is connected to, not when the subscription is
 made: the owner of a name can have it name another address at any time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 import dataclasses
 import ipaddress
 import re
@@ -24,9 +24,38 @@ _PORTS = {'https': 443, 'http': 80}
 #: All that RFC 3986 allows in a URL.
 _PLAIN = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]+")
 
-#: The last 32 bits of these are an address of IPv4, to which they may lead.
-_TRANSLATED = tuple(
-    map(ipaddress.IPv6Network, ('::/96', '64:ff9b::/96', '64:ff9b:1::/48'))
+#: All of IPv6 that has been given to anybody. What else a router knows leads
+#: to no place of the internet.
+_GIVEN = ipaddress.IPv6Network('2000::/3')
+
+#: The last 32 bits of these are an address of IPv4, to which NAT64 leads.
+_TRANSLATED = ipaddress.IPv6Network('64:ff9b::/96')
+
+#: Not of the internet, as IANA's registries of special addresses have it.
+#: Each Python knows another part of them.
+_SPECIAL: tuple[Network, ...] = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            '0.0.0.0/8',
+            '10.0.0.0/8',
+            '100.64.0.0/10',
+            '127.0.0.0/8',
+            '169.254.0.0/16',
+            '172.16.0.0/12',
+            '192.0.0.0/24',
+            '192.0.2.0/24',
+            '192.88.99.0/24',
+            '192.168.0.0/16',
+            '198.18.0.0/15',
+            '198.51.100.0/24',
+            '203.0.113.0/24',
+            '224.0.0.0/3',
+            '2001::/23',
+            '2001:db8::/32',
+            '3fff::/20',
+        ),
+    )
 )
 
 
@@ -92,13 +121,12 @@ class Rules:
         """
         if any(address in one for one in self.networks):
             return
-        for one in _list_meant(address):
-            if not _is_public(one):
-                raise ValueError(
-                    f'{address} is no address of the internet, and in none of '
-                    'the networks that the operator of this cloud allows '
-                    '([ext_resources_reservation] webhook_networks)'
-                )
+        if not _is_public(_find_meant(address)):
+            raise ValueError(
+                f'{address} is no address of the internet, and in none of '
+                'the networks that the operator of this cloud allows '
+                '([ext_resources_reservation] webhook_networks)'
+            )
 
 
 #: Where no operator has said anything.
@@ -114,6 +142,14 @@ def make_rules(prefixes: Iterable[str], networks: Iterable[str]) -> Rules:
         prefixes=tuple(map(parse, prefixes)),
         networks=tuple(map(ipaddress.ip_network, networks)),
     )
+
+
+def hide_path(url: str) -> str:
+    """Return a URL that was allowed once, without what may be a token."""
+    scheme, _colon, rest = url.partition('://')
+    host, _slash, path = rest.partition('/')
+    host, question, _query = host.partition('?')
+    return f'{scheme}://{host}/...' if path or question else url
 
 
 def parse(url: str) -> Target:
@@ -181,27 +217,32 @@ def _begins(target: Target, prefix: Target) -> bool:
         prefix.port,
     ):
         return False
+    if target.path == prefix.path:
+        return True
     path = target.path.partition('?')[0]
     folder = prefix.path.rstrip('/')
-    return target.path == prefix.path or f'{path}/'.startswith(f'{folder}/')
+    return f'{path}/'.startswith(f'{folder}/') and _is_plain(path)
+
+
+def _is_plain(path: str) -> bool:
+    """Return whether all servers read the same folders in a path.
+
+    Some decode it twice, leave out what follows a semicolon, or end it at a
+    zero.
+    """
+    return {';', '%', '\0'}.isdisjoint(urllib.parse.unquote(path))
 
 
 def _is_public(address: Address) -> bool:
-    if address.is_multicast or getattr(address, 'is_site_local', False):
+    if any(address in one for one in _SPECIAL) or not address.is_global:
         return False
-    return address.is_global
+    return address.version == 4 or address in _GIVEN
 
 
-def _list_meant(address: Address) -> Iterator[Address]:
-    """Return an address, and those of IPv4 that it leads to."""
-    yield address
+def _find_meant(address: Address) -> Address:
+    """Return an address, or the one of IPv4 that it leads to."""
     if isinstance(address, ipaddress.IPv4Address):
-        return
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-    if any(address in one for one in _TRANSLATED):
-        yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        return address
+    if address in _TRANSLATED:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.sixtofour or address

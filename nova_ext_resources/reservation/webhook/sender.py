@@ -7,9 +7,10 @@ checked, use a proxy that the environment names, and wait as long as a peer
 sends a byte now and then. urllib3 is what it is made of.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import ipaddress
+import logging as std_logging
 import socket
 import ssl
 import threading
@@ -33,25 +34,44 @@ _HEADERS = {
 }
 
 
-_TOO_LATE = 'the receiver did not answer in time'
+TOO_LATE = 'the receiver did not answer in time'
+
+#: The same for all of these: whoever subscribes would find out by it which
+#: names are known where the manager runs.
+_NO_ADDRESS = 'its host is not found, or has an address that is not allowed'
+
+#: Loggers that write whole URLs, and certificates.
+_TALKERS = (
+    'urllib3.connection',
+    'urllib3.connectionpool',
+    'urllib3.response',
+    'urllib3.util.retry',
+)
+
+_sending = threading.local()
 
 
 class NotDelivered(Exception):
     """A receiver has not said that it has a notification. It may have it.
 
     :ivar is_refused: whether it wants no more
+    :ivar details: more of the reason, for operators
     """
 
-    def __init__(self, reason: str, *, is_refused: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, is_refused: bool = False, details: str = ''
+    ) -> None:
         super().__init__(reason)
         self.is_refused = is_refused
+        self.details = details
 
 
 class Sender:
     """Sends to what the rules allow. Any number of threads may use it.
 
-    :param timeout: seconds that one notification may take in all, but for the
-        search for its host
+    :param timeout: seconds that one notification may take in all. The search
+        for its host cannot be broken off; if that takes longer, nothing is
+        sent
     :param cafile: certificates of authorities; None for those of the system
     :param resolve: as of :func:`socket.getaddrinfo`
     :raises OSError: the file cannot be read
@@ -69,22 +89,38 @@ class Sender:
         self.timeout = timeout
         self._context = ssl.create_default_context(cafile=cafile)
         self._resolve = resolve
+        for name in _TALKERS:
+            std_logging.getLogger(name).addFilter(_is_not_ours)
 
-    def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+    def send(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        until: float | None = None,
+    ) -> None:
         """Send a notification, once.
 
+        :param until: when it is too late, as :func:`time.monotonic` counts;
+            None for the time-out from now on
         :raises NotDelivered: no answer of success has come
         """
+        if until is None:
+            until = time.monotonic() + self.timeout
         try:
             target = self._rules.check_url(url)
         except ValueError as err:
             raise NotDelivered(f'it may not be sent there: {err}') from err
         addresses = self._find_addresses(target)
-        with _Deadline(self.timeout) as deadline:
+        # Whoever waited has given up, and may have sent what comes after it.
+        if time.monotonic() >= until:
+            raise NotDelivered(TOO_LATE, details='its host is found too late')
+        with _silence(), _Deadline(until) as deadline:
             status = self._post_any(target, addresses, headers, body, deadline)
             # What was cut in its headers looks as if these were over.
             if deadline.is_over:
-                raise NotDelivered(_TOO_LATE)
+                raise NotDelivered(TOO_LATE)
         if not 200 <= status <= 299:
             raise NotDelivered(
                 f'the receiver answered {status}', is_refused=status == _GONE
@@ -102,7 +138,7 @@ class Sender:
                 target.host, target.port, type=socket.SOCK_STREAM
             )
         except (OSError, UnicodeError) as err:
-            raise NotDelivered(f'its host is not found: {err}') from err
+            raise NotDelivered(_NO_ADDRESS, details=str(err)) from err
         texts = dict.fromkeys(one[4][0] for one in found)
         # A zone, as in fe80::1%eth0, is for addresses that are refused.
         addresses = [
@@ -112,10 +148,7 @@ class Sender:
             for one in addresses:
                 self._rules.check_address(one)
         except ValueError as err:
-            # Which one it is, is not for whoever chose the name.
-            raise NotDelivered(
-                'its host has an address that is not allowed'
-            ) from err
+            raise NotDelivered(_NO_ADDRESS, details=str(err)) from err
         return addresses[:_MOST_ADDRESSES]
 
     def _post_any(
@@ -186,8 +219,9 @@ class Sender:
                 target.port,
                 timeout=left,
                 ssl_context=self._context,
+                # OpenSSL checks it. With "assert_hostname" urllib3 would, and
+                # would have the context, which all share, check no names.
                 server_hostname=target.host,
-                assert_hostname=target.host,
             )
         pool.ConnectionCls = deadline.watch(pool.ConnectionCls)
         return pool
@@ -196,15 +230,16 @@ class Sender:
 class _Deadline:
     """Cuts a connection when the time is up, whatever its peer sends.
 
+    :param until: as of :meth:`Sender.send`
     :ivar is_over: whether it is
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
+    def __init__(self, until: float) -> None:
+        self._until = until
         self._lock = threading.Lock()
         self._line: socket.socket | None = None
         self.is_over = False
-        self._timer = threading.Timer(seconds, self._cut)
+        self._timer = threading.Timer(self.left, self._cut)
         self._timer.daemon = True
 
     def __enter__(self) -> '_Deadline':
@@ -213,6 +248,7 @@ class _Deadline:
 
     def __exit__(self, *_exception: object) -> None:
         self._timer.cancel()
+        self._take(None)
 
     @property
     def left(self) -> float:
@@ -221,25 +257,31 @@ class _Deadline:
 
     def watch(self, base: Any) -> Any:
         """Return a class of connections of which this one knows the last."""
+        take = self._take
 
         class Watched(base):  # type: ignore[misc]
-            def connect(connection) -> None:
-                super().connect()
-                self._take(connection.sock)
+            def _new_conn(self) -> socket.socket:
+                line: socket.socket = super()._new_conn()
+                # Another handle of it. TLS takes this one away, and to shut
+                # down what TLS has would have it write in the clear.
+                take(line.dup())
+                return line
 
         return Watched
 
     def explain(self, err: Exception) -> str:
         """Return in words why there is no answer; no details of a network."""
         if self.is_over or isinstance(err, urllib3_exceptions.TimeoutError):
-            return _TOO_LATE
+            return TOO_LATE
         if isinstance(err, urllib3_exceptions.SSLError):
             return f'TLS: {err}'
         return 'the receiver closed the connection, or answered no HTTP'
 
-    def _take(self, line: socket.socket) -> None:
+    def _take(self, line: socket.socket | None) -> None:
         with self._lock:
-            self._line = line
+            before, self._line = self._line, line
+        if before is not None:
+            before.close()
         if self.is_over:
             self._cut()
 
@@ -253,3 +295,17 @@ class _Deadline:
 
 def _name_host(target: rules_mod.Target) -> str:
     return target.origin.partition('://')[2]
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Have urllib3 log nothing of what this thread sends."""
+    _sending.is_on = True
+    try:
+        yield
+    finally:
+        _sending.is_on = False
+
+
+def _is_not_ours(_record: std_logging.LogRecord) -> bool:
+    return not getattr(_sending, 'is_on', False)

@@ -39,7 +39,7 @@ def make_headers(
 ) -> dict[str, str]:
     """Return the headers of a notification.
 
-    :param uuid: of the event
+    :param uuid: of the notification
     :param now: seconds since the epoch
     """
     signed = b'.'.join((uuid.encode(), str(now).encode(), body))

@@ -7,6 +7,7 @@ must not be in the way.
 """
 
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -135,6 +136,40 @@ class NotificationsTest(test_reservations.ProgramTests):
             self.receiver.kinds,
         )
         self.check_all(2)
+
+    def test_ended_while_it_sends(self) -> None:
+        """What is under way is written, and is not sent again."""
+        is_there = threading.Event()
+
+        def work(_handler: Any) -> int:
+            is_there.set()
+            time.sleep(1)
+            return 204
+
+        self.receiver.behave = work
+        self.admit_now('lease', 1000)
+        process = self.start()
+        self.assertTrue(is_there.wait(test_reservations.PATIENCE))
+        process.terminate()
+
+        self.assertEqual(0, process.wait(test_reservations.PATIENCE))
+        self.assertEqual(1, self.read().sent)
+        self.assertEqual(1, len(self.receiver.got))
+
+    def test_read_anew_while_it_sends(self) -> None:
+        """Of two couriers in one process, each event is sent by one."""
+        self.receiver.behave = receivers.delay(0.1)
+        self.admit_now('lease', 1000)
+        self.change('lease', 20)
+        process = self.start()
+        for number in range(1, 5):
+            self.wait_for(4 * number)
+            process.send_signal(signal.SIGHUP)
+        self.wait_until_told(22)
+
+        self.assertIsNone(process.poll())
+        self.assertEqual(22, len(self.receiver.got))
+        self.check_all(22)
 
     def test_killed_at_any_time(self) -> None:
         self.admit_now('lease', 10000)

@@ -5,8 +5,10 @@
 from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import state as state_mod
+from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
+from nova_ext_resources.reservation import subscription
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -53,3 +55,21 @@ class ReasonTest(base.TestCase):
         (found,) = self.list_reasons(None, has_hosts=False)
 
         self.assertIn(SECRET, found)
+
+
+class SubscriptionTest(base.TestCase):
+    def test_no_secret_and_no_token(self) -> None:
+        found = documents.describe_subscription(
+            followers.Follower(
+                subscription=subscription.make_subscription(
+                    {'url': 'https://example.org/token'},
+                    uuid='1',
+                    project='red',
+                    now=1,
+                ),
+                position=1,
+            )
+        )
+
+        self.assertEqual('https://example.org/...', found['url'])
+        self.assertNotIn('whsec', str(found))

@@ -3,10 +3,12 @@
 """Managers that tell receivers on this machine."""
 
 from collections.abc import Callable, Sequence
+import socket
 from typing import Any
 
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.manager import courier
 from nova_ext_resources.reservation.manager import deliveries
 from nova_ext_resources.reservation.manager import notifying
 from nova_ext_resources.reservation.manager import shortages
@@ -89,7 +91,7 @@ class NotifyingTestCase(stores.StoreTestCase):
     def make_manager(
         self,
         database: database_mod.Database | None = None,
-        timeout: float = 1.0,
+        timeout: float = 5.0,
         **fields: Any,
     ) -> turn_mod.Turn:
         used = database or database_mod.Database(self.url)
@@ -106,12 +108,7 @@ class NotifyingTestCase(stores.StoreTestCase):
                     has_doubts=has_doubts,
                     is_once=True,
                 ),
-                deliveries.Deliveries(
-                    used,
-                    sender.Sender(Rules(), timeout=timeout),
-                    PATIENCE,
-                    clock=lambda _connection: int(self.time.clock),
-                ),
+                self.make_courier(used, timeout),
             )
 
         return managers.make_turn(
@@ -120,6 +117,24 @@ class NotifyingTestCase(stores.StoreTestCase):
             database=used,
             make_notifying=make_notifying,
             **fields,
+        )
+
+    def make_courier(
+        self,
+        database: database_mod.Database,
+        timeout: float = 1.0,
+        *,
+        is_once: bool = True,
+        resolve: Callable[..., Any] = socket.getaddrinfo,
+    ) -> courier.Courier:
+        return courier.Courier(
+            deliveries.Deliveries(
+                database,
+                PATIENCE,
+                clock=lambda _connection: int(self.time.clock),
+            ),
+            sender.Sender(Rules(), timeout=timeout, resolve=resolve),
+            is_once=is_once,
         )
 
     def reserve(

@@ -295,6 +295,37 @@ class NotifyingTest(notifiers.NotifyingTestCase):
             ['reservation.created', 'reservation.ended'], self.receiver.kinds
         )
 
+    def test_the_subscription_of_what_is_gone_is_deleted(self) -> None:
+        self.reserve('one', after=1, seconds=1)
+        self.reserve('other', after=10**6)
+        told = self.subscribe(reservation='one', events=['reservation'])
+        late = self.subscribe(reservation='one', events=['reservation.ended'])
+        self.subscribe()
+        other = self.subscribe(reservation='other')
+        manager = self.make_manager(keep_ended=0)
+        manager.run()
+        self.assertEqual(4, len(self.subscriptions.list_subscriptions()))
+        self.time.pass_by(500)
+        self.receiver.behave = lambda _handler: (
+            503
+            if self.receiver.got[-1].event['subscription'] == late.uuid
+            else 204
+        )
+        manager.run()
+        manager.run()
+
+        found = {one.uuid for one in self.subscriptions.list_subscriptions()}
+        self.assertNotIn(told.uuid, found)
+        self.assertLess({late.uuid, other.uuid}, found)
+
+        self.receiver.behave = lambda _handler: 204
+        self.time.pass_by(500)
+        manager.run()
+        self.assertEqual('reservation.ended', self.receiver.kinds[-1])
+        found = {one.uuid for one in self.subscriptions.list_subscriptions()}
+        self.assertNotIn(late.uuid, found)
+        self.assertEqual(2, len(found))
+
     def test_what_is_not_in_order_yet_is_not_deleted(self) -> None:
         self.subscribe()
         self.reserve('one', after=1, seconds=1)

@@ -3,10 +3,14 @@
 """Tests of how a store is opened."""
 
 import pathlib
+import threading
+import time
 
 from oslo_config import cfg
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation import errors
+from nova_ext_resources.reservation.manager import notifying as notifying_mod
 from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch
 from nova_ext_resources.reservation.site import loading
@@ -120,6 +124,7 @@ class NotifyingTest(base.TestCase):
             '[ext_resources_reservation]\n'
             f'connection = sqlite:///{folder}/reservations.db\n'
             'webhook_networks = 127.0.0.0/8\n'
+            'project_subscriptions = 1\n'
         )
         self.options = cfg.ConfigOpts()
         self.options(['--config-file', str(path)], default_config_dirs=[])
@@ -135,6 +140,39 @@ class NotifyingTest(base.TestCase):
                     'threshold': threshold,
                 }
             )
+
+    def test_how_many_a_project_may_have(self) -> None:
+        create = self.reservations.subscriptions.create
+        document = {'url': 'https://127.0.0.1:1/'}
+        create(document, project='red')
+
+        self.assertRaises(
+            errors.TooManySubscriptions, create, document, project='red'
+        )
+
+    def test_a_manager_ends_its_thread_and_keeps_no_connection(self) -> None:
+        """Not only its passes: it is made anew with each SIGHUP."""
+        before = threading.active_count()
+        turn = loading.make_turn(self.options)
+        (made,) = (
+            one
+            for one in turn._chores
+            if isinstance(one, notifying_mod.Notifying)
+        )
+        sends = made._courier
+        database = sends._deliveries._database
+        self.assertIsNot(self.database, database)
+        self.assertTrue(sends.run())
+        self.assertEqual(before + 1, threading.active_count())
+        end = time.monotonic() + 20
+        while database._kept is None:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+        turn.close(5.0)
+
+        self.assertEqual(before, threading.active_count())
+        self.assertIsNone(database._kept)
 
     def run_once(self) -> bool:
         notifying = loading.make_notifying(

@@ -83,8 +83,25 @@ class UrlTest(base.TestCase):
             'http://example.org/hooks',
             'http://10.0.0.1/any',
             'https://other.org/hooks',
+            # Servers read these in several ways.
+            'https://example.org/hooks/..;/other',
+            'https://example.org/hooks/..%3b/other',
+            'https://example.org/hooks/%252e%252e/other',
+            'https://example.org/hooks/.%00./other',
         ):
             self.assertIn('', self.refuse(url, found))
+        # There is nothing above it.
+        rules.PUBLIC.check_url('https://example.org/a;b=c?d=%25')
+
+    def test_a_path_may_be_a_token(self) -> None:
+        for url, shown in (
+            ('https://example.org', 'https://example.org'),
+            ('https://example.org/', 'https://example.org'),
+            ('https://example.org:8/a/b?c', 'https://example.org:8/...'),
+            ('https://example.org?token', 'https://example.org/...'),
+            ('what is no URL', 'what is no URL'),
+        ):
+            self.assertEqual(shown, rules.hide_path(url).rstrip('/'))
 
     def test_what_an_operator_writes_wrong(self) -> None:
         for prefixes, networks in (
@@ -108,16 +125,30 @@ class AddressTest(base.TestCase):
             '169.254.169.254',
             '224.0.0.1',
             '255.255.255.255',
+            '192.0.0.9',
             '192.0.2.1',
+            '192.88.99.1',
+            '198.18.0.1',
+            '240.0.0.1',
             '::',
             '::1',
             'fe80::1',
             'fec0::1',
             'fd00:ec2::254',
             'ff02::1',
+            # Given to nobody, or for examples and routers only.
+            '100:0:0:1::1',
+            '2001::1',
+            '2001:db8::1',
+            '3fff::1',
+            '4000::1',
+            '5f00::1',
+            '8000::1',
             # IPv4 in IPv6, in each way.
             '::ffff:10.1.2.3',
             '::127.0.0.1',
+            '::ffff:8.8.8.8',
+            '::ffff:0:127.0.0.1',
             '64:ff9b::a9fe:a9fe',
             '64:ff9b:1::a9fe:a9fe',
             '2002:7f00:1::',
@@ -126,7 +157,14 @@ class AddressTest(base.TestCase):
             self.assertRaises(ValueError, rules.PUBLIC.check_address, address)
 
     def test_what_is_of_the_internet(self) -> None:
-        for text in ('8.8.8.8', '2600::1', '64:ff9b::808:808'):
+        for text in (
+            '8.8.8.8',
+            '192.88.98.1',
+            '2001:4860:4860::8888',
+            '2600::1',
+            '2002:808:808::1',
+            '64:ff9b::808:808',
+        ):
             rules.PUBLIC.check_address(ipaddress.ip_address(text))
 
     def test_what_an_operator_allows(self) -> None:

@@ -2,6 +2,9 @@
 
 """Tests of sending, to receivers on this machine."""
 
+import logging
+import socket
+import threading
 import time
 from typing import Any
 
@@ -141,18 +144,72 @@ class SenderTest(base.TestCase):
         )
         url = f'http://hooks.test:{self.receiver.port}/a'
 
-        text = self.fail(sender, url)
-        self.assertIn('not allowed', text)
-        self.assertNotIn('169.254', text)
+        self.assertIn('not allowed', self.fail(sender, url))
         self.assertEqual([], self.receiver.got)
 
-    def test_a_name_that_is_not_known(self) -> None:
+    def test_nobody_learns_which_names_are_known_here(self) -> None:
         def refuse(*_args: Any, **_fields: Any) -> Any:
             raise OSError('not known')
 
         url = f'http://hooks.test:{self.receiver.port}/a'
+        told, logged = [], []
+        for resolve in (refuse, self.resolve('169.254.169.254')):
+            err = self.assertRaises(
+                sender_mod.NotDelivered,
+                self.send,
+                self.make(resolve=resolve),
+                url,
+            )
+            told.append(str(err))
+            logged.append(err.details)
 
-        self.assertIn('not found', self.fail(self.make(resolve=refuse), url))
+        self.assertEqual(told[0], told[1])
+        self.assertIn('not known', logged[0])
+        self.assertIn('169.254.169.254', logged[1])
+
+    def test_what_is_found_too_late_is_not_sent(self) -> None:
+        found = self.resolve('127.0.0.1')
+
+        def wait(*args: Any, **fields: Any) -> Any:
+            time.sleep(0.3)
+            return found(*args, **fields)
+
+        sender = self.make(resolve=wait, timeout=0.2)
+        url = f'http://hooks.test:{self.receiver.port}/a'
+
+        self.assertIn('in time', self.fail(sender, url))
+        self.assertEqual([], self.receiver.got)
+
+    def test_when_it_is_too_late_is_said_by_who_waits(self) -> None:
+        self.receiver.behave = receivers.delay(0.3)
+        sender = self.make(timeout=20)
+        begin = time.monotonic()
+
+        err = self.assertRaises(
+            sender_mod.NotDelivered,
+            sender.send,
+            self.receiver.url,
+            {},
+            b'{}',
+            until=begin + 0.2,
+        )
+
+        self.assertIn('in time', str(err))
+
+    def test_what_urllib3_logs_has_a_token(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger(level=10))
+
+        def answer(handler: Any) -> None:
+            handler.wfile.write(b'HTTP/1.1 204 OK\r\nno header\r\n\r\n')
+
+        self.receiver.behave = answer
+        self.send(self.make(), f'{self.receiver.url}/token')
+
+        self.assertEqual('/hook/token', self.receiver.got[0].path)
+        self.assertEqual('', log.output)
+        # Others may have it log what it likes.
+        logging.getLogger('urllib3.connection').warning('heard')
+        self.assertIn('heard', log.output)
 
     def test_no_proxy_of_the_environment(self) -> None:
         for name in ('http_proxy', 'HTTP_PROXY', 'ALL_PROXY'):
@@ -194,12 +251,13 @@ class TlsTest(base.TestCase):
         sender.send(url, {'webhook-id': 'x'}, b'{}')
         return self.receiver
 
-    def refuse(self, name: str, cafile: str | None) -> None:
+    def refuse(self, name: str, cafile: str | None) -> str:
         err = self.assertRaises(
             sender_mod.NotDelivered, self.send, name, cafile=cafile
         )
         self.assertIn('TLS: ', str(err))
         self.assertEqual([], self.receiver.got)
+        return str(err)
 
     def test_the_name_of_the_url_is_what_counts(self) -> None:
         (got,) = self.send('hooks.test', cafile=self.authority.path).got
@@ -209,7 +267,25 @@ class TlsTest(base.TestCase):
         )
 
     def test_a_certificate_of_another_name(self) -> None:
-        self.refuse('other.test', self.authority.path)
+        text = self.refuse('other.test', self.authority.path)
+        # A certificate may have a thousand names.
+        self.assertNotIn('other.test', text)
+
+    def test_one_sender_always_checks_names(self) -> None:
+        sender = sender_mod.Sender(
+            rules.make_rules([], [LOCAL]),
+            timeout=5,
+            cafile=self.authority.path,
+            resolve=lambda _host, port, **_fields: [
+                (2, 1, 6, '', ('127.0.0.1', port))
+            ],
+        )
+        receiver = receivers.Receiver(
+            self, tls=self.authority.issue('hooks.test')
+        )
+        sender.send(f'https://hooks.test:{receiver.port}/a', {}, b'{}')
+
+        self.assertTrue(sender._context.check_hostname)
 
     def test_an_authority_that_is_not_trusted(self) -> None:
         self.refuse('hooks.test', None)
@@ -228,3 +304,36 @@ class TlsTest(base.TestCase):
 
         self.assertIn('in time', str(err))
         self.assertLess(time.monotonic() - begin, 5)
+
+    def test_a_receiver_that_hangs_in_the_handshake(self) -> None:
+        listener = socket.create_server(('127.0.0.1', 0))
+        self.addCleanup(listener.close)
+        seen = threading.Event()
+
+        def hold() -> None:
+            line, _address = listener.accept()
+            with line:
+                while line.recv(4096):
+                    pass
+                seen.set()
+
+        thread = threading.Thread(target=hold, daemon=True)
+        thread.start()
+        sender = sender_mod.Sender(
+            rules.make_rules([], [LOCAL]),
+            timeout=0.5,
+            resolve=lambda _host, port, **_fields: [
+                (2, 1, 6, '', ('127.0.0.1', port))
+            ],
+        )
+        port = listener.getsockname()[1]
+
+        self.assertRaises(
+            sender_mod.NotDelivered,
+            sender.send,
+            f'https://hooks.test:{port}/',
+            {},
+            b'{}',
+        )
+
+        self.assertTrue(seen.wait(5))

@@ -81,6 +81,7 @@ def _create_events() -> None:
         **OPTIONS,
     )
     op.create_index('ix_events_position', 'events', ['position'])
+    op.create_index('ix_events_project', 'events', ['project', 'position'])
     positions = op.create_table(
         'positions',
         sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),

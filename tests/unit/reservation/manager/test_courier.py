@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests that no receiver delays other receivers, or the manager."""
+
+from collections.abc import Callable
+import socket
+import threading
+import time
+from typing import Any
+
+import fixtures
+from oslo_utils import uuidutils
+
+from nova_ext_resources.reservation import event as event_mod
+from nova_ext_resources.reservation.manager import courier
+from nova_ext_resources.reservation.manager import lanes
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import events
+from nova_ext_resources.reservation.store import followers
+from nova_ext_resources.reservation.store import news
+from nova_ext_resources.reservation.store import retry
+from tests.unit.reservation.manager import breaking
+from tests.unit.reservation.manager import notifiers
+from tests.unit.reservation.webhook import receivers
+
+#: Seconds until a test that waits has failed.
+PATIENCE = 20
+
+
+class CourierTestCase(notifiers.NotifyingTestCase):
+    """With a thread that sends.
+
+    :ivar found: lets names be found that nobody knows
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(level=20))
+        self.found = threading.Event()
+        self.addCleanup(self.found.set)
+        self.searches = 0
+        self.patch(courier, 'POLL', 0.05)
+
+    def resolve(self, host: str, port: int, **fields: Any) -> Any:
+        if host.endswith('.test'):
+            self.searches += 1
+            self.found.wait(PATIENCE)
+        return socket.getaddrinfo('127.0.0.1', port, **fields)
+
+    def start(
+        self,
+        timeout: float = 5.0,
+        database: database_mod.Database | None = None,
+    ) -> courier.Courier:
+        made = self.make_courier(
+            database or database_mod.Database(self.url),
+            timeout,
+            is_once=False,
+            resolve=self.resolve,
+        )
+        self.addCleanup(made.close, 5.0)
+        return made
+
+    def subscribe_unknown(self, project: str) -> followers.Follower:
+        """Subscribe a receiver whose name is never found."""
+        return self.subscriptions.create(
+            {'url': f'http://hook{self.read}.test:{self.receiver.port}/'},
+            project=project,
+        )
+
+    def tell(self, key: str, project: str = '') -> None:
+        """Let something happen."""
+        event = event_mod.Event(
+            uuid=uuidutils.generate_uuid(),
+            kind=event_mod.Kind.CREATED,
+            project=project,
+            reservation=key,
+            happened_at=int(self.time.clock),
+        )
+        with self.database.transaction() as connection:
+            events.add(connection, [event])
+        news.give_positions(self.database)
+
+    def wait_for(self, what: Callable[[], bool]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not what():
+            self.assertLess(time.monotonic(), end, self.log.output)
+            time.sleep(0.01)
+
+    def wait_for_requests(self, number: int) -> None:
+        self.wait_for(lambda: len(self.receiver.got) >= number)
+
+
+class CourierTest(CourierTestCase):
+    def test_one_project_delays_no_other_by_names(self) -> None:
+        """Names take long, and their subscriptions are always new ones."""
+        slow = [self.subscribe_unknown('red') for _number in range(20)]
+        self.subscribe(project='blue')
+        sends = self.start(timeout=0.3)
+        took = []
+        for number in range(6):
+            self.tell(f'red {number}', 'red')
+            begin = time.monotonic()
+            self.tell(f'blue {number}', 'blue')
+            sends.run()
+            self.wait_for_requests(number + 1)
+            took.append(time.monotonic() - begin)
+            for one in slow[:2]:
+                self.subscriptions.delete(one.uuid)
+            slow = slow[2:] + [self.subscribe_unknown('red') for _two in '12']
+
+        # The sum of what the names take is minutes.
+        self.assertLess(max(took), 5)
+        self.assertEqual(lanes.PLACES['project'], self.searches)
+
+    def test_slow_receivers_delay_no_others(self) -> None:
+        """They all answer well, and are more than there are places."""
+        self.patch(courier, 'SLOW', 0.1)
+        self.patch(
+            lanes,
+            'PLACES',
+            {'well': 2, 'doubtful': 2, 'project': 2, 'destination': 99},
+        )
+        self.subscribe(project='blue')
+        sends = self.start()
+        self.tell('first', 'blue')
+        sends.run()
+        self.wait_for_requests(1)
+        slow = receivers.Receiver(self)
+        slow.behave = receivers.delay(1.5)
+        for number in range(12):
+            self.subscribe(receiver=slow, project=f'slow {number}')
+        took: list[float] = []
+        for number in range(2):
+            for one in range(12):
+                self.tell(f'slow {one} {number}', f'slow {one}')
+            sends.run()
+            self.wait_for(lambda: len(slow.got) >= 4 * len(took) + 4)
+            begin = time.monotonic()
+            self.tell(f'blue {number}', 'blue')
+            sends.run()
+            self.wait_for_requests(number + 2)
+            took.append(time.monotonic() - begin)
+
+        self.assertLess(max(took), 1.2)
+        self.assertLess(1, len(sends._slow))
+
+    def test_no_receiver_delays_a_pass(self) -> None:
+        self.receiver.behave = self.receiver.hang
+        self.subscribe()
+        sends = self.start(timeout=1.5)
+        self.tell('one')
+        begin = time.monotonic()
+        for _pass in range(5):
+            self.assertTrue(sends.run())
+
+        self.assertLess(time.monotonic() - begin, 1)
+        self.wait_for(lambda: bool(self.receiver.got))
+
+    def test_no_more_than_the_places_of_a_project_and_of_a_receiver(
+        self,
+    ) -> None:
+        now, most = {'red': 0, '': 0}, {'red': 0, '': 0}
+        lock = threading.Lock()
+
+        def work(handler: Any) -> int:
+            got = next(
+                one
+                for one in reversed(self.receiver.got)
+                if one.headers['webhook-id'] == handler.headers['webhook-id']
+            )
+            project = got.event['data']['project']
+            with lock:
+                now[project] += 1
+                most[project] = max(most[project], now[project])
+            time.sleep(0.05)
+            with lock:
+                now[project] -= 1
+            return 204
+
+        self.receiver.behave = work
+        for _number in range(8):
+            self.subscribe(project='red', events=['reservation'])
+        other = receivers.Receiver(self)
+        other.behave = work
+        for number in range(2):
+            self.tell(f'red {number}', 'red')
+        sends = self.start()
+        sends.run()
+        self.wait_for(lambda: len(self.receiver.got) >= 16)
+        for _number in range(8):
+            self.subscribe(events=['reservation'])
+        self.tell('operators')
+        sends.run()
+        self.wait_for(lambda: len(self.receiver.got) >= 24)
+
+        self.assertEqual(lanes.PLACES['project'], most['red'])
+        self.assertEqual(lanes.PLACES['destination'], most[''])
+
+    def test_what_is_given_up_is_not_sent_later(self) -> None:
+        self.patch(courier, 'GRACE', 0.1)
+        follower = self.subscribe_unknown('')
+        self.tell('one')
+        sends = self.start(timeout=2.0)
+        sends.run()
+        self.wait_for(lambda: bool(self.read_follower(follower).failures))
+        self.assertIn('in time', str(self.read_follower(follower).failure))
+        self.found.set()
+        self.wait_for(lambda: not sends._under_way)
+        self.assertEqual([], self.receiver.got)
+
+        self.time.pass_by(4000)
+        sends.run()
+        self.wait_for(lambda: self.read_follower(follower).sent == 1)
+
+        self.assertEqual(1, len(self.receiver.got))
+
+    def test_a_search_that_hangs_keeps_its_place(self) -> None:
+        self.patch(courier, 'GRACE', 0.1)
+        first = [self.subscribe_unknown('red') for _number in range(2)]
+        self.tell('one', 'red')
+        sends = self.start(timeout=0.2)
+        sends.run()
+        self.wait_for(
+            lambda: all(self.read_follower(one).failures for one in first)
+        )
+        self.subscribe_unknown('red')
+        self.tell('two', 'red')
+        sends.run()
+        time.sleep(0.3)
+
+        self.assertEqual(2, self.searches)
+
+    def test_the_end_waits_for_what_is_under_way(self) -> None:
+        self.receiver.behave = receivers.delay(0.5)
+        follower = self.subscribe()
+        self.tell('one')
+        self.tell('two')
+        sends = self.start()
+        sends.run()
+        self.wait_for(lambda: bool(self.receiver.got))
+
+        sends.close(5.0)
+
+        self.assertEqual(1, self.read_follower(follower).sent)
+        self.assertEqual(1, len(self.receiver.got))
+        assert sends._thread is not None
+        self.assertFalse(sends._thread.is_alive())
+
+    def test_the_end_does_not_wait_for_a_search(self) -> None:
+        self.patch(courier, 'GRACE', 0.1)
+        self.subscribe_unknown('')
+        self.tell('one')
+        sends = self.start(timeout=0.2)
+        sends.run()
+        self.wait_for(lambda: self.searches == 1)
+        begin = time.monotonic()
+
+        sends.close(5.0)
+
+        self.assertLess(time.monotonic() - begin, 2)
+
+    def test_it_goes_on_after_the_database_was_away(self) -> None:
+        self.patch(retry, 'MAX_ATTEMPTS', 1)
+        database = breaking.BreaksInWrites(self.url)
+        follower = self.subscribe()
+        self.tell('one')
+        sends = self.start(database=database)
+        sends.run()
+        self.wait_for(lambda: 'will be retried' in self.log.output)
+        self.assertFalse(sends.run())
+        self.assertEqual([], self.receiver.got)
+
+        database.is_broken = False
+        self.wait_for(lambda: self.read_follower(follower).sent == 1)
+
+    def test_a_bug_ends_nothing(self) -> None:
+        follower = self.subscribe()
+        self.tell('one')
+        sends = self.start()
+        work = sends._deliveries.list_due
+
+        def fail() -> Any:
+            sends._deliveries.list_due = work  # type: ignore[method-assign]
+            raise KeyError('a bug')
+
+        sends._deliveries.list_due = fail  # type: ignore[method-assign]
+        sends.run()
+
+        self.wait_for(lambda: self.read_follower(follower).sent == 1)
+        self.assertIn('please report it', self.log.output)
+
+    def test_a_claim_that_took_too_long_is_not_used(self) -> None:
+        """Another manager may have claimed it by then."""
+        self.patch(courier, 'STALE', -1.0)
+        follower = self.subscribe()
+        self.tell('one')
+
+        self.make_manager().run()
+
+        self.assertEqual([], self.receiver.got)
+        self.assertEqual(notifiers.NOW, self.read_follower(follower).due_at)
+
+    def test_what_is_told_comes_without_a_pass(self) -> None:
+        """Another manager has put it in order."""
+        self.subscribe()
+        sends = self.start()
+        sends.run()
+        self.tell('one')
+
+        self.wait_for(lambda: len(self.receiver.got) == 1)
