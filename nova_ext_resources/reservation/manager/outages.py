@@ -16,6 +16,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import hold
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import cause as cause_mod
@@ -392,11 +393,13 @@ class Outages:
             places.update(*(one.places for one in held[key]))
         if not places:
             return {}
+        # What is held for a server is its own, as what it has.
         consumers = {
-            one.consumer
+            consumer
             for own in held.values()
             for one in own
-            if one.consumer
+            for consumer in (one.consumer, hold.make_consumer(one.key))
+            if consumer
         }
         supplies = self._supplies.read(going_on, places, consumers, now)
         find = functools.partial(

@@ -67,7 +67,7 @@ class PlannedTest(test_waking.WakingTestCase):
         self.run_at(START + 1)
         self.assertEqual(['lease/0', 'lease/1'], self.list_holds())
 
-        self.admission.capacity.withdraw('less', now=START + 2, is_forced=True)
+        self.cloud.capacities[('a', 'VCPU')] = 16
         self.run_at(START + 100)
 
         self.assertEqual(
