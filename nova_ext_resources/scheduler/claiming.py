@@ -70,7 +70,7 @@ def _wrap(original: Callable[..., Any]) -> Callable[..., Any]:
             )
         finally:
             if not is_claimed:
-                ongoing.give_back(alloc_req)
+                ongoing.give_back(instance_uuid)
         return is_claimed
 
     return claim_resources

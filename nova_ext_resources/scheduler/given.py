@@ -6,7 +6,7 @@ Asked just before Nova claims: it tries the next host then, which takes much
 less than a build that its host refuses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 import threading
 import time
 from typing import Any
@@ -29,32 +29,31 @@ class Given:
 
     def give(
         self,
-        host_state: Any,
-        summaries: Mapping[str, Any] | None,
+        host: str,
+        published: pending_mod.Published,
         judge: candidates.Judge,
         candidate: candidates.Candidate,
-    ) -> bool:
-        """Note that a server gets a candidate, if the host can give it."""
-        published = pending_mod.Published(
-            text=request.find_text(host_state),
-            updated=host_state.updated,
-            summaries=summaries,
-        )
+        *,
+        is_sure: bool,
+    ) -> pending_mod.Note | None:
+        """Note that a server gets a candidate, if the host can give it.
+
+        For the parameters see :meth:`.pending.Pending.give`.
+        """
         with self._lock:
             return self._pending.give(
-                host_state.host,
+                host,
                 published,
                 judge,
                 candidate,
                 time.monotonic(),
+                is_sure=is_sure,
             )
 
-    def take_back(
-        self, host_state: Any, candidate: candidates.Candidate
-    ) -> None:
+    def take_back(self, host: str, note: pending_mod.Note) -> None:
         """Forget that a server got a candidate: it did not."""
         with self._lock:
-            self._pending.take_back(host_state.host, candidate)
+            self._pending.take_back(host, note)
 
 
 class Offer:
@@ -75,48 +74,69 @@ class Offer:
         self._given = given
         self._summaries = summaries
         self._judge = judge
+        self._began = time.monotonic()
+        self._updated: dict[str, Any] = {}
+        self._notes: dict[str, tuple[str, pending_mod.Note]] = {}
 
     def take(
         self,
-        hosts: Sequence[Any],
+        hosts: list[Any],
         server: str,
         candidate: candidates.Candidate,
     ) -> bool:
         """Return whether Nova may claim a candidate; note that it does.
 
-        It may of the last host, whatever others were given there: that is a
-        guess, and the host itself decides.
+        A host of which too little seems to be left is tried again when all
+        others were tried: that is a guess, and the host itself decides.
 
         :param hosts: those that Nova tries, in its order; the candidate is
-            the first one of one of them
+            the first one of one of them. Such a host is added at the end
         """
         host_state = _find_host(hosts, candidate)
         if host_state is None:
             return True
-        if self._given.give(
-            host_state, self._summaries, self._judge, candidate
-        ):
+        note = self._given.give(
+            host_state.host,
+            self._read(host_state),
+            self._judge,
+            candidate,
+            is_sure=hosts.count(host_state) > 1,
+        )
+        if note is not None:
+            self._notes[server] = host_state.host, note
             return True
-        if host_state is hosts[-1]:
-            return True
+        hosts.append(host_state)
         LOG.debug(
-            'Server %(server)s is not put on host %(host)s, of which other '
-            'servers were given so much that too little is left. They are '
-            'being built there; the next host is tried.',
+            'Server %(server)s is put on host %(host)s only if no other host '
+            'can take it: other servers, which are being built there, were '
+            'given so much that too little is left.',
             {'server': server, 'host': host_state.host},
         )
         return False
 
-    def give_back(
-        self, hosts: Sequence[Any], candidate: candidates.Candidate
-    ) -> None:
-        """Note that Nova could not claim a candidate."""
-        if (host_state := _find_host(hosts, candidate)) is not None:
-            self._given.take_back(host_state, candidate)
+    def give_back(self, server: str) -> None:
+        """Note that Nova could not claim for a server."""
+        if (found := self._notes.pop(server, None)) is not None:
+            self._given.take_back(*found)
+
+    def _read(self, host_state: Any) -> pending_mod.Published:
+        """Return what the host has published, as the request has read it.
+
+        When Nova chooses a host, it notes the present time as that of the
+        host's report.
+        """
+        return pending_mod.Published(
+            text=request.find_text(host_state),
+            updated=self._updated.setdefault(
+                host_state.host, host_state.updated
+            ),
+            summaries=self._summaries,
+            read_at=self._began,
+        )
 
 
 def _find_host(
-    hosts: Sequence[Any], candidate: candidates.Candidate
+    hosts: Iterable[Any], candidate: candidates.Candidate
 ) -> Any | None:
     """Return the host whose first candidate it is; None where none is."""
     return next(

@@ -57,7 +57,7 @@ class Ongoing:
         default_factory=dict
     )
     offer: given.Offer | None = None
-    tried: Sequence[Any] = ()
+    tried: list[Any] = dataclasses.field(default_factory=list)
     hosts: list[tuple[Any, list[Any]]] | None = None
     placed: dict[str, Any] = dataclasses.field(default_factory=dict)
     taken: list[tuple[str, server_mod.PlannedServer]] = dataclasses.field(
@@ -75,10 +75,10 @@ class Ongoing:
             self.tried, server, candidate
         )
 
-    def give_back(self, candidate: Any) -> None:
-        """Note that Nova could not claim a candidate."""
+    def give_back(self, server: str) -> None:
+        """Note that Nova could not claim for a server."""
         if self.offer is not None:
-            self.offer.give_back(self.tried, candidate)
+            self.offer.give_back(server)
 
     def note(self, hosts: Iterable[Any]) -> None:
         """Note what Nova may choose of: the first candidate of a host."""
@@ -187,6 +187,8 @@ def _narrow_alternates(original: Callable[..., Any]) -> Callable[..., Any]:
             if index:
                 # What Nova does itself, and does not do with index 0.
                 hosts = self._get_sorted_hosts(spec_obj, hosts, index)
+            # Some were tried again at the end, and come there only.
+            hosts = [*dict.fromkeys(reversed(hosts))][::-1]
             if (narrow := find(spec_obj).narrow) is not None:
                 hosts = narrow(hosts)
         return original(

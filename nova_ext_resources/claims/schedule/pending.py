@@ -36,11 +36,26 @@ class Published:
     :ivar updated: when; None where Nova does not say
     :ivar summaries: of placement, as the same request has read them; None
         where Nova does not show them
+    :ivar read_at: when, in seconds of a clock that is never set back
     """
 
     text: str | None
     updated: datetime.datetime | None
     summaries: Mapping[str, Any] | None = None
+    read_at: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Note:
+    """A server gets a candidate of a host.
+
+    :ivar at: since when, in seconds
+    :ivar judge: of the request of the server
+    """
+
+    at: float
+    candidate: candidates_mod.Candidate
+    judge: candidates_mod.Judge
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -49,13 +64,13 @@ class _Host:
 
     :ivar published: the newest of what requests have read
     :ivar document: that, read
-    :ivar given: (seconds, candidate), the oldest first; what the host has
-        published of its servers by now is not among them
+    :ivar given: the oldest first; what the host has published of its servers
+        by now is not among them
     """
 
     published: Published
     document: stats.Document
-    given: list[tuple[float, candidates_mod.Candidate]]
+    given: list[Note]
 
     def follow(
         self, published: Published, document: stats.Document, oldest: float
@@ -64,12 +79,12 @@ class _Host:
 
         :param oldest: from this time on, in seconds, things are not too old
         """
-        self.given = [one for one in self.given if one[0] >= oldest]
+        self.given = [one for one in self.given if one.at >= oldest]
         if published.text == self.published.text or self._is_newer(published):
             return
         before = _read_used(self.published.text)
         after = _read_used(published.text)
-        while self.given and _has_come(self.given[0][1], before, after):
+        while self.given and _has_come(self.given[0].candidate, before, after):
             del self.given[0]
         self.published, self.document = published, document
 
@@ -87,14 +102,23 @@ class _Host:
             return
         unseen = self._count_unseen(summaries)
         kept = []
-        for seconds, candidate in reversed(self.given):
-            amounts = _count_amounts(candidate, unseen)
-            if seconds >= oldest or all(
+        for one in reversed(self.given):
+            amounts = _count_amounts(one.candidate, unseen)
+            if one.at >= oldest or all(
                 amounts[name] <= unseen[name] for name in amounts
             ):
                 unseen.subtract(amounts)
-                kept.append((seconds, candidate))
+                kept.append(one)
         self.given = kept[::-1]
+
+    def can_give(self, note: Note) -> bool:
+        """Return whether there is room beside what was given."""
+        if not self.given:
+            return True
+        left = self.document
+        for one in self.given:
+            left = one.judge.take(left, one.candidate)
+        return note.judge.can_give(left, note.candidate)
 
     def _count_unseen(
         self, summaries: Mapping[str, Any]
@@ -132,46 +156,46 @@ class Pending:
         judge: candidates_mod.Judge,
         candidate: candidates_mod.Candidate,
         now: float,
-    ) -> bool:
+        *,
+        is_sure: bool = False,
+    ) -> Note | None:
         """Note that a server gets a candidate, if the host can still give it.
 
         A host of which nothing is known can.
 
         :param now: seconds of a clock that is never set back
+        :param is_sure: whether the server gets it in any case
+        :returns: what :meth:`take_back` needs; None if the host cannot
         """
+        note = Note(at=now, candidate=candidate, judge=judge)
         document = stats.decode(published.text)
         if document is None:
-            return True
+            return note
         self._forget(now - MAX_SECONDS)
         known = self._hosts.get(host)
         if known is None:
             known = _Host(published=published, document=document, given=[])
         else:
             known.follow(published, document, now - MAX_SECONDS)
-            known.leave_out(published.summaries, now - SHOWN_SECONDS)
-        left = known.document
-        for _seconds, one in known.given:
-            left = judge.take(left, one)
-        if known.given and not judge.can_give(left, candidate):
-            return False
-        known.given.append((now, candidate))
+            known.leave_out(
+                published.summaries, published.read_at - SHOWN_SECONDS
+            )
+        if not (is_sure or known.can_give(note)):
+            return None
+        known.given.append(note)
         self._hosts.pop(host, None)
         self._hosts[host] = known
-        return True
+        return note
 
-    def take_back(
-        self, host: str, candidate: candidates_mod.Candidate
-    ) -> None:
+    def take_back(self, host: str, note: Note) -> None:
         """Forget that a server got a candidate: it did not."""
         if (known := self._hosts.get(host)) is not None:
-            known.given = [
-                one for one in known.given if one[1] is not candidate
-            ]
+            known.given = [one for one in known.given if one is not note]
 
     def _forget(self, oldest: float) -> None:
         """Forget hosts that were given nothing for long."""
         for host, known in [*self._hosts.items()]:
-            if known.given and known.given[-1][0] >= oldest:
+            if known.given and known.given[-1].at >= oldest:
                 break
             del self._hosts[host]
 

@@ -56,10 +56,16 @@ class PendingTest(base.TestCase):
     def give(
         self, published: pending.Published, host: str = 'host1', **of: Any
     ) -> bool:
-        candidate = of.get('candidate', {**test_candidates.ON_0})
-        return self.pending.give(
-            host, published, self.judge, candidate, self.now
+        published = dataclasses.replace(published, read_at=self.now)
+        self.note = self.pending.give(
+            host,
+            published,
+            self.judge,
+            test_candidates.ON_0,
+            self.now,
+            **of,
         )
+        return self.note is not None
 
     def test_there_is_room_for_both(self) -> None:
         self.assertTrue(self.give(publish()))
@@ -82,12 +88,32 @@ class PendingTest(base.TestCase):
         self.assertTrue(self.give(publish(0)))
 
     def test_a_claim_that_failed_takes_nothing(self) -> None:
-        candidate = {**test_candidates.ON_0}
-        self.give(publish(clos=1), candidate=candidate)
+        self.give(publish(8))
+        first = self.note
+        self.give(publish(8))
+        assert first is not None
 
-        self.pending.take_back('host1', candidate)
+        self.pending.take_back('host1', first)
 
-        self.assertTrue(self.give(publish(clos=1)))
+        given = [self.give(publish(8)) for _number in range(2)]
+        self.assertEqual([True, False], given)
+
+    def test_one_that_gets_it_in_any_case_counts(self) -> None:
+        self.give(publish(8), is_sure=True)
+        self.give(publish(8), is_sure=True)
+        self.assertFalse(self.give(publish(8)))
+
+    def test_what_placement_showed_long_ago_is_not_believed(self) -> None:
+        self.give(publish(8))
+        self.give(publish(8))
+        old = dataclasses.replace(publish(8, allocated=0), read_at=self.now)
+        self.now += pending.SHOWN_SECONDS + 1
+
+        found = self.pending.give(
+            'host1', old, self.judge, test_candidates.ON_0, self.now
+        )
+
+        self.assertIsNone(found)
 
     def test_one_that_was_not_built_is_forgotten_in_time(self) -> None:
         self.give(publish(clos=1))
