@@ -9,7 +9,9 @@ from unittest import mock
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation.manager import room
 from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
@@ -281,6 +283,7 @@ class WakingTest(WakingTestCase):
         self.assertEqual(['lease/1'], self.list_holds())
 
     def test_one_that_runs_elsewhere_is_shelved_first(self) -> None:
+        self.run_at(HELD)
         self.add('one', host='b')
         for second in range(4):
             self.run_at(START + second)
@@ -288,6 +291,60 @@ class WakingTest(WakingTestCase):
         self.assertEqual(
             ['shelve', 'shelveOffload', 'unshelve on a'], self.list_asked()
         )
+
+    def test_it_goes_on_running_where_the_host_takes_none(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b')
+        self.cloud.enabled['a'] = False
+
+        self.run_at(START)
+        self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_or_is_in_a_maintenance(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b')
+
+        with mock.patch.object(
+            cuts.Cuts, 'find_maintenance', return_value='change'
+        ):
+            self.run_at(START)
+            self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_or_the_room_is_not_held(self) -> None:
+        self.cloud.hold('intruder', 'a', 6)
+        self.run_at(HELD)
+        self.add('one', host='b')
+
+        self.run_at(START)
+        self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_no_more_are_shelved_than_have_room_at_once(self) -> None:
+        self.cloud.hold('intruder', 'a', 4)
+        self.run_at(HELD)
+        self.add('one', host='b')
+        self.add('two', host='b', created_at=1)
+
+        for second in range(0, 200, 10):
+            self.run_at(START + second)
+
+        self.assertEqual([], self.list_asked('two'))
+        self.assertEqual('unshelve on a', self.list_asked('one')[-1])
+
+    def test_none_that_runs_is_shelved_shortly_before_the_end(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b', key='')
+        self.run_at(END - room.LAST_SECONDS - 1)
+        self.set('one', metadata={nova_server.RESERVATION: 'lease'})
+
+        self.run_at(END - room.LAST_SECONDS + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
 
     def test_a_host_that_is_disabled_is_left_out(self) -> None:
         self.wait('one')
