@@ -256,6 +256,8 @@ class Waking:
             return bool(server.task_state)
         if not case.has_started:
             return False
+        if not self._still_waits(server):
+            return True
         if self._asked.pop(server.uuid, None) == slot.key:
             self._give_up(
                 case,
@@ -284,7 +286,8 @@ class Waking:
         except exception.ComputeUnavailable as err:
             if err.is_away:
                 raise
-            self._give_up(case, server, slot, str(err))
+            if self._still_waits(server):
+                self._give_up(case, server, slot, str(err))
             return
         self._asked[server.uuid] = slot.key
         LOG.info(
@@ -292,6 +295,14 @@ class Waking:
             'on host %(host)s',
             {'uuid': server.uuid, 'key': case.key, 'host': slot.host},
         )
+
+    def _still_waits(self, server: nova_server.NovaServer) -> bool:
+        """Return whether Nova has not begun to unshelve a server meanwhile.
+
+        Another manager, or its owner, may have asked since it was listed.
+        """
+        found = self._cloud.find_server(server.uuid)
+        return found is not None and waiting.is_offloaded(found)
 
     def _give_up(
         self,

@@ -470,6 +470,37 @@ class FailedTest(WakingTestCase):
         self.assertEqual(['lease/0', 'lease/1'], self.list_holds())
         self.assertIn('it is locked', self.list_reasons()[-1])
 
+    def test_no_failure_if_it_is_on_its_way_already(self) -> None:
+        """Then another manager, or its owner, has asked directly before."""
+
+        def refuse(uuid: str, node: str) -> None:
+            self.set('one', task_state='unshelving')
+            raise exception.ComputeUnavailable(
+                action='unshelve', reason='unshelving', status=409
+            )
+
+        with mock.patch.object(self.cloud, 'unshelve', refuse):
+            self.run_at(START)
+
+        self.assertEqual(['one', None], self.list_consumers())
+        self.assertEqual(['lease/1'], self.list_holds())
+        self.assertNotIn(Cause.UNSHELVED, self.list_causes())
+
+    def test_nor_if_it_is_so_since_it_was_listed(self) -> None:
+        self.cloud.is_unshelved = False
+        listed = self.cloud.list_servers('p')
+        self.run_at(START)
+        self.set('one', task_state='unshelving')
+
+        with mock.patch.object(
+            self.cloud, 'list_servers', return_value=listed
+        ):
+            self.run_at(START + 1)
+            self.run_at(START + 2, self.make_turn())
+
+        self.assertEqual(['unshelve on a'], self.list_asked())
+        self.assertEqual(['one', None], self.list_consumers())
+
     def test_it_is_tried_again_later_and_not_for_ever(self) -> None:
         self.cloud.refusal = 'it is locked'
         for second in range(0, 30_000, 30):
