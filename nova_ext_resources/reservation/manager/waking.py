@@ -352,8 +352,10 @@ class Waking:
                     return False
                 room.coming += 1
                 return self._shelving.shelve(case, server)
-        room.coming += 1
-        return bool(server.task_state)
+        # One that its owner has stopped, say, keeps no place from others.
+        is_busy = bool(server.task_state)
+        room.coming += is_busy or waiting.is_offloaded(server)
+        return is_busy
 
     def _wake(
         self,
@@ -483,8 +485,10 @@ class Waking:
         return True
 
 
-def _order(server: nova_server.NovaServer) -> tuple[int, str]:
-    return server.created_at, server.uuid
+def _order(server: nova_server.NovaServer) -> tuple[bool, int, str]:
+    """Order what is on its way, or waits, before what runs."""
+    is_running = server.status == 'ACTIVE' and not server.task_state
+    return is_running, server.created_at, server.uuid
 
 
 def _name_host(host: str) -> str:

@@ -356,6 +356,42 @@ class WakingTest(WakingTestCase):
         self.assertEqual([], self.cloud.asked)
         self.assertEqual([None, None], self.list_consumers())
 
+    def test_one_that_is_stopped_keeps_no_place_from_others(self) -> None:
+        self.reserve('small', least=1)
+        self.add('old', key='small', status='SHUTOFF')
+        self.add('new', key='small', created_at=1)
+
+        for clock in (0, 1, START):
+            self.run_at(clock)
+
+        self.assertEqual([], self.list_asked('old'))
+        self.assertEqual(3, len(self.list_asked('new')))
+        self.assertEqual(['new'], self.list_consumers('small'))
+
+    def test_one_on_its_way_comes_before_one_that_runs(self) -> None:
+        self.reserve('small', least=1)
+        self.add('new', key='small', created_at=1)
+        self.run_at(0)
+        self.add('old', key='small')
+
+        for clock in (1, START):
+            self.run_at(clock)
+
+        self.assertEqual([], self.list_asked('old'))
+        self.assertEqual(['new'], self.list_consumers('small'))
+
+    def test_nor_does_one_that_nova_refuses(self) -> None:
+        self.reserve('small', least=1)
+        self.wait('old', key='small')
+        self.wait('new', key='small', created_at=1)
+        self.run_at(HELD)
+        with mock.patch.object(self.cloud, 'refusal', 'it is locked'):
+            self.run_at(START)
+
+        self.run_at(START + 1)
+
+        self.assertEqual(['new'], self.list_consumers('small'))
+
     def test_nothing_after_the_end(self) -> None:
         self.wait('one')
 
