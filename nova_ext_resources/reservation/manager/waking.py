@@ -348,6 +348,8 @@ class Waking:
             case waiting.Step.SHELVE:
                 if self._adopt(case, room, server):
                     return False
+                if not waiting.can_be_shelved(server):
+                    return False
                 if not self._places.has_one(case, room, server):
                     return False
                 room.coming += 1

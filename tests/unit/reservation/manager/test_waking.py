@@ -213,6 +213,35 @@ class ShelvingTest(WakingTestCase):
 
         self.assertEqual([], self.cloud.asked)
 
+    def check_left_alone(self, **fields: Any) -> None:
+        """Let the owner change a server after it was listed."""
+        self.reserve()
+        self.add('one')
+        listed = self.cloud.list_servers('p')
+        self.set('one', **fields)
+
+        with mock.patch.object(
+            self.cloud, 'list_servers', return_value=listed
+        ):
+            self.run_at(0)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_none_that_its_owner_has_stopped_meanwhile(self) -> None:
+        self.check_left_alone(status='SHUTOFF')
+
+    def test_or_locked(self) -> None:
+        self.check_left_alone(is_locked=True)
+
+    def test_one_that_is_locked_keeps_no_place_from_others(self) -> None:
+        self.reserve(least=1)
+        self.add('old', is_locked=True)
+        self.add('new', created_at=1)
+
+        self.run_at(0)
+
+        self.assertEqual([('new', 'shelve')], self.cloud.asked)
+
     def test_nova_is_asked_each_minute_and_at_the_start(self) -> None:
         self.reserve()
         lists = []
