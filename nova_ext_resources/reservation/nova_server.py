@@ -31,6 +31,7 @@ class NovaServer:
 
     :ivar status: such as ``ACTIVE``
     :ivar task_state: what Nova does with it now, '' for nothing
+    :ivar is_locked: whether somebody has locked it against changes
     :ivar host: that it is on, '' for none
     :ivar created_at: seconds since the epoch
     :ivar project: id of the project that has it
@@ -42,6 +43,7 @@ class NovaServer:
     name: str = ''
     status: str = 'ACTIVE'
     task_state: str = ''
+    is_locked: bool = False
     host: str = ''
     created_at: int = 0
     project: str = ''

@@ -47,8 +47,19 @@ def find_step(server: nova_server.NovaServer, *, has_started: bool) -> Step:
         return Step.NONE
     if is_offloaded(server):
         return Step.UNSHELVE if has_started else Step.NONE
-    can_wait = server.status in ('ACTIVE', 'SHELVED')
-    return Step.SHELVE if can_wait else Step.NONE
+    return Step.SHELVE if _can_wait(server) else Step.NONE
+
+
+def can_be_shelved(server: nova_server.NovaServer) -> bool:
+    """Return whether a server may be shelved, and then offloaded, to wait.
+
+    To an administrator Nova shelves what is stopped or locked, too.
+    """
+    return _can_wait(server) and not server.is_locked
+
+
+def _can_wait(server: nova_server.NovaServer) -> bool:
+    return server.status in ('ACTIVE', 'SHELVED')
 
 
 def is_offloaded(server: nova_server.NovaServer) -> bool:

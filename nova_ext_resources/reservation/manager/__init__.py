@@ -31,6 +31,7 @@ any moment, or may not run at all.
 * ``removal``: lets servers leave their hosts
 * ``requests``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
+* ``room``: the slots that servers may still have in a pass
 * ``shelving``: shelves servers that are to wait for their reservation
 * ``shortages``: notes that too little is available, or enough again
 * ``sight``: whether what placement shows can be trusted

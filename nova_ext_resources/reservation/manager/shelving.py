@@ -12,6 +12,7 @@ from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import servers
+from nova_ext_resources.reservation import waiting
 
 
 class Shelving:
@@ -53,6 +54,8 @@ class Shelving:
         self, case: case_mod.Case, server: nova_server.NovaServer
     ) -> str:
         """Return why a server is not shelved: it is not as it was."""
+        if not waiting.can_be_shelved(server):
+            return 'its owner has locked it, or it does not run any more'
         if server.metadata.get(nova_server.RESERVATION) != case.key:
             return f'it is not for reservation {case.key} any more'
         with self._database.transaction() as connection:

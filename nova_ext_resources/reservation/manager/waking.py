@@ -20,13 +20,13 @@ from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation import cuts as cuts_mod
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation.manager import case as case_mod
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import holds as holds_mod
 from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation.manager import room as room_mod
 from nova_ext_resources.reservation.manager import shelving
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
@@ -70,6 +70,7 @@ class Waking:
         self._grammar = grammar
         self._requests = requests_mod.Requests()
         self._cuts = cuts_mod.Cuts()
+        self._places = room_mod.Places(cloud, holds, self._cuts, grammar)
         self._shelving = shelving.Shelving(database, cloud)
         #: Project -> when its servers were looked at.
         self._looked: dict[str, int] = {}
@@ -186,14 +187,13 @@ class Waking:
 
         No more of them are shelved than can have slots.
         """
-        free = sum(one.consumer is None for one in case.held)
+        room = room_mod.make_room(case)
         for server in sorted(tagged, key=_order):
             slot = case.own.get(server.uuid)
             if slot is not None:
                 is_busy = self._follow(case, server, slot)
-            elif free and self._can_wait(case, server):
-                free -= 1
-                is_busy = self._go_on(case, server)
+            elif room.has_more and self._can_wait(case, server):
+                is_busy = self._go_on(case, room, server)
             else:
                 continue
             if is_busy:
@@ -218,7 +218,7 @@ class Waking:
                 'again: delete it, and create another one',
             )
             return False
-        demand = self._find_demand(server)
+        demand = room_mod.find_demand(server, self._grammar)
         if demand is not None and any(
             waiting.fits(demand, one) for one in case.held
         ):
@@ -229,14 +229,6 @@ class Waking:
             'for a server; create one of a flavor that fits',
         )
         return False
-
-    def _find_demand(
-        self, server: nova_server.NovaServer
-    ) -> demand_mod.Demand | None:
-        try:
-            return server.flavor.make_demand(self._grammar)
-        except (ValueError, exception.InvalidExtraSpec):
-            return None
 
     def _log_once(self, server: nova_server.NovaServer, words: str) -> None:
         if (server.uuid, words) not in self._logged:
@@ -264,6 +256,8 @@ class Waking:
             return bool(server.task_state)
         if not case.has_started:
             return False
+        if not self._still_waits(server):
+            return True
         if self._asked.pop(server.uuid, None) == slot.key:
             self._give_up(
                 case,
@@ -292,7 +286,8 @@ class Waking:
         except exception.ComputeUnavailable as err:
             if err.is_away:
                 raise
-            self._give_up(case, server, slot, str(err))
+            if self._still_waits(server):
+                self._give_up(case, server, slot, str(err))
             return
         self._asked[server.uuid] = slot.key
         LOG.info(
@@ -300,6 +295,14 @@ class Waking:
             'on host %(host)s',
             {'uuid': server.uuid, 'key': case.key, 'host': slot.host},
         )
+
+    def _still_waits(self, server: nova_server.NovaServer) -> bool:
+        """Return whether Nova has not begun to unshelve a server meanwhile.
+
+        Another manager, or its owner, may have asked since it was listed.
+        """
+        found = self._cloud.find_server(server.uuid)
+        return found is not None and waiting.is_offloaded(found)
 
     def _give_up(
         self,
@@ -330,7 +333,10 @@ class Waking:
     # A server that has none
 
     def _go_on(
-        self, case: case_mod.Case, server: nova_server.NovaServer
+        self,
+        case: case_mod.Case,
+        room: room_mod.Room,
+        server: nova_server.NovaServer,
     ) -> bool:
         """Shelve a server, or give it a slot.
 
@@ -338,15 +344,26 @@ class Waking:
         """
         match waiting.find_step(server, has_started=case.has_started):
             case waiting.Step.UNSHELVE:
-                return self._wake(case, server)
+                return self._wake(case, room, server)
             case waiting.Step.SHELVE:
-                if self._adopt(case, server):
+                if self._adopt(case, room, server):
                     return False
+                if not waiting.can_be_shelved(server):
+                    return False
+                if not self._places.has_one(case, room, server):
+                    return False
+                room.coming += 1
                 return self._shelving.shelve(case, server)
-        return bool(server.task_state)
+        # One that its owner has stopped, say, keeps no place from others.
+        is_busy = bool(server.task_state)
+        room.coming += is_busy or waiting.is_offloaded(server)
+        return is_busy
 
     def _wake(
-        self, case: case_mod.Case, server: nova_server.NovaServer
+        self,
+        case: case_mod.Case,
+        room: room_mod.Room,
+        server: nova_server.NovaServer,
     ) -> bool:
         """Give a server a slot, and have it unshelved there."""
         failures = self._list_failures(case, server)
@@ -371,7 +388,7 @@ class Waking:
             ]
             return min(found, key=rank, default=None)
 
-        taken = self._take(case, server, choose)
+        taken = self._take(case, room, server, choose)
         if taken is None:
             return False
         self._unshelve(case, server, taken)
@@ -393,6 +410,7 @@ class Waking:
     def _take(
         self,
         case: case_mod.Case,
+        room: room_mod.Room,
         server: nova_server.NovaServer,
         choose: Callable[
             [Sequence[server_mod.PlannedServer]],
@@ -403,7 +421,7 @@ class Waking:
 
         :param choose: called with those that are free now
         """
-        demand = self._find_demand(server)
+        demand = room_mod.find_demand(server, self._grammar)
 
         def choose_free(
             found: servers.PlannedServers,
@@ -421,23 +439,28 @@ class Waking:
                 ]
             )
 
-        return slots.take(
+        taken = slots.take(
             self._database, case.key, server.uuid, choose_free, now=case.now
         )
+        if taken is not None:
+            room.free.pop(taken.key, None)
+        return taken
 
     def _adopt(
-        self, case: case_mod.Case, server: nova_server.NovaServer
+        self,
+        case: case_mod.Case,
+        room: room_mod.Room,
+        server: nova_server.NovaServer,
     ) -> bool:
         """Give a server a slot of the host where it runs, if one is free.
 
         It has what it needs there, so that what is held for the slot is free
         for others.
         """
-        free = [one for one in case.held if one.consumer is None]
         if not (
             case.has_started
             and server.status == 'ACTIVE'
-            and any(one.host == server.host for one in free)
+            and any(one.host == server.host for one in room.free.values())
         ):
             return False
         held = self._cloud.list_held(server.uuid)
@@ -453,7 +476,7 @@ class Waking:
             ]
             return min(found, key=lambda one: one.key, default=None)
 
-        taken = self._take(case, server, choose)
+        taken = self._take(case, room, server, choose)
         if taken is None:
             return False
         LOG.info(
@@ -464,8 +487,10 @@ class Waking:
         return True
 
 
-def _order(server: nova_server.NovaServer) -> tuple[int, str]:
-    return server.created_at, server.uuid
+def _order(server: nova_server.NovaServer) -> tuple[bool, int, str]:
+    """Order what is on its way, or waits, before what runs."""
+    is_running = server.status == 'ACTIVE' and not server.task_state
+    return is_running, server.created_at, server.uuid
 
 
 def _name_host(host: str) -> str:

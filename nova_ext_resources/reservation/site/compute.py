@@ -301,6 +301,7 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
         name=body['name'],
         status=body['status'],
         task_state=body['OS-EXT-STS:task_state'] or '',
+        is_locked=bool(body['locked']),
         host=body[_HOST] or '',
         created_at=int(
             datetime.datetime.fromisoformat(body['created']).timestamp()

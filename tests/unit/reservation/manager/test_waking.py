@@ -9,7 +9,9 @@ from unittest import mock
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import cuts
 from nova_ext_resources.reservation import flavor as flavor_mod
+from nova_ext_resources.reservation.manager import room
 from nova_ext_resources.reservation.manager import waking
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
@@ -211,6 +213,35 @@ class ShelvingTest(WakingTestCase):
 
         self.assertEqual([], self.cloud.asked)
 
+    def check_left_alone(self, **fields: Any) -> None:
+        """Let the owner change a server after it was listed."""
+        self.reserve()
+        self.add('one')
+        listed = self.cloud.list_servers('p')
+        self.set('one', **fields)
+
+        with mock.patch.object(
+            self.cloud, 'list_servers', return_value=listed
+        ):
+            self.run_at(0)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_none_that_its_owner_has_stopped_meanwhile(self) -> None:
+        self.check_left_alone(status='SHUTOFF')
+
+    def test_or_locked(self) -> None:
+        self.check_left_alone(is_locked=True)
+
+    def test_one_that_is_locked_keeps_no_place_from_others(self) -> None:
+        self.reserve(least=1)
+        self.add('old', is_locked=True)
+        self.add('new', created_at=1)
+
+        self.run_at(0)
+
+        self.assertEqual([('new', 'shelve')], self.cloud.asked)
+
     def test_nova_is_asked_each_minute_and_at_the_start(self) -> None:
         self.reserve()
         lists = []
@@ -281,6 +312,7 @@ class WakingTest(WakingTestCase):
         self.assertEqual(['lease/1'], self.list_holds())
 
     def test_one_that_runs_elsewhere_is_shelved_first(self) -> None:
+        self.run_at(HELD)
         self.add('one', host='b')
         for second in range(4):
             self.run_at(START + second)
@@ -288,6 +320,60 @@ class WakingTest(WakingTestCase):
         self.assertEqual(
             ['shelve', 'shelveOffload', 'unshelve on a'], self.list_asked()
         )
+
+    def test_it_goes_on_running_where_the_host_takes_none(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b')
+        self.cloud.enabled['a'] = False
+
+        self.run_at(START)
+        self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_or_is_in_a_maintenance(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b')
+
+        with mock.patch.object(
+            cuts.Cuts, 'find_maintenance', return_value='change'
+        ):
+            self.run_at(START)
+            self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_or_the_room_is_not_held(self) -> None:
+        self.cloud.hold('intruder', 'a', 6)
+        self.run_at(HELD)
+        self.add('one', host='b')
+
+        self.run_at(START)
+        self.run_at(START + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_no_more_are_shelved_than_have_room_at_once(self) -> None:
+        self.cloud.hold('intruder', 'a', 4)
+        self.run_at(HELD)
+        self.add('one', host='b')
+        self.add('two', host='b', created_at=1)
+
+        for second in range(0, 200, 10):
+            self.run_at(START + second)
+
+        self.assertEqual([], self.list_asked('two'))
+        self.assertEqual('unshelve on a', self.list_asked('one')[-1])
+
+    def test_none_that_runs_is_shelved_shortly_before_the_end(self) -> None:
+        self.run_at(HELD)
+        self.add('one', host='b', key='')
+        self.run_at(END - room.LAST_SECONDS - 1)
+        self.set('one', metadata={nova_server.RESERVATION: 'lease'})
+
+        self.run_at(END - room.LAST_SECONDS + waking.CHECK_SECONDS)
+
+        self.assertEqual([], self.cloud.asked)
 
     def test_a_host_that_is_disabled_is_left_out(self) -> None:
         self.wait('one')
@@ -298,6 +384,42 @@ class WakingTest(WakingTestCase):
 
         self.assertEqual([], self.cloud.asked)
         self.assertEqual([None, None], self.list_consumers())
+
+    def test_one_that_is_stopped_keeps_no_place_from_others(self) -> None:
+        self.reserve('small', least=1)
+        self.add('old', key='small', status='SHUTOFF')
+        self.add('new', key='small', created_at=1)
+
+        for clock in (0, 1, START):
+            self.run_at(clock)
+
+        self.assertEqual([], self.list_asked('old'))
+        self.assertEqual(3, len(self.list_asked('new')))
+        self.assertEqual(['new'], self.list_consumers('small'))
+
+    def test_one_on_its_way_comes_before_one_that_runs(self) -> None:
+        self.reserve('small', least=1)
+        self.add('new', key='small', created_at=1)
+        self.run_at(0)
+        self.add('old', key='small')
+
+        for clock in (1, START):
+            self.run_at(clock)
+
+        self.assertEqual([], self.list_asked('old'))
+        self.assertEqual(['new'], self.list_consumers('small'))
+
+    def test_nor_does_one_that_nova_refuses(self) -> None:
+        self.reserve('small', least=1)
+        self.wait('old', key='small')
+        self.wait('new', key='small', created_at=1)
+        self.run_at(HELD)
+        with mock.patch.object(self.cloud, 'refusal', 'it is locked'):
+            self.run_at(START)
+
+        self.run_at(START + 1)
+
+        self.assertEqual(['new'], self.list_consumers('small'))
 
     def test_nothing_after_the_end(self) -> None:
         self.wait('one')
@@ -412,6 +534,37 @@ class FailedTest(WakingTestCase):
         self.assertEqual([None, None], self.list_consumers())
         self.assertEqual(['lease/0', 'lease/1'], self.list_holds())
         self.assertIn('it is locked', self.list_reasons()[-1])
+
+    def test_no_failure_if_it_is_on_its_way_already(self) -> None:
+        """Then another manager, or its owner, has asked directly before."""
+
+        def refuse(uuid: str, node: str) -> None:
+            self.set('one', task_state='unshelving')
+            raise exception.ComputeUnavailable(
+                action='unshelve', reason='unshelving', status=409
+            )
+
+        with mock.patch.object(self.cloud, 'unshelve', refuse):
+            self.run_at(START)
+
+        self.assertEqual(['one', None], self.list_consumers())
+        self.assertEqual(['lease/1'], self.list_holds())
+        self.assertNotIn(Cause.UNSHELVED, self.list_causes())
+
+    def test_nor_if_it_is_so_since_it_was_listed(self) -> None:
+        self.cloud.is_unshelved = False
+        listed = self.cloud.list_servers('p')
+        self.run_at(START)
+        self.set('one', task_state='unshelving')
+
+        with mock.patch.object(
+            self.cloud, 'list_servers', return_value=listed
+        ):
+            self.run_at(START + 1)
+            self.run_at(START + 2, self.make_turn())
+
+        self.assertEqual(['unshelve on a'], self.list_asked())
+        self.assertEqual(['one', None], self.list_consumers())
 
     def test_it_is_tried_again_later_and_not_for_ever(self) -> None:
         self.cloud.refusal = 'it is locked'

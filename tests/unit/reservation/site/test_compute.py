@@ -146,6 +146,7 @@ def make_server(**fields: Any) -> dict[str, Any]:
         'status': 'ACTIVE',
         'created': '2030-01-01T00:00:00Z',
         'OS-EXT-STS:task_state': None,
+        'locked': False,
         'OS-EXT-SRV-ATTR:hypervisor_hostname': 'compute-1',
         'tenant_id': 'project',
         'image': {'id': uuids.image},
@@ -222,6 +223,14 @@ class ServersTest(ComputeTestCase):
         self.assertEqual(
             [None, ['2'], ['3']], [one.get('marker') for one in asked]
         )
+
+    def test_whether_it_is_locked(self) -> None:
+        self.mock.get(self.server, json={'server': make_server(locked=True)})
+
+        found = self.compute.find_server(uuids.server)
+
+        assert found is not None
+        self.assertTrue(found.is_locked)
 
     def test_a_nova_that_knows_no_pages(self) -> None:
         self.mock.get(
