@@ -44,6 +44,7 @@ class Database:
     def __init__(self, folder: folders.Folder) -> None:
         self._data = folder.lib / 'mariadb'
         self._socket = folder.root / 'mariadb.sock'
+        self._temporary = folder.lib / 'mariadb-tmp'
         self.child = child.Child(
             'mariadb',
             programs.get_packaged('mariadbd'),
@@ -51,6 +52,7 @@ class Database:
                 '--no-defaults',
                 f'--user={getpass.getuser()}',
                 f'--datadir={self._data}',
+                f'--tmpdir={self._temporary}',
                 f'--socket={self._socket}',
                 f'--pid-file={folder.lib / "mariadb.pid"}',
                 *_OPTIONS,
@@ -63,11 +65,15 @@ class Database:
 
         :raises CloudError: it is not installed, or cannot make them
         """
+        # One that starts removes the temporary tables of all others in the
+        # same folder, and fails when another one was faster.
+        self._temporary.mkdir()
         programs.run(
             programs.get_packaged('mariadb-install-db'),
             '--no-defaults',
             f'--user={getpass.getuser()}',
             f'--datadir={self._data}',
+            f'--tmpdir={self._temporary}',
             '--auth-root-authentication-method=normal',
             '--skip-test-db',
             '--innodb-buffer-pool-size=32M',
