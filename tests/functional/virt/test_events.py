@@ -32,7 +32,9 @@ class EventsTest(base.NovaTestCase):
         )
 
     def begin(self, **kwargs: Any) -> Any:
-        context = self.make_context(f'req-{uuidutils.generate_uuid()}', **kwargs)
+        context = self.make_context(
+            f'req-{uuidutils.generate_uuid()}', **kwargs
+        )
         objects.InstanceAction.action_start(
             context, self.server['id'], 'reboot'
         )
