@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Our filter and weigher beside Nova's own, over ten thousand hosts."""
+"""Our filter and weigher beside Nova's own, over ten thousand hosts.
+
+And our filter beside itself, over more and larger hosts.
+"""
 
 from collections.abc import Callable
 import functools
@@ -22,6 +25,15 @@ from nova_ext_resources.scheduler import filters
 from nova_ext_resources.scheduler import weighers
 
 HOSTS = 10_000
+
+#: Hosts with as many sockets, of which there are fewer.
+MANY_SOCKETS, MANY_HOSTS = 16, 1_000
+
+#: To see how the time of a request grows.
+FEW_HOSTS = 100
+
+#: What a host may take among ten thousand, of what it takes among a hundred.
+MAX_GROWTH = 1.5
 
 #: Nova's NUMATopologyFilter takes seconds.
 REPETITIONS = 7
@@ -46,7 +58,13 @@ def run() -> list[rows_mod.Row]:
     nova.conf.CONF([], project='nova', default_config_files=[])
     objects.register_all()
     fleet = fleet_mod.Fleet(HOSTS)
-    return [*_run_filters(fleet), *_run_weighers(fleet), _measure_document()]
+    return [
+        *_run_filters(fleet),
+        _run_on_many_sockets(),
+        _run_growing(fleet),
+        *_run_weighers(fleet),
+        _measure_document(),
+    ]
 
 
 def _run_filters(fleet: fleet_mod.Fleet) -> list[rows_mod.Row]:
@@ -117,6 +135,58 @@ def _run_filters(fleet: fleet_mod.Fleet) -> list[rows_mod.Row]:
             SLOW_REPETITIONS,
         ),
     ]
+
+
+def _run_on_many_sockets() -> rows_mod.Row:
+    """Compare a host of 16 L3 domains, of 16 candidates, with one of two."""
+    many = fleet_mod.Fleet(MANY_HOSTS, sockets=MANY_SOCKETS)
+    return _compare_fleets(
+        f'filter, pinned, {MANY_SOCKETS} domains a host : 2 domains',
+        many,
+        fleet_mod.Fleet(MANY_HOSTS),
+        goal=MANY_SOCKETS / fleet_mod.SOCKETS,
+    )
+
+
+def _run_growing(fleet: fleet_mod.Fleet) -> rows_mod.Row:
+    few = fleet_mod.Fleet(FEW_HOSTS)
+    return _compare_fleets(
+        f'filter, pinned, a host of {HOSTS} : of {FEW_HOSTS}',
+        fleet,
+        few,
+        goal=MAX_GROWTH,
+    )
+
+
+def _compare_fleets(
+    what: str, large: fleet_mod.Fleet, small: fleet_mod.Fleet, goal: float
+) -> rows_mod.Row:
+    """Compare the time that one host takes, in microseconds."""
+    spec = fleet_mod.make_request(WAYS, pinned=8)
+    ours = filters.ExtendedResourcesFilter()
+
+    def prepare(fleet: fleet_mod.Fleet, rounds: int) -> timing.Call:
+        fleet.publish(True, 4)
+        kept = [one.allocation_candidates for one in fleet.hosts]
+
+        def run() -> None:
+            for _ in range(rounds):
+                _filter(fleet, kept, ours, spec)
+
+        return run
+
+    rounds = max(len(large.hosts) // len(small.hosts), 1)
+    mine, peer, ratio = timing.compare(
+        lambda: (prepare(large, 1), prepare(small, rounds)), REPETITIONS
+    )
+    return rows_mod.Row(
+        what=what,
+        ours=round(mine * 1000 / len(large.hosts), 2),
+        peer=round(peer * 1000 / len(small.hosts) / rounds, 2),
+        ratio=round(ratio, 3),
+        goal=goal,
+        unit='us a host',
+    )
 
 
 def _run_weighers(fleet: fleet_mod.Fleet) -> list[rows_mod.Row]:

@@ -4,6 +4,7 @@
 
 import abc
 import threading
+import time
 from typing import ClassVar
 
 
@@ -19,9 +20,14 @@ class Worker(abc.ABC):
     #: Seconds that :meth:`stop` waits for the round under way.
     STOP_TIMEOUT: ClassVar[float] = 30.0
 
+    #: Seconds from one round to the next that :meth:`wake_soon` begins.
+    GATHERED: ClassVar[float] = 0.0
+
     def __init__(self) -> None:
         self._is_stopping = threading.Event()
         self._is_awake = threading.Event()
+        self._is_urgent = threading.Event()
+        self._began_at = float('-inf')
         self._thread: threading.Thread | None = None
 
     def start(self, pause: float = 0.0) -> None:
@@ -40,6 +46,7 @@ class Worker(abc.ABC):
         :param timeout: seconds to wait for it
         """
         self._is_stopping.set()
+        self._is_urgent.set()
         self._is_awake.set()
         if self._thread is not None:
             self._thread.join(
@@ -48,6 +55,14 @@ class Worker(abc.ABC):
 
     def wake(self) -> None:
         """Begin the next round now."""
+        self._is_urgent.set()
+        self._is_awake.set()
+
+    def wake_soon(self) -> None:
+        """Begin the next round now, unless the last one has just begun.
+
+        Then one round serves all that comes within ``GATHERED`` seconds.
+        """
         self._is_awake.set()
 
     @abc.abstractmethod
@@ -56,9 +71,16 @@ class Worker(abc.ABC):
 
     def _run(self, pause: float) -> None:
         while True:
-            self._is_awake.wait(pause)
+            self._wait(pause)
             if self._is_stopping.is_set():
                 return
             # Before the round: what wakes it from now on is not missed.
+            self._is_urgent.clear()
             self._is_awake.clear()
+            self._began_at = time.monotonic()
             pause = self.do_round()
+
+    def _wait(self, pause: float) -> None:
+        if self._is_awake.wait(pause):
+            left = self._began_at + self.GATHERED - time.monotonic()
+            self._is_urgent.wait(max(left, 0.0))

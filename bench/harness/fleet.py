@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ten thousand hosts as nova-scheduler sees them after a database load.
+"""Many hosts as nova-scheduler sees them after a database load.
 
-Two sockets each, of 12 cores with two threads and one L3 cache of 11 ways.
+Two sockets each, or more, of 12 cores with two threads and one L3 cache of 11
+ways.
 """
 
 from collections.abc import Sequence
@@ -32,10 +33,16 @@ CLOS = 'CUSTOM_RDT_CLOS'
 
 
 class Fleet:
-    """Hosts that can be loaded anew, with new documents every time."""
+    """Hosts that can be loaded anew, with new documents every time.
 
-    def __init__(self, size: int, seed: int = 1) -> None:
+    :param sockets: of each host
+    """
+
+    def __init__(
+        self, size: int, seed: int = 1, sockets: int = SOCKETS
+    ) -> None:
         self._random = random.Random(seed)
+        self._sockets = sockets
         self.hosts = [self._make_host(number) for number in range(size)]
 
     def publish(self, is_cpu_local: bool, amount: int) -> None:
@@ -45,7 +52,7 @@ class Fleet:
         one request to the next is of use.
         """
         for host_state in self.hosts:
-            domains = [self._make_uuid() for _ in range(SOCKETS)]
+            domains = [self._make_uuid() for _ in range(self._sockets)]
             view = self._make_view(domains, is_cpu_local)
             host_state.stats = {
                 'num_instances': '0',
@@ -73,7 +80,9 @@ class Fleet:
                 tracker='cache_ways',
                 state=cache_ways.CacheWaysState((1 << WAYS) - 1, taken),
                 implied=(rdt, CLOS),
-                cpus=_format_cpus(socket) if is_cpu_local else None,
+                cpus=_format_cpus(socket, self._sockets)
+                if is_cpu_local
+                else None,
             )
         return view_obj.HostView(tracked=tracked)
 
@@ -95,7 +104,7 @@ class Fleet:
 
     def _make_topology(self) -> Any:
         return make_topology(
-            [self._random.randrange(6) for _ in range(SOCKETS)]
+            [self._random.randrange(6) for _ in range(self._sockets)]
         )
 
 
@@ -122,12 +131,15 @@ def make_topology(taken: Sequence[int] = (0,) * SOCKETS) -> Any:
         servers with threads take them
     """
     return objects.NUMATopology(
-        cells=[_make_cell(*socket) for socket in enumerate(taken)]
+        cells=[
+            _make_cell(number, cores, len(taken))
+            for number, cores in enumerate(taken)
+        ]
     )
 
 
-def _make_cell(socket: int, taken: int) -> Any:
-    siblings = _list_siblings(socket)
+def _make_cell(socket: int, taken: int, sockets: int) -> Any:
+    siblings = _list_siblings(socket, sockets)
     cpus = set[int]().union(*siblings)
     return objects.NUMACell(
         id=socket,
@@ -163,7 +175,7 @@ def make_empty_view() -> view_obj.HostView:
             tracker='cache_ways',
             state=cache_ways.CacheWaysState((1 << WAYS) - 1, 0),
             implied=(rdt, CLOS),
-            cpus=_format_cpus(socket),
+            cpus=_format_cpus(socket, SOCKETS),
         )
     return view_obj.HostView(tracked=tracked)
 
@@ -218,14 +230,14 @@ def _make_guest(pinned: int) -> Any:
     )
 
 
-def _list_siblings(socket: int) -> list[set[int]]:
+def _list_siblings(socket: int, sockets: int) -> list[set[int]]:
     first = socket * CORES
     return [
-        {cpu, cpu + SOCKETS * CORES} for cpu in range(first, first + CORES)
+        {cpu, cpu + sockets * CORES} for cpu in range(first, first + CORES)
     ]
 
 
-def _format_cpus(socket: int) -> str:
+def _format_cpus(socket: int, sockets: int) -> str:
     first = socket * CORES
-    second = first + SOCKETS * CORES
+    second = first + sockets * CORES
     return f'{first}-{first + CORES - 1},{second}-{second + CORES - 1}'

@@ -113,6 +113,10 @@ class Periodic(worker.Worker):
 
     THREAD = 'ext-resources-host'
 
+    #: A move is several claims and releases within seconds. What the
+    #: scheduler must know of them at once, it has from Nova.
+    GATHERED = 5.0
+
     def __init__(
         self,
         host: host_mod.HostResources,

@@ -206,7 +206,7 @@ class HostService:
         )
 
     def _wake(self) -> None:
-        self.periodic.wake()
+        self.periodic.wake_soon()
 
     @property
     def is_enabled(self) -> bool:

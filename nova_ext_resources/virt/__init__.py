@@ -4,6 +4,7 @@
 
 * ``admission``: applies when a guest that is migrated live starts
 * ``attempts``: which live migration of a server has claimed here
+* ``cachetune``: refuses guests whose caches libvirt would control, too
 * ``claims``: claims, applies and releases for Nova's instances
 * ``errors``: which of Nova's errors each of ours becomes
 * ``events``: reports refusals to the owner of a server

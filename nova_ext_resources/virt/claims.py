@@ -17,6 +17,7 @@ from nova_ext_resources.host import service as service_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import role
 from nova_ext_resources import plugins
+from nova_ext_resources.virt import cachetune
 from nova_ext_resources.virt import errors
 from nova_ext_resources.virt import events
 from nova_ext_resources.virt import operations
@@ -131,6 +132,20 @@ class Claims:
         ):
             self._host.apply(instance.uuid, must_hold=must_hold)
         self._on_changed()
+
+    def check_guest(self, context: Any, instance: Any, xml: str) -> None:
+        """Refuse to start a guest whose cache libvirt would control, too.
+
+        :param xml: of its domain
+        :raises NovaException: it must not start
+        """
+        with (
+            self.reported(context, events.APPLY, xml, instance),
+            errors.translated(instance, self._host.host),
+        ):
+            cachetune.check(
+                xml, host=self._host.host, server_uuid=instance.uuid
+            )
 
     def restore_and_apply(self, context: Any, instance: Any) -> None:
         """Apply what a server has, claimed anew where its entry is missing.

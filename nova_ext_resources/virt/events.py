@@ -9,18 +9,50 @@ reason of each host.
 
 from collections.abc import Iterator
 import contextlib
-from typing import Any
+import threading
+from typing import Any, TypeAlias
 
 from nova.compute import utils as compute_utils
 from nova import exception as nova_exc
 from nova import objects
 from nova import utils
 from oslo_log import log as logging
+from oslo_utils import timeutils
 
 LOG = logging.getLogger(__name__)
 
+#: Ids of a request and of a server, and the name of an event.
+_Key: TypeAlias = tuple[str, str, str]
+
+#: Many times what a host has under way.
+_MAX_BEGUN = 1000
+
+#: When this process began, in UTC, as the contexts of Nova have it.
+_BEGAN_AT = timeutils.utcnow()
+
 CLAIM = 'ext_resources_claim'
 APPLY = 'ext_resources_apply'
+
+
+class _Begun:
+    """The events that this process has begun; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[_Key, None] = {}
+
+    def __contains__(self, key: _Key) -> bool:
+        with self._lock:
+            return key in self._known
+
+    def add(self, key: _Key) -> None:
+        with self._lock:
+            self._known[key] = None
+            if len(self._known) > _MAX_BEGUN:
+                del self._known[next(iter(self._known))]
+
+
+_BEGUN = _Begun()
 
 
 class _Reporter(compute_utils.EventReporter):
@@ -33,12 +65,24 @@ class _Reporter(compute_utils.EventReporter):
     """
 
     def __enter__(self) -> Any:
-        if self._is_first():
+        (uuid,) = self.instance_uuids
+        key = (self.context.request_id, uuid, self.event_name)
+        if not self._is_begun(key):
             super().__enter__()
+            _BEGUN.add(key)
         return self
 
-    def _is_first(self) -> bool:
-        (uuid,) = self.instance_uuids
+    def _is_begun(self, key: _Key) -> bool:
+        """Return whether the action has an event of this name.
+
+        Only this host begins it. So Nova is asked only for a request that is
+        older than this process, and where it would take another action.
+        """
+        if self.context.project_id and self.context.timestamp > _BEGAN_AT:
+            return key in _BEGUN
+        return self._has_event(key[1])
+
+    def _has_event(self, uuid: str) -> bool:
         request_id = self.context.request_id
         action = objects.InstanceAction.get_by_request_id(
             self.context, uuid, request_id
@@ -50,7 +94,7 @@ class _Reporter(compute_utils.EventReporter):
         found = objects.InstanceActionEventList.get_by_action(
             self.context, action.id
         )
-        return all(one.event != self.event_name for one in found)
+        return any(one.event == self.event_name for one in found)
 
 
 @contextlib.contextmanager

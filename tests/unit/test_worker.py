@@ -63,6 +63,51 @@ class WorkerTest(base.TestCase):
 
         self.assert_begins()
 
+    def test_one_that_is_woken_soon_begins_at_once_after_a_rest(self) -> None:
+        self.counter.GATHERED = LONG  # type: ignore[misc]
+        self.counter.start(LONG)
+
+        self.counter.wake_soon()
+
+        self.assert_begins()
+
+    def test_one_that_is_woken_soon_after_a_round_gathers(self) -> None:
+        self.counter.GATHERED = LONG  # type: ignore[misc]
+        self.counter.start()
+        self.assert_begins()
+        self.counter.may_end.release()
+
+        for _ in range(3):
+            self.counter.wake_soon()
+
+        self.assertFalse(self.counter.began.acquire(timeout=0.1))
+        # What cannot wait ends that.
+        self.counter.wake()
+        self.assert_begins()
+        self.assertFalse(self.counter._is_awake.is_set())
+
+    def test_what_is_gathered_has_its_round(self) -> None:
+        self.counter.GATHERED = 0.2  # type: ignore[misc]
+        self.counter.start()
+        self.assert_begins()
+        self.counter.wake_soon()
+
+        self.counter.may_end.release()
+
+        self.assert_begins()
+
+    def test_one_that_gathers_is_stopped_at_once(self) -> None:
+        self.counter.GATHERED = LONG  # type: ignore[misc]
+        self.counter.start()
+        self.assert_begins()
+        self.counter.may_end.release()
+        self.counter.wake_soon()
+
+        self.counter.stop(WAIT)
+
+        assert self.counter._thread
+        self.assertFalse(self.counter._thread.is_alive())
+
     def test_one_that_is_stopped_ends_after_its_round(self) -> None:
         self.counter.start()
         self.assert_begins()

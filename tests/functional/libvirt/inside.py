@@ -4,9 +4,11 @@
 
 ``prepare`` is called before Nova is imported. It lets Nova act as root
 itself, and opens a socket on which ``stop`` and ``start`` do that to
-nova-compute.
+nova-compute, and ``patch`` and ``mend`` make it a Nova that has libvirt
+control the caches of its guests, and Nova again.
 """
 
+from collections.abc import Callable
 import os
 import pathlib
 import socket
@@ -15,6 +17,12 @@ from typing import Any
 
 _SOCKET = 'inside.sock'
 _OK = b'ok'
+
+#: What a patched Nova writes.
+_TUNE = (
+    '<cachetune vcpus="0"><cache id="0" level="3" type="both" size="1" '
+    'unit="MiB"/></cachetune>'
+)
 
 
 def call(etc: pathlib.Path, command: str) -> None:
@@ -53,6 +61,12 @@ class _Computes:
         self._create = service_class.create
         self._made: Any = None
         self._arguments: dict[str, Any] = {}
+        self._commands: dict[str, Callable[[], None]] = {
+            'start': self._start,
+            'stop': self._stop,
+            'patch': self._patch,
+            'mend': self._mend,
+        }
         service_class.create = self._catch
 
     def _catch(self, **arguments: Any) -> Any:
@@ -69,10 +83,7 @@ class _Computes:
 
     def _carry_out(self, command: str) -> bytes:
         try:
-            if command == 'stop':
-                self._stop()
-            else:
-                self._start()
+            self._commands[command]()
         # Nova leaves with SystemExit, too.
         except BaseException as err:
             return repr(err).encode()[:4096]
@@ -84,6 +95,19 @@ class _Computes:
         # As in a process of its own.
         node.LOCAL_NODE_UUID = None
         self._catch(**self._arguments).start()
+
+    def _patch(self) -> None:
+        driver = self._made.manager.driver
+        write = driver._get_guest_xml
+
+        def write_more(*args: Any, **kwargs: Any) -> str:
+            xml = str(write(*args, **kwargs))
+            return xml.replace('</cputune>', f'{_TUNE}</cputune>')
+
+        driver._get_guest_xml = write_more
+
+    def _mend(self) -> None:
+        del self._made.manager.driver._get_guest_xml
 
     def _stop(self) -> None:
         """End all that the service does.

@@ -269,6 +269,15 @@ class Site:
     def start_compute(self) -> None:
         inside.call(self.folder.etc, 'start')
 
+    @contextlib.contextmanager
+    def patched(self) -> Iterator[None]:
+        """Have Nova write ``<cachetune>`` into the domains of its guests."""
+        inside.call(self.folder.etc, 'patch')
+        try:
+            yield
+        finally:
+            inside.call(self.folder.etc, 'mend')
+
     # -- libvirt's events ----------------------------------------------
 
     def _watch(self) -> None:

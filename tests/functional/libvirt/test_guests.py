@@ -241,6 +241,16 @@ class GuestTest(NovaTestCase):
             self.wait_released(uuid)
             self.assert_gone(uuid)
 
+    def test_a_guest_whose_cache_libvirt_controls_never_runs(self) -> None:
+        with self.site.patched():
+            uuid = self.ask()
+            self.wait_status(uuid, 'ERROR')
+
+        self.assertIn('<cachetune> in <cputune>', self.list_reasons(uuid))
+        self.assertIsNone(self.site.find_pid(uuid))
+        self.wait_released(uuid)
+        self.assert_gone(uuid)
+
     # -- life ----------------------------------------------------------
 
     def test_every_start_of_a_process_finds_its_ways_in_force(self) -> None:

@@ -2,11 +2,16 @@
 
 """What the events of a server say of its resources."""
 
+import datetime
 from typing import Any
+from unittest import mock
 
+import fixtures
 from nova import context as nova_context
 from nova import objects
 from nova.objects import instance as instance_obj
+from oslo_utils import timeutils
+from oslo_utils import uuidutils
 
 from nova_ext_resources.virt import events
 from tests.functional.virt import base
@@ -21,13 +26,15 @@ class EventsTest(base.NovaTestCase):
             nova_context.get_admin_context(), self.server['id']
         )
 
-    def make_context(self, request_id: str) -> Any:
+    def make_context(self, request_id: str, **kwargs: Any) -> Any:
         return nova_context.RequestContext(
-            'user', 'project', is_admin=True, request_id=request_id
+            'user', 'project', is_admin=True, request_id=request_id, **kwargs
         )
 
-    def begin(self) -> Any:
-        context = self.make_context('req-00000000-begun')
+    def begin(self, **kwargs: Any) -> Any:
+        context = self.make_context(
+            f'req-{uuidutils.generate_uuid()}', **kwargs
+        )
         objects.InstanceAction.action_start(
             context, self.server['id'], 'reboot'
         )
@@ -58,6 +65,64 @@ class EventsTest(base.NovaTestCase):
         (event,) = self.list_events(context)
         self.assertEqual('Error', event.result)
         self.assertIsNotNone(event.finish_time)
+
+    def test_a_request_that_is_older_than_the_process(self) -> None:
+        hour = datetime.timedelta(hours=1)
+        context = self.begin(timestamp=timeutils.utcnow() - hour)
+        self.report(context)
+        # The process that comes next does not know what this one has begun.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_ext_resources.virt.events._BEGUN', events._Begun()
+            )
+        )
+
+        self.assertRaises(ValueError, self.report, context, ValueError())
+
+        (event,) = self.list_events(context)
+        self.assertEqual('Error', event.result)
+
+    def test_one_that_could_not_begin_begins_later(self) -> None:
+        context = self.begin()
+        with mock.patch.object(
+            objects.InstanceActionEvent, 'event_start', side_effect=OSError
+        ):
+            self.report(context)
+        self.assertEqual([], self.list_events(context))
+
+        self.report(context)
+
+        (event,) = self.list_events(context)
+        self.assertEqual('Success', event.result)
+
+    def test_nova_is_not_asked_for_what_began_here(self) -> None:
+        context = self.begin()
+        with mock.patch.object(
+            objects.InstanceAction, 'get_by_request_id', side_effect=OSError
+        ):
+            self.report(context)
+            self.report(context)
+
+        (event,) = self.list_events(context)
+        self.assertEqual('Success', event.result)
+
+    def test_a_request_without_an_action(self) -> None:
+        self.report(self.begin())
+
+        self.report(self.make_context('req-of-no-action'))
+
+        self.assertNotIn('could not be reported', self.stdlog.logger.output)
+
+    def test_the_oldest_are_forgotten(self) -> None:
+        begun = events._Begun()
+        keys = [(str(n), 'server', 'event') for n in range(1001)]
+
+        for key in keys:
+            begun.add(key)
+
+        self.assertNotIn(keys[0], begun)
+        self.assertIn(keys[1], begun)
+        self.assertIn(keys[-1], begun)
 
     def test_the_last_outcome_counts(self) -> None:
         context = self.begin()
