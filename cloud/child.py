@@ -152,9 +152,10 @@ class Child:
             self._process.wait()
         stdin = self._process.stdin
         if stdin is not None and not stdin.closed:
-            # See cloud.guard: this process has not ended.
+            # See cloud.guard: this process has not ended. With eventlet, on
+            # which Nova 33 is, os.write would try a broken pipe for ever.
             with contextlib.suppress(BrokenPipeError):
-                os.write(stdin.fileno(), b'.')
+                os.writev(stdin.fileno(), [b'.'])
             stdin.close()
 
     def tail(self, lines: int = _TAIL_LINES) -> list[str]:
