@@ -10,7 +10,7 @@ from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import server as server_mod
 
-#: Name of each host -> whether its compute is enabled.
+#: Name of each host -> whether its compute is enabled and up.
 Enabled: TypeAlias = Mapping[str, bool]
 
 #: How many hosts, or changes of capacity, a text names.
@@ -28,8 +28,8 @@ def list_lost(
 ) -> dict[str, dict[str, int]]:
     """Return reservation -> what it has lost; without those that have all.
 
-    A server that runs on a host which is disabled goes on there; no other one
-    can be created.
+    A server that runs on a host which is disabled goes on there, and may do so
+    on one whose compute is down; no other one can be created.
 
     :param rows: (reservation, host, servers, how many of them are taken)
     """
@@ -43,23 +43,36 @@ def list_lost(
     return found
 
 
-def describe(lost: Lost, enabled: Enabled) -> str:
-    """Return a sentence that names the hosts, some of many."""
+def describe(lost: Lost, enabled: Enabled, down: Collection[str] = ()) -> str:
+    """Return a sentence that names the hosts, some of many.
+
+    :param down: hosts whose compute does not report
+    """
+
+    def find_word(host: str) -> str:
+        if host not in enabled:
+            return 'not in placement any more'
+        return 'down' if host in down else 'disabled'
+
     parts = [
-        f'host {host} is '
-        + ('disabled' if host in enabled else 'not in placement any more')
-        + f', with {number} of its servers'
+        f'host {host} is {find_word(host)}, with {number} of its servers'
         for host, number in sorted(lost.items())
     ]
     return join(parts)
 
 
-def explain(lost: Lost, enabled: Enabled, cut: Sequence[str]) -> str:
+def explain(
+    lost: Lost,
+    enabled: Enabled,
+    cut: Sequence[str],
+    down: Collection[str] = (),
+) -> str:
     """Return all that a reservation has lost, in words.
 
     :param cut: what changes of capacity take from it
+    :param down: hosts whose compute does not report
     """
-    parts = [describe(lost, enabled)] if lost else []
+    parts = [describe(lost, enabled, down)] if lost else []
     if cut:
         parts.append(join(cut, 'changes of capacity'))
     return '; '.join(parts)

@@ -28,6 +28,9 @@ class Cloud(Protocol):
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
 
+    def list_down(self) -> Set[str]:
+        """Return the hosts whose compute does not report."""
+
     def read_uses(self, rp_uuids: Iterable[str]) -> lending.Uses:
         """Return what there is of providers, and who holds it.
 

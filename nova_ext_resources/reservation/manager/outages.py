@@ -56,9 +56,9 @@ LOSS_SECONDS = 120
 #: some time before.
 NEAR_SECONDS = admission_mod.FIXED_SECONDS + RETRY_SECONDS + LOSS_SECONDS
 
-#: If more hosts than these are not in placement, and most of those with
-#: reservations, it is more likely the wrong placement, or one that was
-#: restored. So many seconds later it is taken for what it is.
+#: If more hosts than these are gone or down, and most of those with promises,
+#: it is likely the wrong placement, or the message bus. So many seconds later
+#: it is taken for what it is.
 MOST_LOST = 3
 BELIEVED_SECONDS = 3600
 
@@ -103,6 +103,7 @@ class _View:
     """What a pass sees.
 
     :ivar lost: reservation -> what it has lost
+    :ivar down: hosts that are lost because their compute does not report
     :ivar cut: reservation -> what changes of capacity take from it, in words
     :ivar taken: reservations that servers of Nova have places of
     :ivar is_steady: whether the clock is trusted
@@ -111,6 +112,7 @@ class _View:
     now: int
     enabled: outage.Enabled
     lost: Mapping[str, outage.Lost]
+    down: Set[str]
     cut: Mapping[str, Sequence[str]]
     taken: Set[str]
     is_steady: bool
@@ -154,13 +156,17 @@ class Outages:
     def run(self, reading: watch_mod.Reading) -> bool:
         """See :class:`~.chores.Chore`."""
         now = reading.now
-        enabled = self._cloud.list_enabled()
         with self._database.transaction() as connection:
             found = progress.list_unfinished(connection)
             rows = servers.count_by_host(connection, now)
             changes = capacity_changes.read_changes(
                 connection, now - BACK_SECONDS
             )
+        down = self._cloud.list_down() if rows else frozenset[str]()
+        enabled = {
+            host: is_enabled and host not in down
+            for host, is_enabled in self._cloud.list_enabled().items()
+        }
         cut = self._list_cut(found, rows, changes, now)
         spared = _list_spared(found, changes, now)
         lost = outage.list_lost(
@@ -168,7 +174,7 @@ class Outages:
         )
         if (lost or cut) and not sight.can_trust(enabled):
             return False
-        self._watch({row[1] for row in rows}, lost, enabled, now)
+        self._watch({row[1] for row in rows}, lost, enabled.keys() - down, now)
         self._admission, self._is_readable = None, True
         self._tried = {
             key: one
@@ -179,6 +185,7 @@ class Outages:
             now=now,
             enabled=enabled,
             lost=lost,
+            down=down,
             cut=cut,
             taken={key for key, _host, _servers, taken in rows if taken},
             is_steady=reading.is_steady,
@@ -206,27 +213,30 @@ class Outages:
         self,
         hosts: Set[str],
         lost: Mapping[str, outage.Lost],
-        enabled: outage.Enabled,
+        seen: Set[str],
         now: int,
     ) -> None:
         """Note since when hosts are lost.
 
         :param hosts: all with reservations
+        :param seen: all that are in placement and not down
         """
         found = {host for one in lost.values() for host in one}
         self._since = {
             host: min(self._since.get(host, now), now) for host in found
         }
         # A host that is disabled shows that it is the right placement.
-        gone = found - enabled.keys()
+        gone = found - seen
         if len(gone) <= MOST_LOST or 2 * len(gone) <= len(hosts):
             self._most_since = None
             return
         if self._most_since is None:
             LOG.error(
                 '%(gone)d of %(all)d hosts with reservations are not in '
-                'placement. No reservation is moved for %(seconds)d s: check '
-                'that it is the right placement. These are %(hosts)s.',
+                'placement, or their nova-compute does not report. No '
+                'reservation is moved for %(seconds)d s: check that it is the '
+                'right placement, and that the message bus and nova-conductor '
+                'work. These are %(hosts)s.',
                 {
                     'gone': len(gone),
                     'all': len(hosts),
@@ -241,7 +251,7 @@ class Outages:
         """Move a reservation, or say that it is degraded."""
         lost = view.lost.get(one.key, {})
         cut = view.cut.get(one.key, ())
-        reason = outage.explain(lost, view.enabled, cut)
+        reason = outage.explain(lost, view.enabled, cut, view.down)
         words = {reason, f'{reason}; {_NOWHERE}'}
         if one.during.start > view.now and one.key not in view.taken:
             if self._is_move_due(one, view):
@@ -323,9 +333,7 @@ class Outages:
         if isinstance(answer, planner_mod.Refusal):
             return _Outcome.NOWHERE
         if answer is not None:
-            change = states.Change(
-                state=State.PENDING, changed_at=now, reason=reason
-            )
+            change = states.Change(State.PENDING, now, reason)
             chores.report(one.key, change)
         return _Outcome.DONE
 

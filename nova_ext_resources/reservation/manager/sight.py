@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether what placement shows can be taken for this cloud."""
+"""Whether what placement and Nova show can be taken for this cloud."""
 
 from collections.abc import Mapping
 
@@ -10,18 +10,21 @@ LOG = logging.getLogger(__name__)
 
 
 def can_trust(enabled: Mapping[str, bool]) -> bool:
-    """Return whether placement has a host that is enabled, or log that not.
+    """Return whether any host can be used, or log that not.
 
     An empty placement is more likely the wrong one, or one that was restored,
-    than the loss of all hosts.
+    than the loss of all hosts; and if no compute reports, it is more likely
+    the message bus.
 
-    :param enabled: name of each host -> whether its compute is enabled
+    :param enabled: name of each host -> whether its compute is enabled, and up
+        where that matters
     """
     if any(enabled.values()):
         return True
     LOG.error(
-        'Placement has no host that is enabled. Reservations stay where they '
-        'are, nothing is freed and no server is told to go; check that it is '
-        'the right placement.'
+        'No host is in placement, enabled and up. Reservations stay where '
+        'they are, nothing is freed and no server is told to go; check that '
+        'it is the right placement, and that the message bus and '
+        'nova-conductor work.'
     )
     return False

@@ -92,6 +92,37 @@ class Compute:
             None,
         )
 
+    def list_down(self) -> frozenset[str]:
+        """Return the hypervisors whose nova-compute does not report, by name.
+
+        Or was forced down. Nova says so of its service; placement has no trait
+        for it.
+
+        :raises ComputeUnavailable: there is no sensible answer
+        """
+        action = 'list hypervisors'
+        down: set[str] = set()
+        marker = ''
+        while page := self._ask(
+            action, f'/os-hypervisors?limit={_PAGE}{marker}', 'hypervisors'
+        ):
+            down.update(
+                self._understand(
+                    action,
+                    lambda found: [
+                        str(one['hypervisor_hostname'])
+                        for one in found
+                        if one['state'] == 'down'
+                    ],
+                    page,
+                )
+            )
+            last = self._understand(action, lambda one: one[-1]['id'], page)
+            if marker == f'&marker={last}':
+                break  # It knows no pages.
+            marker = f'&marker={last}'
+        return frozenset(down)
+
     def find_server(self, uuid: str) -> nova_server.NovaServer | None:
         """Return a server of any project, None if there is none.
 

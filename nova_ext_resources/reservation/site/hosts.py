@@ -11,7 +11,7 @@ only: which ways of a cache are side by side is known on the host, which has
 the final say.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from concurrent import futures
 import dataclasses
 from typing import TypeAlias
@@ -55,11 +55,13 @@ def list_hosts(
     zones: Zones,
     default_zone: str = '',
     taken: Taken | None = None,
+    down: Set[str] = frozenset(),
 ) -> list[host_mod.Host]:
-    """Return all hosts that are enabled, by name.
+    """Return all hosts that are enabled and up, by name.
 
     :param default_zone: of hosts that are in no zone
     :param taken: of slots that are not over yet
+    :param down: names of hosts whose compute does not report
     :raises PlacementError: placement cannot be read
     """
     listed = retry.call(client.list_providers)
@@ -72,6 +74,7 @@ def list_hosts(
         _make_host([*tree, *_find_shared(tree, sharing)], zones, default_zone)
         for tree in trees
         if DISABLED_TRAIT not in tree[0].provider.traits
+        and tree[0].provider.name not in down
     ]
     return sorted(hosts, key=lambda one: one.name)
 

@@ -56,7 +56,7 @@ class Site:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self._zones_failure: exception.ComputeUnavailable | None = None
+        self._nova_failure: exception.ComputeUnavailable | None = None
 
     @functools.cached_property
     def _adapter(self) -> ks_adapter.Adapter:
@@ -87,28 +87,33 @@ class Site:
         client = placement_client.Client(self._adapter)
         zones: hosts.Zones = {}
         default = ''
-        self._zones_failure = None
+        down = frozenset[str]()
+        self._nova_failure = None
         try:
             zones = self._compute.list_zones()
             default = self._find_default_zone()
+            down = self._compute.list_down()
         except exception.ComputeUnavailable as err:
-            self._zones_failure = err
+            self._nova_failure = err
             LOG.warning(
-                'Availability zones are unknown here: %(err)s', {'err': err}
+                'Availability zones are unknown here, or which hosts are '
+                'down: %(err)s',
+                {'err': err},
             )
-        return hosts.list_hosts(client, zones, default, taken)
+        return hosts.list_hosts(client, zones, default, taken, down)
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
         return hosts.list_enabled(placement_client.Client(self._adapter))
 
     def check_zones(self) -> None:
-        """Check that the zones of these hosts are known.
+        """Check that Nova has said what it knows of these hosts.
 
-        :raises ComputeUnavailable: Nova did not say them
+        :raises ComputeUnavailable: it has not said their zones, or which of
+            them are down
         """
-        if self._zones_failure is not None:
-            raise self._zones_failure
+        if self._nova_failure is not None:
+            raise self._nova_failure
 
     def _find_default_zone(self) -> str:
         """Return the zone of hosts that are in none, which is Nova's."""
@@ -132,6 +137,10 @@ class ManagedSite(Site):
 
     See :class:`~nova_ext_resources.reservation.manager.cloud.Cloud`.
     """
+
+    def list_down(self) -> Set[str]:
+        """Return the hosts whose compute does not report."""
+        return self._compute.list_down()
 
     def has_allocations(self, consumer: str) -> bool:
         """Return whether a consumer has any in placement."""

@@ -173,6 +173,25 @@ class ServersTest(ManagerTestCase):
         self.assertEqual(['pending', 'pending'], self.list_states())
         self.assertEqual(['two', 'two'], self.list_hosts())
 
+    def test_a_reservation_whose_host_is_down(self) -> None:
+        self.start_host('two')
+        self.admit(START)
+        self.assertEqual(['one', 'one'], self.list_hosts())
+        service = self.admin_api.get_services(binary='nova-compute')[0]
+        self.assertEqual('one', service['host'])
+
+        self.admin_api.put_service(service['id'], {'forced_down': True})
+
+        # Placement does not have it.
+        self.assertEqual({'one': True, 'two': True}, self.site.list_enabled())
+        self.assertEqual({'one'}, self.site.list_down())
+        found = [one.name for one in self.site.list_hosts()]
+        self.assertEqual(['two'], found)
+        self.run_at(1)
+        self.assertEqual(['two', 'two'], self.list_hosts())
+        (moved,) = self.list_states()[1:]
+        self.assertEqual('pending', moved)
+
 
 class DrainingTest(ManagerTestCase):
     def test_a_borrower_goes_in_time(self) -> None:

@@ -35,6 +35,10 @@ class OutageTest(base.TestCase):
             'placement any more, with 2 of its servers',
             outage.describe({'c': 2, 'b': 1}, ENABLED),
         )
+        self.assertEqual(
+            'host b is down, with 1 of its servers',
+            outage.describe({'b': 1}, ENABLED, {'b'}),
+        )
 
     def test_of_many_hosts_some_are_named(self) -> None:
         found = outage.describe(

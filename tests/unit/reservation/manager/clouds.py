@@ -34,6 +34,7 @@ class FakeCloud:
     :ivar told: servers that got metadata, in order
     :ivar holds: consumer that holds room for a slot -> its project
     :ivar searched: how often these were searched
+    :ivar down: hosts whose compute does not report
     :ivar is_unshelved: whether Nova finds room for what it unshelves
     :ivar refusal: why Nova unshelves nothing; '' if it tries
     :ivar missing_right: which one the manager does not have
@@ -46,6 +47,7 @@ class FakeCloud:
             hosts = [hosts_mod.make_host(one) for one in 'ab']
         self.hosts = [*hosts]
         self.enabled = {one.name: True for one in hosts}
+        self.down: set[str] = set()
         self.servers: dict[str, nova_server.NovaServer] = {}
         self.holders: set[str] = set()
         self.asked: list[tuple[str, str]] = []
@@ -90,6 +92,10 @@ class FakeCloud:
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()
         return dict(self.enabled)
+
+    def list_down(self) -> frozenset[str]:
+        self.check_nova()
+        return frozenset(self.down)
 
     def read_uses(
         self, rp_uuids: Iterable[str]
@@ -201,7 +207,11 @@ class FakeCloud:
         self, database: database_mod.Database
     ) -> admission_mod.Admission:
         self.check_placement()
-        enabled = [one for one in self.hosts if self.enabled.get(one.name)]
+        enabled = [
+            one
+            for one in self.hosts
+            if self.enabled.get(one.name) and one.name not in self.down
+        ]
         return admission_mod.Admission(
             database, hosts_mod.make_planner(*enabled)
         )

@@ -122,6 +122,47 @@ class OutagesTest(OutagesTestCase):
                 self.assertEqual(State.PENDING, found.last.state)
                 self.assertIn(f'moved: {words}', found.last.reason)
 
+    def test_a_host_whose_compute_does_not_report(self) -> None:
+        self.cloud.down = {'a'}
+
+        self.assertTrue(self.run_at(5))
+
+        self.assertEqual(['b', 'b'], self.list_hosts())
+        self.assertIn('moved: host a is down', self.get().last.reason)
+
+    def test_what_has_started_on_a_host_that_is_down(self) -> None:
+        self.run_at(START)
+        self.cloud.down = {'a'}
+
+        self.run_at(START + 5)
+
+        self.assertEqual(
+            'host a is down, with 2 of its servers', self.get().last.reason
+        )
+        self.cloud.down = set()
+        self.run_at(START + 20)
+        self.assertEqual(
+            ['pending', 'active', 'degraded', 'active'], self.list_states()
+        )
+
+    def test_nova_that_does_not_say_what_is_down(self) -> None:
+        self.lose()
+        self.cloud.is_nova_away = True
+
+        self.assertFalse(self.run_at(5))
+
+        self.assertEqual(['pending'], self.list_states())
+        self.assertEqual(['a', 'a'], self.list_hosts())
+
+    def test_no_compute_that_reports_is_no_loss(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+        self.cloud.down = {'a', 'b'}
+
+        self.assertFalse(self.run_at(5))
+
+        self.assertEqual(['pending'], self.list_states())
+        self.assertIn('No host is in placement, enabled and up', log.output)
+
     def test_what_fits_nowhere_is_degraded(self) -> None:
         self.fill()
         self.lose()
@@ -539,6 +580,17 @@ class MostTest(OutagesTestCase):
         self.assertEqual(
             ['pending', 'degraded', 'pending'], self.list_states()
         )
+
+    def test_nor_are_most_computes_that_do_not_report(self) -> None:
+        before = self.list_all_hosts()
+        self.cloud.down = {*'abcd'}
+        log = self.useFixture(fixtures.FakeLogger())
+        for clock in (0, 500, outages.BELIEVED_SECONDS - 1):
+            self.run_at(clock)
+
+        self.assertEqual(before, self.list_all_hosts())
+        self.assertEqual(1, log.output.count('4 of 4 hosts'))
+        self.assertIn('that the message bus', log.output)
 
     def test_nor_is_what_is_planned_moved_then(self) -> None:
         with self.database.transaction() as connection:

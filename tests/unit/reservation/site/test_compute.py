@@ -224,6 +224,32 @@ class ServersTest(ComputeTestCase):
             [None, ['2'], ['3']], [one.get('marker') for one in asked]
         )
 
+    def test_hypervisors_that_are_down_page_by_page(self) -> None:
+        pages = [
+            {
+                'hypervisors': [
+                    {'id': '1', 'hypervisor_hostname': 'a', 'state': 'up'},
+                    {'id': '2', 'hypervisor_hostname': 'b', 'state': 'down'},
+                ]
+            },
+            {
+                'hypervisors': [
+                    {'id': '3', 'hypervisor_hostname': 'c', 'state': 'down'}
+                ]
+            },
+            {'hypervisors': []},
+        ]
+        self.mock.get(
+            f'{URL}/os-hypervisors', [{'json': one} for one in pages]
+        )
+
+        self.assertEqual({'b', 'c'}, self.compute.list_down())
+
+        asked = [one.qs for one in self.mock.request_history[-3:]]
+        self.assertEqual(
+            [None, ['2'], ['3']], [one.get('marker') for one in asked]
+        )
+
     def test_whether_it_is_locked(self) -> None:
         self.mock.get(self.server, json={'server': make_server(locked=True)})
 
