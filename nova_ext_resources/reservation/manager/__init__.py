@@ -11,6 +11,7 @@ any moment, or may not run at all.
 * ``chores``: what the parts of a pass have in common
 * ``cloud``: what is needed of the cloud around
 * ``courier``: sends notifications, beside the passes
+* ``cuts``: what changes of capacity take from reservations
 * ``deliveries``: what is sent next to whom, and what became of it
 * ``draining``: has borrowers go before what is promised begins
 * ``effort``: how long one part of a pass goes on
