@@ -17,6 +17,11 @@ from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import requirement as requirement_obj
 
+#: With these, Nova asks placement for resources that the flavor does not name.
+_UNPLANNED = frozenset(
+    {'accel:device_profile', 'hw:mem_encryption', 'pci_passthrough:alias'}
+)
+
 _TRAIT = re.compile(r'trait([a-zA-Z0-9_-]{1,64})?:([A-Z0-9_]{1,255})')
 
 
@@ -76,6 +81,7 @@ def make_demand(
         cannot be planned
     :raises ValueError: a number is below zero, or nothing is requested
     """
+    _check_planned(extra_specs)
     cells = _read_cells(vcpus, extra_specs)
     own = {
         'PCPU' if cells else 'VCPU': vcpus,
@@ -104,6 +110,17 @@ def make_demand(
         is_isolated=extra_specs.get('group_policy') == 'isolate',
         cells=cells,
     )
+
+
+def _check_planned(extra_specs: Mapping[str, str]) -> None:
+    for key, value in extra_specs.items():
+        if key in _UNPLANNED and value.lower() not in ('', 'false'):
+            raise exception.InvalidExtraSpec(
+                key=key,
+                value=value,
+                reason='what it takes of a host is not known before a server '
+                'is created, so that such servers cannot be planned',
+            )
 
 
 def _read_traits(extra_specs: Mapping[str, str]) -> dict[str, Traits]:

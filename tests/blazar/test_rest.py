@@ -122,6 +122,56 @@ class ReservationsTest(RestTestCase):
                 self.assertEqual(400, answer.status, answer.body)
         self.assertEqual([], self.list_ids())
 
+    def send(self, method: str, path: str, data: str, **headers: str) -> Any:
+        return self.client.open(
+            f'/v1{path}',
+            method=method,
+            data=data,
+            environ_base={'REMOTE_ADDR': '127.0.0.1'},
+            headers={**self.make_headers('project', ADMIN), **headers},
+        )
+
+    def test_bodies_that_are_no_object(self) -> None:
+        json = {'Content-Type': 'application/json'}
+        for method, path in (
+            ('POST', '/extended/reservations'),
+            ('PUT', '/extended/reservations/any'),
+            ('POST', '/extended/capacity/changes'),
+            ('POST', '/extended/subscriptions'),
+        ):
+            for data in ('[1]', '"x"', 'null', '3', '{', '[' * 100_000):
+                with self.subTest(path, data=data[:9]):
+                    answer = self.send(
+                        method, path, data, Accept='*/*', **json
+                    )
+
+                    self.assertEqual(400, answer.status_code, answer.data)
+                    self.assertIn(b'the body is no JSON', answer.data)
+        self.assertEqual([], self.list_ids())
+
+    def test_a_body_of_another_type_is_refused(self) -> None:
+        answer = self.send(
+            'POST',
+            '/extended/reservations',
+            '{"flavor": "large"}',
+            **{'Content-Type': 'text/plain'},
+        )
+
+        self.assertEqual(415, answer.status_code, answer.data)
+        self.assertEqual([], self.list_ids())
+
+    def test_who_names_no_type_gets_json(self) -> None:
+        answer = self.send(
+            'POST',
+            '/extended/reservations',
+            '{"flavor": "large"}',
+            **{'Content-Type': 'application/json'},
+        )
+
+        self.assertEqual(201, answer.status_code, answer.data)
+        made = answer.get_json()['reservation']['id']
+        self.assertEqual([made], self.list_ids())
+
     def test_it_is_changed_and_cancelled(self) -> None:
         made = self.reserve(1, 2)
         path = f'/extended/reservations/{made["id"]}'

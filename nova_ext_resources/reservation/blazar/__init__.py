@@ -7,6 +7,7 @@ the store alone, and is judged by the clock. So nothing depends on Blazar's
 events: not on their second, nor on whether they come at all. Of the package
 only this folder imports Blazar, and nothing else imports this folder.
 
+* ``body``: what a request must be before Blazar reads it
 * ``documents``: answers as JSON
 * ``errors``: errors that Blazar passes on as they are
 * ``flag``: yes or no, as callers of the API write it

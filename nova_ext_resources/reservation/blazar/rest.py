@@ -20,10 +20,12 @@ from blazar import policy
 from blazar.utils import service
 from oslo_policy import policy as oslo_policy
 
+from nova_ext_resources.reservation.blazar import body
 from nova_ext_resources.reservation.blazar import flag
 from nova_ext_resources.reservation.blazar import options
 
 rest = api_utils.Rest('extended', __name__, url_prefix='/v1/extended')
+rest.before_request(body.check)
 
 _READ, _WRITE = base.PROJECT_READER_OR_ADMIN, base.PROJECT_MEMBER_OR_ADMIN
 
@@ -248,11 +250,9 @@ def list_capacity_changes(_req: object, query: Mapping[str, str]) -> Any:
 
 
 @rest.post('/capacity/changes')
-def create_capacity_change(_req: object, data: Any) -> Any:
+def create_capacity_change(_req: object, data: Mapping[str, Any]) -> Any:
     """Plan one."""
     _authorise('capacity_changes_post')
-    if not isinstance(data, Mapping):
-        raise exceptions.InvalidInput('the body is no JSON object')
     is_forced = _read_flag(data, 'force')
     if is_forced:
         _authorise('capacity_changes_force')

@@ -61,6 +61,20 @@ class DemandTest(base.TestCase):
         ):
             self.assertRaises(exception.InvalidExtraSpec, make, extra)
 
+    def test_needs_that_are_not_known_are_refused(self) -> None:
+        for key, value in (
+            ('pci_passthrough:alias', 'gpu:1'),
+            ('accel:device_profile', 'fpga'),
+            ('hw:mem_encryption', 'True'),
+        ):
+            with self.subTest(key):
+                refused = self.assertRaises(
+                    exception.InvalidExtraSpec, make, {key: value}
+                )
+                self.assertIn(key, str(refused))
+
+        make({'hw:mem_encryption': 'false'})
+
     def test_groups_attributes_and_enforcers_are_kept(self) -> None:
         found = make(
             {
