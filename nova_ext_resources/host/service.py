@@ -206,6 +206,7 @@ class HostService:
         )
 
     def _wake(self) -> None:
+        self.publisher.notice()
         self.periodic.wake_soon()
 
     @property

@@ -315,6 +315,8 @@ class OrphansTest(HostServiceTestCase):
 
         self.assertEqual(['changed'], changed)
         self.assertTrue(made.periodic._is_awake.is_set())
+        # Placement hears of it before the host is looked at again.
+        self.assertTrue(made.publisher._is_awake.is_set())
 
 
 class LoadTest(HostServiceTestCase):
