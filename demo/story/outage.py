@@ -8,6 +8,7 @@ from cloud import tree
 from cloud import waiting
 from demo import ballast
 from demo import hearing
+from demo import holdings
 from demo import landed
 from demo import reasons
 from demo import scene as scenes
@@ -51,6 +52,7 @@ def play(scene: scenes.Scene) -> None:
             scene.machines[host].start()
             scene.machines[host].wait()
     _boot_again(scene, host)
+    _wait_until_repaired(scene, host)
     landed.show(scene, [_STAYS, _AWAY, _BACK])
 
 
@@ -60,6 +62,23 @@ def _boot_again(scene: scenes.Scene, host: str) -> None:
             lambda: _try(scene, host), f'{host} builds servers again'
         )
         step.result = f'{made.status} on {made.compute_host}'
+
+
+def _wait_until_repaired(scene: scenes.Scene, host: str) -> None:
+    # What the crash took from servers that run comes back with the next round
+    # of the host, not with the claim of another server.
+    told = f'Wait until the servers on {host} have their ways again'
+    with scene.stage.step(told) as step:
+        repaired = waiting.until(
+            lambda: _list_repaired(scene, host),
+            f'{scene.manager} gives each server on {host} what it holds',
+        )
+        step.result = f'{len(repaired)} servers, as in ledger and placement'
+
+
+def _list_repaired(scene: scenes.Scene, host: str) -> list[holdings.Holding]:
+    found = [one for one in holdings.compare(scene) if one.host == host]
+    return found if all(one.is_agreed for one in found) else []
 
 
 def _try(scene: scenes.Scene, host: str) -> sdk_server.Server | None:
