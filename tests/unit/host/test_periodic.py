@@ -496,7 +496,6 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             raise OSError('no topology')
 
         placement = HungPlacement()
-        self.addCleanup(placement.close)
         self.start()
         # It runs here, without an entry.
         self.enforcer.in_force.add(test_resources_meanwhile.OTHER)
@@ -508,6 +507,8 @@ class PeriodicTest(test_resources_meanwhile.ActingHostTestCase):
             list_requests=fail,
         )
 
+        # Before the publisher is stopped, which waits for its request.
+        self.addCleanup(placement.close)
         loop.accept_host()
 
         self.wait_for(lambda: SERVER not in self.host.entries)

@@ -568,7 +568,7 @@ class FailedTest(WakingTestCase):
 
     def test_it_is_tried_again_later_and_not_for_ever(self) -> None:
         self.cloud.refusal = 'it is locked'
-        for second in range(0, 30_000, 30):
+        for second in range(0, 30_000, 300):
             self.run_at(START + second)
 
         self.assertEqual(waiting.MAX_TRIES, len(self.list_asked()))
