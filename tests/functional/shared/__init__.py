@@ -3,6 +3,7 @@
 """What the tests of one process share, because making it anew costs time.
 
 * :mod:`.statements`: compiled SQL
+* :mod:`.aliases`: placement's tables by other names
 * :mod:`.schemas`: validators of requests and responses
 * :mod:`.routes`: what Nova's API serves
 * :mod:`.rules`: rules of policies
@@ -17,6 +18,7 @@ Nova, placement and their libraries that are supported.
 
 import functools
 
+from tests.functional.shared import aliases
 from tests.functional.shared import garbage
 from tests.functional.shared import proxies
 from tests.functional.shared import routes
@@ -29,6 +31,7 @@ from tests.functional.shared import statements
 def install() -> None:
     """Share from here on; the first test of a process calls it."""
     statements.install()
+    aliases.install()
     schemas.install()
     routes.install()
     rules.install()
