@@ -92,6 +92,10 @@ class NotificationsTest(test_reservations.ProgramTests):
         """Write so many rows of the history."""
         for one in range(number):
             with self.database.transaction() as connection:
+                # The first statement must write: managers do, too.
+                connection.execute(
+                    sa.update(tables.STATES).where(sa.false()).values(number=0)
+                )
                 states.repeat_state(
                     connection, key, int(time.time()), f'change {one}'
                 )
