@@ -86,6 +86,41 @@ Possible values:
 """,
     ),
     cfg.IntOpt(
+        'max_ahead',
+        min=0,
+        help="""
+Seconds from now within which a reservation must start.
+
+What is asked for later is refused, whoever asks, and so is a delay beyond it.
+``openstack extended reservation limit set`` sets another number for a project.
+Needed by all programs that make reservations. Together with ``max_duration``
+it bounds the end as well.
+
+Possible values:
+
+* not set, the default: however far away
+* 0: reservations start now
+* 7776000: within 90 days
+""",
+    ),
+    cfg.IntOpt(
+        'max_duration',
+        min=1,
+        help="""
+Seconds that a reservation may last.
+
+What is to last longer is refused, whoever asks, and so is what has no end. An
+update counts from the start on. ``openstack extended reservation limit set``
+sets another number for a project. Needed by all programs that make
+reservations.
+
+Possible values:
+
+* not set, the default: however long, also without an end
+* 604800: a week
+""",
+    ),
+    cfg.IntOpt(
         'end_notice',
         default=3600,
         min=0,

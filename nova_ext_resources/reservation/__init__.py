@@ -22,7 +22,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``cuts``: what planned changes take away, and when
 * ``demand``: what one server of a flavor needs
 * ``due``: the state that a reservation should have by now
-* ``errors``: what quotas, changes of capacity, and subscriptions raise
+* ``errors``: what quotas, limits, changes of capacity, and subscriptions raise
 * ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
 * ``flavor``: a flavor of Nova
@@ -34,6 +34,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``interval``: half-open intervals, exact to the second
 * ``lack``: who has too little of what is promised
 * ``lending``: what is lent until it is needed, and who gives it back
+* ``limits``: how far ahead, and for how long, may be reserved
 * ``manager``: carries out what time brings
 * ``nova_server``: a server of Nova, and how it leaves its host
 * ``order``: what people ask for, checked as a whole

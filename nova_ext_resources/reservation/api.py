@@ -40,17 +40,22 @@ from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import limits as own_limits
 from nova_ext_resources.reservation.store import quotas as quotas_mod
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import states
 from nova_ext_resources.reservation.store import subscriptions
 from nova_ext_resources.reservation import survey as survey_mod
 from nova_ext_resources.reservation.webhook import rules as rules_mod
+
+
+_UNLIMITED = limits_mod.Limits()
 
 
 class Reservations:
@@ -69,7 +74,11 @@ class Reservations:
     :param grammar: of extra specs
     :param rules: which URLs subscriptions may have
     :param most_subscriptions: how many a project may have
+    :param limits: how far ahead, and how long, projects may reserve that have
+        no limits of their own
     :param clock: returns seconds since the epoch
+    :ivar limits: sets, lists and deletes how far ahead, and how long, single
+        projects may reserve
     :ivar quotas: sets, lists and deletes what projects may reserve
     :ivar capacity_changes: plans maintenance, upgrades and cuts
     :ivar subscriptions: makes, lists and deletes who is told of what
@@ -85,6 +94,7 @@ class Reservations:
         grammar: extra_specs_mod.Grammar,
         rules: rules_mod.Rules = rules_mod.PUBLIC,
         most_subscriptions: int = subscriptions.LIMIT,
+        limits: limits_mod.Limits = _UNLIMITED,
         clock: Callable[[], float] = timeutils.utcnow_ts,
     ) -> None:
         self._database = database
@@ -95,6 +105,7 @@ class Reservations:
         self._survey = survey_mod.Survey(
             database, site, trackers, tests, clock
         )
+        self.limits = own_limits.Limits(database, limits)
         self.quotas = quotas_mod.Quotas(database, clock)
         self.capacity_changes = capacity_mod.CapacityChanges(
             database,
@@ -124,6 +135,7 @@ class Reservations:
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
             planned
         :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises LimitExceeded: it starts too late, or lasts too long
         :raises QuotaExceeded: its project may not reserve so much
         :raises ReservationExists: the name was used for something else
         """
@@ -137,9 +149,11 @@ class Reservations:
         request = order_mod.make_request(order, demand, now, flavor)
         if request.during.start < now:
             raise order_mod.refuse_time(request, 'starts_at', now)
+        limits = self.limits.find(request.project)
+        limits.check(request, now)
         self._check_known(request)
         answer = admission.admit(request, now=now, reason=reason)
-        counter_offer.check_planned(request, answer)
+        counter_offer.check_planned(request, limits.trim(answer, now))
         return self.get(request.key)
 
     def update(
@@ -157,6 +171,8 @@ class Reservations:
         :raises InvalidReservation: they make no sense, or there is no reason
         :raises ReservationNotFound: there is no such reservation
         :raises ReservationRefused: it does not fit; has a counter-offer
+        :raises LimitExceeded: it would start later than is allowed, or last
+            longer, and does not yet
         :raises QuotaExceeded: its project may not reserve so much
         :raises StateRefused: the reservation is over
         :raises RevisionMoved: others changed it again and again
@@ -358,6 +374,8 @@ class Reservations:
             raise order_mod.refuse_time(request, 'starts_at', now)
         if request.during.end <= now and not known.state.is_final:
             raise order_mod.refuse_time(request, 'ends_at', now)
+        limits = self.limits.find(request.project)
+        limits.check(request, now, known.during)
         try:
             answer = admission.replace(
                 request,
@@ -369,7 +387,7 @@ class Reservations:
             raise exception.InvalidReservation(
                 key=key, field='the change', reason=str(err)
             ) from err
-        return request, answer
+        return request, answer and limits.trim(answer, now)
 
     def _look_at(self, zone: str | None) -> fleet_mod.Fleet:
         """Return the hosts with all that is booked on them now."""

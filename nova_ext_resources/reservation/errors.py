@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What quotas, planned changes of capacity, and subscriptions raise.
+"""What quotas, limits, changes of capacity, and subscriptions raise.
 
 ::
 
@@ -10,10 +10,14 @@
         - CapacityChangeExists
         - CapacityChangeNotFound
         - CapacityChangeRefused
+      + LimitsError
+        - InvalidLimits
+        - LimitsNotFound
       + QuotaError
         - InvalidQuota
         - QuotaNotFound
       + ReservationError
+        - LimitExceeded
         - QuotaExceeded
       + SubscriptionError
         - InvalidSubscription
@@ -97,6 +101,33 @@ class CapacityChangeNeeded(CapacityChangeRefused):
     )
 
 
+class LimitsError(exception.ExtResourcesError):
+    """What is asked for limits cannot be done; nothing was changed.
+
+    :ivar project: its id
+    """
+
+    message = 'The limits of project %(project)s cannot be changed.'
+
+
+class InvalidLimits(LimitsError):
+    """There can be no such limits.
+
+    :ivar reason: why, and what would be right
+    """
+
+    message = 'The limits of project %(project)s cannot be set: %(reason)s.'
+
+
+class LimitsNotFound(LimitsError):
+    """The project has the limits of all."""
+
+    message = (
+        'Project %(project)s has no limits of its own; list them to find '
+        'which ones have.'
+    )
+
+
 class QuotaError(exception.ExtResourcesError):
     """What is asked for a quota cannot be done; nothing was changed.
 
@@ -128,6 +159,19 @@ class QuotaNotFound(QuotaError):
     message = (
         'Project %(project)s has no quota for %(resource_class)s; list them '
         'to find it.'
+    )
+
+
+class LimitExceeded(exception.ReservationError):
+    """It starts too late, or lasts too long; nothing was changed.
+
+    :ivar project: of the reservation; '' if it has none
+    :ivar reason: which limit it is, and what would be allowed
+    """
+
+    message = (
+        'Reservation %(key)s may not %(reason)s, or ask the operators for '
+        'another limit.'
     )
 
 

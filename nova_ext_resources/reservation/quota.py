@@ -87,16 +87,24 @@ def check_names(project: str, resource_class: str) -> None:
 
     :raises ValueError: there may not
     """
+    check_project(project)
+    if not resource.is_resource_class(resource_class):
+        raise ValueError(
+            f'{resource_class!r} is no resource class: write a standard one, '
+            'such as VCPU, or CUSTOM_ and upper case letters, digits and _'
+        )
+
+
+def check_project(project: str) -> None:
+    """Check that there may be such a project.
+
+    :raises ValueError: there may not
+    """
     is_plain = project.isprintable() and project == project.strip()
     if not is_plain or not 1 <= len(project) <= MAX_NAME:
         raise ValueError(
             f'{project!r} is no id of a project: write one of 1 to '
             f'{MAX_NAME} characters, without spaces at its ends'
-        )
-    if not resource.is_resource_class(resource_class):
-        raise ValueError(
-            f'{resource_class!r} is no resource class: write a standard one, '
-            'such as VCPU, or CUSTOM_ and upper case letters, digits and _'
         )
 
 

@@ -35,6 +35,48 @@ class RestTestCase(base.BlazarTestCase):
         return [one['id'] for one in answer.body['reservations']]
 
 
+class LimitTest(RestTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.open_store().limits.set_limits(
+            'project', ahead=2 * 3600, duration=3600
+        )
+
+    def test_what_goes_beyond_is_refused_with_the_limit(self) -> None:
+        for start, end, wanted in (
+            (3, 4, 'may not start at 2030-01-01T03:00:00Z: the latest start'),
+            (1, 3, 'may not last 2h: 1h is the most'),
+        ):
+            answer = self.create(
+                starts_at=self.time(start), ends_at=self.time(end)
+            )
+
+            self.assertEqual(409, answer.status)
+            self.assertIn(wanted, answer.text)
+        self.assertEqual({}, self.list_states())
+        self.reserve(2, 3)
+
+    def test_a_change_that_goes_beyond_changes_nothing(self) -> None:
+        made = self.reserve(1, 2)
+
+        path = f'/extended/reservations/{made["id"]}'
+        answer = self.ask('PUT', path, {'ends_at': self.time(3)})
+
+        self.assertEqual(409, answer.status)
+        found = self.ask('GET', path).body['reservation']
+        self.assertEqual('2030-01-01T02:00:00Z', found['ends_at'])
+
+    def test_leases_have_the_same(self) -> None:
+        answer = self.lease('long', 1, 3)
+
+        self.assertEqual(409, answer.status)
+        self.assertIn('may not last 2h: 1h is the most', answer.text)
+        lease = self.make('short', 1, 2)
+        answer = self.update(lease, end_date=self.date(3))
+        self.assertEqual(409, answer.status)
+        self.assertEqual('PENDING', self.show(lease)['status'])
+
+
 class ReservationsTest(RestTestCase):
     def test_one_is_made_and_shown(self) -> None:
         made = self.reserve(

@@ -7,6 +7,7 @@
 * ``capacity_change``: ``extended reservation capacity change create, list,
   show, delete``
 * ``columns``: reservations as rows and fields
+* ``limit``: ``extended reservation limit set, list, delete``
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``

@@ -25,6 +25,7 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation.manager import courier as courier_mod
 from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
 from nova_ext_resources.reservation.manager import notifying as notifying_mod
@@ -232,6 +233,7 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
     database = open_database(reservation_conf.find_connection(conf))
     schema.ensure(database)
     trackers = plugins.load_trackers()
+    options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
     return api.Reservations(
         database,
         site,
@@ -239,9 +241,17 @@ def _make_reservations(conf: cfg.ConfigOpts, site: Site) -> api.Reservations:
         tests=plugins.load_claim_tests(trackers),
         grammar=plugins.load_grammar(),
         rules=make_rules(conf),
-        most_subscriptions=values.load(
-            conf, reservation_conf.GROUP, reservation_conf.OPTS
-        ).project_subscriptions,
+        most_subscriptions=options.project_subscriptions,
+        limits=limits_mod.Limits(
+            **{
+                name: seconds
+                for name, seconds in (
+                    ('ahead', options.max_ahead),
+                    ('duration', options.max_duration),
+                )
+                if seconds is not None
+            }
+        ),
     )
 
 

@@ -11,6 +11,7 @@
 * ``documents``: a request as JSON
 * ``events``: rows of events, and their order
 * ``followers``: rows of subscriptions, and how far each has been told
+* ``limits``: the limits of single projects
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store
 * ``news``: makes events of what is in the tables

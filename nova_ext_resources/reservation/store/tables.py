@@ -22,6 +22,9 @@ A charge is so many units of a class for some time, which a project has taken
 with a reservation. It outlives the reservation: what was reserved lately
 counts against a quota.
 
+Limits are of projects that have others than all; NULL stands for that one of
+all.
+
 A change of capacity is read whenever a shard has another revision: whoever
 plans one, or takes it back, raises the revisions of its host and provider.
 
@@ -171,6 +174,15 @@ CHARGES = sa.Table(
     sa.CheckConstraint('starts_at < ends_at', name='ck_charges_times'),
     sa.Index('ix_charges_reservation', 'reservation'),
     sa.Index('ix_charges_project', 'project', 'ends_at'),
+    **OPTIONS,
+)
+
+LIMITS = sa.Table(
+    'limits',
+    METADATA,
+    sa.Column('project', NAME, primary_key=True),
+    sa.Column('ahead', sa.BigInteger),
+    sa.Column('duration', sa.BigInteger),
     **OPTIONS,
 )
 

@@ -33,6 +33,7 @@ from tests.unit.reservation.store import racing
 from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_capacity
 from tests.unit.reservation.store import test_database
+from tests.unit.reservation.store import test_limits
 from tests.unit.reservation.store import test_purge
 from tests.unit.reservation.store import test_quotas
 from tests.unit.reservation.store import test_records
@@ -267,6 +268,14 @@ class MariaDbQuotasTest(OnMariaDb, test_quotas.QuotasTest):
 
 
 class PostgresQuotasTest(OnPostgres, test_quotas.QuotasTest):
+    pass
+
+
+class MariaDbLimitsTest(OnMariaDb, test_limits.LimitsTest):
+    pass
+
+
+class PostgresLimitsTest(OnPostgres, test_limits.LimitsTest):
     pass
 
 

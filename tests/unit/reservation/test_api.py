@@ -13,6 +13,7 @@ from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -307,6 +308,75 @@ class QuotaTest(ApiTestCase):
         self.clock.now += 31 * 24 * HOUR
         (use,) = self.api.quotas.list_quotas()
         self.assertEqual(0, use.used)
+
+
+class LimitsTest(ApiTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.limits = limits_mod.Limits(ahead=2 * HOUR, duration=10 * HOUR)
+        self.api = sites.make_reservations(
+            self.url, self.site, self.clock, limits=self.limits
+        )
+
+    def test_what_goes_beyond_is_refused(self) -> None:
+        before = stores.dump(self.url)
+
+        for order in (
+            {'starts_at': '+121m', 'duration': '1h'},
+            {'starts_at': '+1h', 'delay': '61m', 'duration': '1h'},
+            {'duration': '601m'},
+            {},
+        ):
+            with self.subTest(**order):
+                wrong: Any = order
+                self.assertRaises(
+                    errors.LimitExceeded, self.create, 'lease', **wrong
+                )
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_a_project_may_have_others(self) -> None:
+        self.api.limits.set_limits('red', duration=interval.FOREVER)
+
+        self.create('lease', project='red')
+
+    def test_an_update_is_checked_as_well(self) -> None:
+        self.create('lease', starts_at='+1h', duration='10h')
+        before = stores.dump(self.url)
+
+        for changes in (
+            {'starts_at': '+3h', 'duration': '1h'},
+            {'duration': '11h'},
+        ):
+            self.assertRaises(
+                errors.LimitExceeded, self.api.update, 'lease', changes
+            )
+        self.assertEqual(before, stores.dump(self.url))
+        self.api.update('lease', {'starts_at': '+2h', 'duration': '9h'})
+
+    def test_what_has_started_counts_from_its_start(self) -> None:
+        self.create('lease', duration='6h')
+        self.clock.now += 5 * HOUR
+
+        self.api.update('lease', {'ends_at': '+5h'})
+        self.assertRaises(
+            errors.LimitExceeded, self.api.update, 'lease', {'ends_at': '+6h'}
+        )
+
+    def test_no_time_is_offered_that_would_be_refused(self) -> None:
+        for name, end in (('first', '2h'), ('second', '121m')):
+            self.create(name, servers=2, zone='north', duration=end)
+
+            err = self.assertRaises(
+                exception.ReservationRefused,
+                self.create,
+                'other',
+                zone='north',
+                duration='1h',
+            )
+
+            offer: Any = getattr(err, 'refusal', None)
+            self.assertEqual(name == 'first', offer.earliest is not None)
+            self.api.cancel(name)
 
 
 class ReasonTest(ApiTestCase):

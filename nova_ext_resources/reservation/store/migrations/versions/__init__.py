@@ -8,4 +8,5 @@
 * ``v04_causes``: what changes are about, and who was told to leave
 * ``v05_capacity_changes``: planned changes of capacity
 * ``v06_subscriptions``: subscriptions, and the events that they are told of
+* ``v07_limits``: limits of single projects
 """

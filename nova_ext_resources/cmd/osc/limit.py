@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended reservation limit set, list, delete``."""
+
+import argparse
+from collections.abc import Iterator
+
+from osc_lib.command import command
+
+from nova_ext_resources.cmd.osc import store
+from nova_ext_resources.cmd.osc import window
+from nova_ext_resources.reservation import api
+from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.store import limits as limits_mod
+from nova_ext_resources.reservation import times
+
+_COLUMNS = ('Project', 'Max Ahead', 'Max Duration')
+
+_NONE = 'none'
+
+
+def _add_project(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        'project', metavar='<project>', type=window.text, help='its id'
+    )
+
+
+def _seconds(text: str) -> int:
+    """Read a duration or ``none``, for argparse."""
+    return interval.FOREVER if text == _NONE else window.seconds(text)
+
+
+def _make_row(
+    reservations: api.Reservations, own: limits_mod.OwnLimits
+) -> tuple[str, str, str]:
+    """Return what holds for a project, with what holds for all."""
+    found = own.fill(reservations.limits.others)
+    return own.project, _format(found.ahead), _format(found.duration)
+
+
+def _format(seconds: int) -> str:
+    is_any = seconds >= interval.FOREVER
+    return _NONE if is_any else times.format_seconds(seconds)
+
+
+class SetLimit(store.StoreCommand, command.ShowOne):
+    """Bound how far ahead and how long one project may reserve.
+
+    In place of max_ahead and max_duration of the configuration, which hold
+    where nothing is named here. What is reserved already stays.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_project(parser)
+        for name, what in (
+            ('--max-ahead', 'how far from now its reservations may start'),
+            ('--max-duration', 'how long they may last'),
+        ):
+            parser.add_argument(
+                name,
+                metavar='<duration>',
+                type=_seconds,
+                help=f'{what}: {window.DURATIONS}, or {_NONE} for no limit '
+                '(default: as for all projects)',
+            )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        reservations = self.open(parsed_args)
+        made = reservations.limits.set_limits(
+            parsed_args.project,
+            ahead=parsed_args.max_ahead,
+            duration=parsed_args.max_duration,
+        )
+        names = (one.lower().replace(' ', '_') for one in _COLUMNS)
+        return tuple(names), _make_row(reservations, made)
+
+
+class ListLimits(store.StoreCommand, command.Lister):
+    """List the projects with limits of their own, and these."""
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[str, ...]]]:
+        reservations = self.open(parsed_args)
+        return _COLUMNS, (
+            _make_row(reservations, one)
+            for one in reservations.limits.list_limits()
+        )
+
+
+class DeleteLimit(store.StoreCommand):
+    """Let a project have the limits that hold for all."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_project(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        self.open(parsed_args).limits.delete_limits(parsed_args.project)
