@@ -14,6 +14,9 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import times
 
+#: In place of a duration: no bound.
+NONE = 'none'
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -100,3 +103,17 @@ class Limits:
             f'last {times.format_seconds(seconds)}: {most} is the most. '
             'Choose an earlier end'
         )
+
+
+def parse_seconds(text: str) -> int:
+    """Read a duration, or ``none``.
+
+    :raises ValueError: it is neither
+    """
+    return interval.FOREVER if text == NONE else times.parse_seconds(text)
+
+
+def format_seconds(seconds: int) -> str:
+    """Return a limit as :func:`parse_seconds` reads it."""
+    is_any = seconds >= interval.FOREVER
+    return NONE if is_any else times.format_seconds(seconds)

@@ -374,3 +374,9 @@ def format_hours(seconds: int, *, is_up: bool = False) -> str:
     hundredths = -(-parts // HOUR) if is_up else parts // HOUR
     whole, rest = divmod(hundredths, 100)
     return f'{whole}.{rest:02}'.rstrip('0').rstrip('.') if rest else f'{whole}'
+
+
+def count_hours(seconds: int, *, is_up: bool = False) -> float:
+    """Return hours as a number, for programs; see :func:`format_hours`."""
+    text = format_hours(seconds, is_up=is_up)
+    return int(text) if text.isdecimal() else float(text)

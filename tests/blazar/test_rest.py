@@ -7,7 +7,7 @@ from typing import Any
 from blazar import policy
 from oslo_policy import policy as oslo_policy
 
-from nova_ext_resources.reservation.blazar import rest
+from nova_ext_resources.reservation.blazar import policies
 from tests.blazar import base
 
 ADMIN = 'admin,member,reader'
@@ -667,5 +667,5 @@ class PoliciesTest(RestTestCase):
     def test_each_can_be_changed_by_operators(self) -> None:
         policy.init()
 
-        for one in rest.list_policies():
+        for one in policies.list_policies():
             self.assertIn(one.name, policy._ENFORCER.registered_rules)

@@ -51,6 +51,17 @@ class SubscriptionsTest(test_rest.RestTestCase):
             200, self.ask('GET', path, roles=test_rest.ADMIN, **other).status
         )
 
+    def test_words_that_say_no_to_all(self) -> None:
+        made = self.make_one(all_projects='false')
+        admin = {'project': 'other', 'roles': test_rest.ADMIN}
+
+        self.assertEqual('project', made['project'])
+        for query, wanted in (('', []), ('?all=0', []), ('?all=1', [made])):
+            answer = self.ask('GET', f'{PATH}{query}', **admin)
+            found = [one['id'] for one in answer.body['subscriptions']]
+            self.assertEqual([one['id'] for one in wanted], found)
+        self.assertEqual(400, self.subscribe(all_projects='maybe').status)
+
     def test_only_administrators_are_told_of_all(self) -> None:
         watched = {'zone': 'north', 'resource_class': 'VCPU', 'threshold': 4}
 

@@ -10,13 +10,10 @@ from osc_lib.command import command
 from nova_ext_resources.cmd.osc import store
 from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.reservation import api
-from nova_ext_resources.reservation import interval
-from nova_ext_resources.reservation.store import limits as limits_mod
-from nova_ext_resources.reservation import times
+from nova_ext_resources.reservation import limits as limits_mod
+from nova_ext_resources.reservation.store import limits as own_limits
 
 _COLUMNS = ('Project', 'Max Ahead', 'Max Duration')
-
-_NONE = 'none'
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
@@ -27,20 +24,22 @@ def _add_project(parser: argparse.ArgumentParser) -> None:
 
 def _seconds(text: str) -> int:
     """Read a duration or ``none``, for argparse."""
-    return interval.FOREVER if text == _NONE else window.seconds(text)
+    try:
+        return limits_mod.parse_seconds(text)
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(str(err)) from err
 
 
 def _make_row(
-    reservations: api.Reservations, own: limits_mod.OwnLimits
+    reservations: api.Reservations, own: own_limits.OwnLimits
 ) -> tuple[str, str, str]:
     """Return what holds for a project, with what holds for all."""
     found = own.fill(reservations.limits.others)
-    return own.project, _format(found.ahead), _format(found.duration)
-
-
-def _format(seconds: int) -> str:
-    is_any = seconds >= interval.FOREVER
-    return _NONE if is_any else times.format_seconds(seconds)
+    return (
+        own.project,
+        limits_mod.format_seconds(found.ahead),
+        limits_mod.format_seconds(found.duration),
+    )
 
 
 class SetLimit(store.StoreCommand, command.ShowOne):
@@ -61,8 +60,8 @@ class SetLimit(store.StoreCommand, command.ShowOne):
                 name,
                 metavar='<duration>',
                 type=_seconds,
-                help=f'{what}: {window.DURATIONS}, or {_NONE} for no limit '
-                '(default: as for all projects)',
+                help=f'{what}: {window.DURATIONS}, or {limits_mod.NONE} for '
+                'no limit (default: as for all projects)',
             )
         return parser
 

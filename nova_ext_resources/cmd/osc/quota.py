@@ -34,14 +34,9 @@ def _make_row(use: quota_mod.Use) -> tuple[Any, ...]:
         quota.resource_class,
         quota.unit_hours,
         quota.days,
-        _hours(quota_mod.format_hours(use.used, is_up=True)),
-        _hours(quota_mod.format_hours(use.left)),
+        quota_mod.count_hours(use.used, is_up=True),
+        quota_mod.count_hours(use.left),
     )
-
-
-def _hours(text: str) -> float:
-    """Return a number as JSON and YAML should have it."""
-    return int(text) if text.isdecimal() else float(text)
 
 
 class SetQuota(store.StoreCommand, command.ShowOne):

@@ -9,6 +9,8 @@ from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation.blazar import orders
 from nova_ext_resources.reservation import capacity_change
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import limits as limits_mod
+from nova_ext_resources.reservation import quota as quota_mod
 from nova_ext_resources.reservation.store import capacity as capacity_mod
 from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import records
@@ -155,6 +157,28 @@ def describe_subscription(follower: followers.Follower) -> Document:
             if suspended_at is None
             else interval.format_time(suspended_at)
         ),
+    }
+
+
+def describe_quota(use: quota_mod.Use) -> Document:
+    """Return a quota, and how much of it is taken, in unit-hours."""
+    quota = use.quota
+    return {
+        'project': quota.project,
+        'resource_class': quota.resource_class,
+        'unit_hours': quota.unit_hours,
+        'days': quota.days,
+        'used': quota_mod.count_hours(use.used, is_up=True),
+        'left': quota_mod.count_hours(use.left),
+    }
+
+
+def describe_limits(project: str, limits: limits_mod.Limits) -> Document:
+    """Return what holds for a project."""
+    return {
+        'project': project,
+        'max_ahead': limits_mod.format_seconds(limits.ahead),
+        'max_duration': limits_mod.format_seconds(limits.duration),
     }
 
 

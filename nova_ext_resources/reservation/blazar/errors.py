@@ -44,6 +44,8 @@ def translating() -> Iterator[None]:
         exception.InvalidReservation,
         exception.InvalidExtraSpec,
         errors.InvalidCapacityChange,
+        errors.InvalidLimits,
+        errors.InvalidQuota,
         errors.InvalidSubscription,
     ) as err:
         raise blazar_exceptions.InvalidInput(str(err)) from err

@@ -19,6 +19,7 @@ from nova_ext_resources.reservation.blazar import documents
 from nova_ext_resources.reservation.blazar import errors
 from nova_ext_resources.reservation.blazar import keeper as keeper_mod
 from nova_ext_resources.reservation.blazar import monitor
+from nova_ext_resources.reservation.blazar import quoting
 from nova_ext_resources.reservation.blazar import subscribing
 from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
@@ -42,7 +43,7 @@ _SCOPES = {
 }
 
 
-class Front(subscribing.Subscribing):
+class Front(quoting.Quoting, subscribing.Subscribing):
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
@@ -226,6 +227,8 @@ class Front(subscribing.Subscribing):
             except (
                 exception.ReservationNotFound,
                 own_errors.CapacityChangeNotFound,
+                own_errors.LimitsNotFound,
+                own_errors.QuotaNotFound,
                 own_errors.SubscriptionNotFound,
             ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
