@@ -226,14 +226,28 @@ class Reservations:
         during: interval.Interval | None = None,
         project: str | None = None,
         wanted: Collection[state_mod.State] = (),
+        zone: str | None = None,
     ) -> list[records.Record]:
         """Return reservations by their start.
 
         :param during: only those with a second of it
         :param project: only those of a project
         :param wanted: only those in one of these states; all without
+        :param zone: only those that asked for this zone, or have servers
+            there; needs hosts
+        :raises InvalidReservation: unknown zone
         """
-        return self._list(during=during, project=project, wanted=wanted)
+        found = self._list(during=during, project=project, wanted=wanted)
+        if zone is None:
+            return found
+        self._survey.check_zone(_LIST, zone)
+        hosts = self._survey.find_fleet().hosts.values()
+        names = {one.name for one in hosts if one.zone == zone}
+        return [
+            one
+            for one in found
+            if one.request.zone == zone or not names.isdisjoint(one.hosts)
+        ]
 
     def list_changes(self, key: str) -> list[states.Change]:
         """Return what happened to a reservation and why, in order of time.
@@ -432,8 +446,9 @@ class Reservations:
 #: How often an update begins anew because another one was faster.
 _MAX_CHANGES = 10
 
-#: The name of an order that is only a question.
+#: The names of what is only a question.
 _CAPACITY = 'capacity'
+_LIST = 'list'
 
 
 def _refuse_capacity(field: str, reason: str) -> exception.InvalidReservation:

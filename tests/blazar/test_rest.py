@@ -304,6 +304,14 @@ class ListTest(RestTestCase):
             self.list_ids(f'from={self.time(5)}&state=pending'),
         )
 
+    def test_by_zone(self) -> None:
+        south = self.reserve(9, 10, zone='south')['id']
+
+        self.assertEqual([south], self.list_ids('zone=south'))
+        self.assertEqual(
+            [self.early, self.late], self.list_ids('zone=north&state=pending')
+        )
+
     def test_by_state(self) -> None:
         self.assertEqual([self.gone], self.list_ids('state=cancelled'))
         self.assertEqual(3, len(self.list_ids('state=cancelled,pending')))
@@ -313,6 +321,7 @@ class ListTest(RestTestCase):
             'from=tomorrow',
             'scope=near',
             'state=red',
+            'zone=east',
             f'from={self.time(2)}&until={self.time(1)}',
         ):
             with self.subTest(query):

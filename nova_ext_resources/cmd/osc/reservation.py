@@ -270,6 +270,13 @@ class ListReservations(store.StoreCommand, command.Lister):
             type=window.text,
             help="only those of this project; '' for those of none",
         )
+        add(
+            '--zone',
+            metavar='<zone>',
+            type=window.text,
+            help='only those that asked for this availability zone, or have '
+            'servers there; reads the hosts',
+        )
         add('--long', action='store_true', help='with more columns')
         return parser
 
@@ -281,6 +288,7 @@ class ListReservations(store.StoreCommand, command.Lister):
             during=_read_bounds(parsed_args, reservations.now()),
             project=parsed_args.project,
             wanted=_read_states(parsed_args),
+            zone=parsed_args.zone,
         )
         is_long = parsed_args.long
         return (

@@ -77,7 +77,8 @@ class Front(quoting.Quoting, subscribing.Subscribing):
     ) -> list[documents.Document]:
         """Return reservations by their start.
 
-        :param query: may have ``from`` and ``until``, ``scope`` and ``state``
+        :param query: may have ``from`` and ``until``, ``scope``, ``state`` and
+            ``zone``
         """
         with self._answer() as reservations, _refusing('window'):
             during = documents.read_window(query, reservations.now())
@@ -91,7 +92,10 @@ class Front(quoting.Quoting, subscribing.Subscribing):
             return [
                 documents.describe(one, has_hosts=has_hosts)
                 for one in reservations.list_reservations(
-                    during=during, project=project, wanted=wanted
+                    during=during,
+                    project=project,
+                    wanted=wanted,
+                    zone=query.get('zone'),
                 )
                 if during is None or scope(one.during, during)
             ]

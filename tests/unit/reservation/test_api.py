@@ -768,6 +768,32 @@ class ListTest(ApiTestCase):
         self.clock.now += 2 * HOUR
         self.assertEqual([], self.list_names(wanted=[State.ACTIVE]))
 
+    def test_those_of_a_zone_asked_for_it_or_are_there(self) -> None:
+        self.create('north', starts_at='+9h', duration='1h', zone='north')
+        self.create('south', starts_at='+9h', duration='1h', zone='south')
+        self.create('both', servers=3, starts_at='+11h', duration='1h')
+        self.create('other', starts_at='+13h', duration='1h', zone='south')
+        self.api.cancel('other')
+
+        for zone, wanted in (
+            ('north', ['north', 'both']),
+            ('south', ['south', 'both', 'other']),
+        ):
+            found = self.list_names(zone=zone, during=hours(9))
+            self.assertEqual(wanted, found)
+        self.assertEqual(
+            ['other'], self.list_names(zone='south', wanted=[State.CANCELLED])
+        )
+
+    def test_a_zone_that_there_is_not(self) -> None:
+        self.assert_invalid(
+            'zone', 'known: north, south', self.list_names, zone='east'
+        )
+        self.site.has_zones = False
+        self.assertRaises(
+            exception.ComputeUnavailable, self.list_names, zone='north'
+        )
+
 
 class CapacityTest(ApiTestCase):
     def setUp(self) -> None:

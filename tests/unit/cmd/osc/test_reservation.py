@@ -148,6 +148,14 @@ class CommandsTest(shells.ShellTestCase):
         self.assertEqual(['late'], self.list_names('--from +2h'))
         self.assertEqual(['lease'], self.list_names('--until +3h'))
         self.assertEqual(['lease'], self.list_names('--project red'))
+        self.assertEqual([], self.list_names('--zone south'))
+        self.assertEqual(
+            ['lease', 'late'], self.list_names('--zone north --from now')
+        )
+        self.assertIn(
+            'known: north, south',
+            self.fail_with('extended reservation list --zone east'),
+        )
         self.assertEqual(
             ['gone', 'late'],
             self.list_names('--state cancelled --state pending'),
