@@ -141,7 +141,7 @@ class Reservations:
         """
         order_mod.check(order)
         order_mod.check_reason(order['name'], reason)
-        demand, flavor = self._read_demand(order)
+        demand, flavor = self._read_demand(order['name'], order)
         admission = self._survey.find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
         # what has started meanwhile must not be moved.
@@ -164,11 +164,12 @@ class Reservations:
         What has started, or starts within five minutes, keeps its hosts: its
         end may be changed, and servers may be released.
 
-        :param changes: keys of an order: ``starts_at``, ``ends_at``,
-            ``duration``, ``delay``, ``servers``, ``at_most``, ``priority``,
-            ``expires_after``, ``at_end``
+        :param changes: keys of an order, all but ``name`` and ``project``;
+            ``zone`` may be None, for any
         :param reason: a sentence that is kept with the reservation
         :raises InvalidReservation: they make no sense, or there is no reason
+        :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
+            planned
         :raises ReservationNotFound: there is no such reservation
         :raises ReservationRefused: it does not fit; has a counter-offer
         :raises LimitExceeded: it would start later than is allowed, or last
@@ -292,7 +293,7 @@ class Reservations:
         """
         document = {'name': _CAPACITY, **order}
         order_mod.check(document)
-        demand, _flavor = self._read_demand(document)
+        demand, _flavor = self._read_demand(_CAPACITY, document)
         fleet = self._look_at(zone)
         self._survey.check_demand(_CAPACITY, demand)
         try:
@@ -375,13 +376,19 @@ class Reservations:
         :returns: what was asked for, and the answer; None if another one has
             changed it meanwhile
         """
+        has_needs = order_mod.check_changes(key, changes)
+        needs = self._read_demand(key, changes) if has_needs else None
         admission = self._survey.find_admission()
         now = self._now()  # As in create, not before the hosts are read.
         known = self.get(key)
         request = order_mod.change_request(
-            known.request, known.during, changes, now
+            known.request, known.during, changes, now, needs
         )
-        if request.zone is not None:
+        if needs is not None:
+            self._survey.check_demand(key, request.demand)
+        if changes.get('zone') is not None:
+            self._survey.check_zone(key, changes['zone'])
+        elif request.zone is not None:
             self._site.check_zones()
         has_started = known.during.start <= now
         if not has_started and request.during.start < now:
@@ -410,10 +417,9 @@ class Reservations:
         return self._survey.refresh()
 
     def _read_demand(
-        self, order: order_mod.Document
+        self, key: str, order: order_mod.Document
     ) -> tuple[demand_mod.Demand, str]:
         """Return what a server of an order needs, and its flavor's name."""
-        key = order['name']
         flavor: flavor_mod.Flavor | None
         if 'flavor' in order:
             flavor = self._site.find_flavor(order['flavor'])

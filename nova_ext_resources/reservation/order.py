@@ -68,7 +68,18 @@ _REASON = {
 }
 _COUNT = {'type': 'integer', 'minimum': 1, 'maximum': MAX_SERVERS}
 
+#: What is asked for that a change may ask for, too.
 _CHANGEABLE = {
+    'flavor': _TEXT,
+    'resources': {
+        'type': 'object',
+        'additionalProperties': {'type': 'integer', 'minimum': 1},
+    },
+    'extra_specs': {
+        'type': 'object',
+        'additionalProperties': {'type': 'string'},
+    },
+    'affinity': {'enum': sorted(AFFINITIES)},
     'starts_at': _TEXT,
     'ends_at': _TEXT,
     'duration': _TEXT,
@@ -87,17 +98,7 @@ _SCHEMA = {
     'properties': {
         **_CHANGEABLE,
         'name': NAME,
-        'flavor': _TEXT,
-        'resources': {
-            'type': 'object',
-            'additionalProperties': {'type': 'integer', 'minimum': 1},
-        },
-        'extra_specs': {
-            'type': 'object',
-            'additionalProperties': {'type': 'string'},
-        },
         'zone': _TEXT,
-        'affinity': {'enum': sorted(AFFINITIES)},
         'project': _ID,
     },
 }
@@ -106,8 +107,15 @@ _CHANGE_SCHEMA = {
     'type': 'object',
     'additionalProperties': False,
     'minProperties': 1,
-    'properties': _CHANGEABLE,
+    # Null is any zone again.
+    'properties': {
+        **_CHANGEABLE,
+        'zone': {**_TEXT, 'type': ['string', 'null']},
+    },
 }
+
+#: Keys of an order that say what one server needs.
+_NEEDS = ('flavor', 'resources', 'extra_specs')
 
 
 def check(document: Document) -> None:
@@ -117,6 +125,23 @@ def check(document: Document) -> None:
     """
     key = str(document.get('name', '(without a name)'))
     _validate(key, document, _SCHEMA)
+    _check_needs(key, document)
+
+
+def check_changes(key: str, changes: Document) -> bool:
+    """Check a change of an order, as :func:`check` does.
+
+    :returns: whether servers are to need something else
+    :raises InvalidReservation: it is not as this module says
+    """
+    _validate(key, changes, _CHANGE_SCHEMA)
+    has_needs = not changes.keys().isdisjoint(_NEEDS)
+    if has_needs:
+        _check_needs(key, changes)
+    return has_needs
+
+
+def _check_needs(key: str, document: Document) -> None:
     is_named, is_listed = 'flavor' in document, 'resources' in document
     if is_named == is_listed:
         raise _refuse(
@@ -228,6 +253,7 @@ def change_request(
     during: interval.Interval,
     changes: Document,
     now: int,
+    needs: tuple[demand_mod.Demand, str] | None = None,
 ) -> request_mod.Request:
     """Make the request that a change of a reservation asks for.
 
@@ -235,25 +261,29 @@ def change_request(
     end stays.
 
     :param during: when the reservation is served now
-    :param changes: some of the keys of an order
+    :param changes: some of the keys of an order, checked
+    :param needs: what one server shall need, and the name of its flavor;
+        None if that stays
     :raises InvalidReservation: they make no sense
     """
     key = request.key
-    _validate(key, changes, _CHANGE_SCHEMA)
+    demand, flavor = needs or (request.demand, request.flavor)
     start = _read_time(key, changes, 'starts_at', during.start, now)
     least = changes.get('servers', request.least)
     default = least if 'servers' in changes else request.most
     return _make(
         key,
-        demand=request.demand,
+        demand=demand,
         during=_read_during(key, changes, start, now, during.end),
         delay=_read_seconds(key, changes, 'delay', 0),
         least=least,
         most=changes.get('at_most', default),
-        zone=request.zone,
-        affinity=request.affinity,
+        zone=changes.get('zone', request.zone),
+        affinity=AFFINITIES[changes['affinity']]
+        if 'affinity' in changes
+        else request.affinity,
         priority=changes.get('priority', request.priority),
-        flavor=request.flavor,
+        flavor=flavor,
         project=request.project,
         expires_after=_read_expiry(key, changes, request.expires_after),
         at_end=request_mod.AtEnd(changes.get('at_end', request.at_end)),

@@ -236,6 +236,20 @@ class ReservationsTest(RestTestCase):
             [one['reason'] for one in found['changes']],
         )
 
+    def test_its_servers_need_something_else_elsewhere(self) -> None:
+        made = self.reserve(1, 2, zone='north')
+        path = f'/extended/reservations/{made["id"]}'
+
+        for changes, flavor, zone in (
+            ({'zone': 'south'}, 'large', 'south'),
+            ({'resources': {'VCPU': 8}, 'zone': None}, '', None),
+        ):
+            answer = self.ask('PUT', path, changes)
+
+            self.assertEqual(200, answer.status, answer.body)
+            found = answer.body['reservation']
+            self.assertEqual((flavor, zone), (found['flavor'], found['zone']))
+
     def test_what_is_over_is_not_changed(self) -> None:
         made = self.reserve(1, 2)
         path = f'/extended/reservations/{made["id"]}'

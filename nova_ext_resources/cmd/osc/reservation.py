@@ -25,7 +25,7 @@ _CURRENT = tuple(one for one in state_mod.State if not one.is_final)
 
 #: Arguments that are keys of an order as they are.
 _TIMES = ('starts_at', 'ends_at', 'duration', 'delay', 'expires_after')
-_OTHERS = ('servers', 'at_most', 'priority', 'at_end')
+_OTHERS = ('servers', 'at_most', 'priority', 'affinity', 'at_end')
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +107,16 @@ def _add_changeable(parser: argparse.ArgumentParser, default: str) -> None:
         f'{default % "not before its end"}',
     )
     add(
+        '--zone',
+        metavar='<zone>',
+        help=f'availability zone{default % "any"}',
+    )
+    add(
+        '--affinity',
+        choices=sorted(order.AFFINITIES),
+        help=f'where the servers may be{default % "any"}',
+    )
+    add(
         '--at-end',
         choices=[str(one) for one in request_mod.AtEnd],
         help=f'what becomes of its servers then{default % "keep"}',
@@ -141,14 +151,6 @@ class CreateReservation(_ShowRecord):
         window.add_servers(parser, is_required=True)
         _add_changeable(parser, ' (default: %s)')
         parser.add_argument(
-            '--zone', metavar='<zone>', help='availability zone'
-        )
-        parser.add_argument(
-            '--affinity',
-            choices=sorted(order.AFFINITIES),
-            help='where the servers may be (default: any)',
-        )
-        parser.add_argument(
             '--project',
             metavar='<id>',
             help='id of the project that it is for',
@@ -161,7 +163,7 @@ class CreateReservation(_ShowRecord):
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         document = {
             **_read(parsed_args, 'name', *_TIMES, *_OTHERS),
-            **_read(parsed_args, 'zone', 'affinity', 'project'),
+            **_read(parsed_args, 'zone', 'project'),
             **window.read_servers(parsed_args),
         }
         # Before anything is opened: it may be wrong all by itself.
@@ -175,12 +177,13 @@ class UpdateReservation(_ShowRecord):
     """Change a reservation: all that is asked for, or nothing.
 
     What has started keeps its start and its hosts: only its end can be
-    changed, and servers released.
+    changed, and servers released. An empty zone is any.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_name(parser)
+        window.add_servers(parser, is_required=False)
         _add_changeable(parser, '%.0s')
         _add_reason(parser)
         return parser
@@ -188,7 +191,12 @@ class UpdateReservation(_ShowRecord):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-        changes = _read(parsed_args, *_TIMES, *_OTHERS)
+        changes = {
+            **_read(parsed_args, *_TIMES, *_OTHERS),
+            **window.read_servers(parsed_args),
+        }
+        if parsed_args.zone is not None:
+            changes['zone'] = parsed_args.zone or None
         if not changes:
             raise exceptions.CommandError(
                 'Nothing is to be changed; name what, such as --end or '

@@ -51,6 +51,9 @@ _REFUSED = {
     'at_most': _NUMBERS,
 }
 
+#: Keys of an order that no update of a lease changes.
+_KEPT = {'flavor', 'resources', 'extra_specs', 'zone', 'affinity'}
+
 #: Blazar's affinity -> ours.
 _AFFINITIES = {
     'true': 'same-host',
@@ -117,6 +120,11 @@ def make_changes(
         # Clients send all that they have read before.
         if name in changes and changes[name] == value:
             del changes[name]
+    for name in _KEPT & changes.keys():
+        # If another one of the lease is refused, it could not be undone.
+        raise _refuse(
+            request.key, name, 'a lease keeps it; make another lease'
+        )
     return changes
 
 

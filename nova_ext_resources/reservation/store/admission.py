@@ -265,7 +265,7 @@ class Admission:
             planner = self._mirror.planner
             quota = self._read_quota(request, now)
             if held[0].during.start <= now + FIXED_SECONDS:
-                _check_start(request, held)
+                _check_fixed(request, known or request, held)
                 # Room may be short, but no server is released for a quota.
                 kept = max(min(request.most, len(held)), request.least)
                 allowed = quota.account.limit(request, now, kept)
@@ -445,15 +445,23 @@ class Admission:
                 )
 
 
-def _check_start(
-    request: request_mod.Request, held: servers.PlannedServers
+def _check_fixed(
+    request: request_mod.Request,
+    known: request_mod.Request,
+    held: servers.PlannedServers,
 ) -> None:
-    """Check that what is not moved keeps its start.
+    """Check that what is not moved keeps its start, and what it needs.
 
+    :param known: the request that it has
     :raises ValueError: it does not
     """
     start = held[0].during.start
-    if request.during.start != start or request.delay:
+    is_same = (request.demand, request.zone, request.affinity) == (
+        known.demand,
+        known.zone,
+        known.affinity,
+    )
+    if request.during.start != start or request.delay or not is_same:
         raise ValueError(
             f'reservation {request.key} has started or is about to, at '
             f'{interval.format_time(start)}, and is not moved: only its end '

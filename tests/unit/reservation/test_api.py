@@ -11,6 +11,7 @@ from testtools import matchers
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
 from nova_ext_resources.reservation import errors
+from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
@@ -431,6 +432,88 @@ class UpdateTest(ApiTestCase):
         self.assertEqual(3, len(fewer.servers))
         self.assertEqual(hours(2, 4), fewer.during)
 
+    def test_another_flavor_or_amounts(self) -> None:
+        self.site.flavors['small'] = flavor_mod.Flavor(name='small', vcpus=2)
+        for changes, flavor, amount in (
+            ({'flavor': 'small'}, 'small', 2),
+            ({'resources': {'VCPU': 3}}, '', 3),
+            ({'flavor': 'large', 'servers': 3}, 'large', 4),
+        ):
+            with self.subTest(**changes):
+                found = self.api.update('lease', changes)
+
+                self.assertEqual(flavor, found.request.flavor)
+                requirement = found.request.demand.requirement
+                self.assertEqual({'VCPU': amount}, dict(requirement.resources))
+                self.assertEqual(
+                    {amount},
+                    {
+                        one.amount
+                        for server in found.servers
+                        for one in server.assignments
+                    },
+                )
+                self.assertEqual(hours(2, 4), found.during)
+        # Nothing of what it had before is left in the way.
+        self.create('other', starts_at='+2h', ends_at='+4h')
+
+    def test_another_zone_and_affinity(self) -> None:
+        for changes, hosts_ in (
+            ({'zone': 'south'}, ['b']),
+            ({'zone': None, 'affinity': 'different-hosts'}, ['a', 'b']),
+            ({'affinity': 'same-host'}, ['a']),
+        ):
+            with self.subTest(**changes):
+                found = self.api.update('lease', changes)
+
+                self.assertEqual(hosts_, found.hosts)
+                self.assertEqual(changes.get('zone'), found.request.zone)
+
+    def test_a_flavor_that_does_not_fit_changes_nothing(self) -> None:
+        self.site.flavors['huge'] = flavor_mod.Flavor(name='huge', vcpus=8)
+        before = stores.dump(self.url)
+
+        err = self.assertRaises(
+            exception.ReservationRefused,
+            self.api.update,
+            'lease',
+            {'flavor': 'huge', 'servers': 3},
+        )
+
+        self.assertIn('2 can be had in that time', str(err))
+        self.assertEqual(before, stores.dump(self.url))
+
+    def test_another_flavor_counts_against_the_quota(self) -> None:
+        self.create('red', starts_at='+2h', ends_at='+4h', project='red')
+        self.api.quotas.set_quota('red', 'VCPU', 8)
+
+        self.assertRaises(
+            errors.QuotaExceeded,
+            self.api.update,
+            'red',
+            {'resources': {'VCPU': 5}},
+        )
+        self.api.update('red', {'resources': {'VCPU': 3}})
+        (use,) = self.api.quotas.list_quotas('red')
+        self.assertEqual(6 * HOUR, use.used)
+
+    def test_what_servers_cannot_need(self) -> None:
+        for field, reason, changes in (
+            ('flavor', 'no flavor tiny', {'flavor': 'tiny'}),
+            ('flavor', 'nothing to reserve', {'flavor': 'empty'}),
+            ('flavor', 'or else', {'extra_specs': {}}),
+            ('flavor', 'or else', {'flavor': 'x', 'resources': {'VCPU': 1}}),
+            ('resource class', 'CUSTOM_X', {'resources': {'CUSTOM_X': 1}}),
+            ('zone', 'known: north, south', {'zone': 'east'}),
+            ('zone', 'it is empty', {'zone': ''}),
+            ('affinity', 'same-host', {'affinity': 'near'}),
+            ('the order', 'unexpected', {'project': 'red'}),
+        ):
+            with self.subTest(**changes):
+                self.assert_invalid(
+                    field, reason, self.api.update, 'lease', changes
+                )
+
     def test_what_comes_of_its_servers(self) -> None:
         self.api.update('lease', {'expires_after': '30m', 'at_end': 'shelve'})
         found = self.api.update('lease', {'ends_at': '+5h'})
@@ -466,6 +549,9 @@ class UpdateTest(ApiTestCase):
 
         for changes in (
             {'servers': 3},
+            {'resources': {'VCPU': 1}},
+            {'zone': 'north'},
+            {'affinity': 'same-host'},
             {'starts_at': '+30m'},
             {'delay': '1h'},
         ):

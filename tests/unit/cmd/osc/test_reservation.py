@@ -135,6 +135,21 @@ class CommandsTest(shells.ShellTestCase):
             self.fail_with('extended reservation cancel lease'),
         )
 
+    def test_servers_that_need_something_else(self) -> None:
+        self.succeed(f'{CREATE} --start +1h --zone north')
+
+        for arguments, wanted in (
+            ('--resource VCPU=2 --zone south', ('', 'south', {'VCPU': 2})),
+            ("--flavor large --zone ''", ('large', '', {'VCPU': 4})),
+        ):
+            found = json.loads(
+                self.succeed(
+                    f'extended reservation update lease {arguments} -f json'
+                )
+            )
+            shown = found['flavor'], found['zone'], found['resources']
+            self.assertEqual(wanted, shown)
+
     def test_lists(self) -> None:
         self.succeed(f'{CREATE} --end +2h --project red')
         self.succeed(

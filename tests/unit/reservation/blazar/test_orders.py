@@ -172,6 +172,22 @@ class ChangesTest(base.TestCase):
             with self.subTest(**given):
                 self.assertEqual(wanted, self.make(**given))
 
+    def test_what_a_lease_keeps(self) -> None:
+        for name, value in (
+            ('flavor', 'small'),
+            ('resources', {'VCPU': 1}),
+            ('extra_specs', {}),
+            ('zone', 'south'),
+            ('affinity', 'false'),
+        ):
+            with self.subTest(name):
+                given: Any = {name: value}
+                err = self.assertRaises(
+                    exception.InvalidReservation, self.make, **given
+                )
+
+                self.assertIn('make another lease', str(err))
+
     def test_what_is_undone_is_as_before(self) -> None:
         self.assertEqual(
             {
