@@ -12,12 +12,18 @@
                                         default, or delete
     resource:lease:priority=N           a lower one goes first; 0 by default
 
+A server may end sooner than its flavor says, by a scheduler hint::
+
+    nova_ext:lease_seconds=N            as max_seconds, and no more than that
+
 Nothing here is a matter for the host: it is the scheduler that lends what is
 reserved for later, and the manager of reservations that has it given back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
+import re
+from typing import TypeAlias
 
 from nova_ext_resources import exception
 
@@ -25,6 +31,12 @@ from nova_ext_resources import exception
 SUBJECT = 'lease'
 
 _PREFIX = f'resource:{SUBJECT}:'
+
+#: Scheduler hint of a server: when it ends. Its owner cannot change it later.
+HINT = 'nova_ext:lease_seconds'
+
+#: Scheduler hints of a server, as Nova keeps them: name -> values.
+Hints: TypeAlias = Mapping[str, Sequence[str]]
 
 #: Seconds between the notice and the end, at most and by default.
 MAX_DRAIN = 3600
@@ -92,3 +104,19 @@ def parse(extra_specs: Mapping[str, str]) -> Lease:
             f'{_PREFIX}max_seconds; add one of them',
         )
     return made
+
+
+def read_hint(hints: Hints) -> int | None:
+    """Return how many seconds a server asks for, None if it does not say.
+
+    :raises ValueError: it says so in a way that cannot be read
+    """
+    if HINT not in hints:
+        return None
+    values = hints[HINT]
+    if len(values) == 1 and re.fullmatch(PATTERNS['max_seconds'], values[0]):
+        return int(values[0])
+    raise ValueError(
+        f'the scheduler hint {HINT} is {", ".join(values) or "empty"}; write '
+        'one whole number of seconds, from 1 to 999999999'
+    )

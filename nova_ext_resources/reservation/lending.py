@@ -2,7 +2,8 @@
 
 """What is reserved for later is lent, and given back in time.
 
-A server borrows if its flavor says when it ends, or that it may be told to go.
+A server borrows if its flavor says when it ends, or that it may be told to go;
+or if it says itself when it ends, by a scheduler hint.
 It counts as being there until then, so that the scheduler lets it in where
 nothing is promised before. When what is promised comes near, and placement
 does not show the room, borrowers are told to go: as many as are needed, the
@@ -19,6 +20,7 @@ from collections.abc import (
 )
 import dataclasses
 import re
+import types
 from typing import TypeAlias
 
 from nova_ext_resources.claims import lease as lease_mod
@@ -43,6 +45,8 @@ MAX_NOTICE_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS + LEAVING_SECONDS
 
 #: So long before a promise begins its host is looked at.
 HORIZON_SECONDS = lease_mod.MAX_DRAIN + LEAVE_SECONDS
+
+_NO_HINTS: lease_mod.Hints = types.MappingProxyType({})
 
 #: Place -> how much is short there.
 Shortage: TypeAlias = Mapping[view_obj.Place, int]
@@ -98,7 +102,7 @@ def make_borrower(
     :param told_at: when it was told last; None if it never was
     :param now: seconds since the epoch
     """
-    lease = find_lease(server.extra_specs)
+    lease = find_lease(server.extra_specs, server.hints)
     if not lease.is_lent:
         return None
     made = Borrower(
@@ -115,29 +119,75 @@ def make_borrower(
     return dataclasses.replace(made, told_at=None, is_stuck=True)
 
 
-def find_lease(extra_specs: Mapping[str, str]) -> lease_mod.Lease:
-    """Read the extra specs of a flavor; what is malformed lends nothing."""
+def find_lease(
+    extra_specs: Mapping[str, str], hints: lease_mod.Hints = _NO_HINTS
+) -> lease_mod.Lease:
+    """Return when a server ends, and whether it may be told to go.
+
+    What is malformed lends nothing.
+
+    :param extra_specs: of its flavor
+    :param hints: scheduler hints that it was created with; none of them makes
+        it end later than its flavor says
+    """
+    lease = _read_specs(extra_specs)
+    try:
+        asked = lease_mod.read_hint(hints)
+    except ValueError:
+        asked = None
+    if lease is None or asked is None:
+        return lease or lease_mod.Lease()
+    longest = lease.max_seconds or asked
+    return dataclasses.replace(lease, max_seconds=min(asked, longest))
+
+
+def find_fault(extra_specs: Mapping[str, str], hints: lease_mod.Hints) -> str:
+    """Return what is wrong with the end that a server asks for; or ''.
+
+    :param extra_specs: of its flavor
+    :param hints: its scheduler hints
+    """
+    try:
+        asked = lease_mod.read_hint(hints)
+    except ValueError as err:
+        return str(err)
+    longest = find_lease(extra_specs).max_seconds
+    if asked is None or longest is None or asked <= longest:
+        return ''
+    return (
+        f'the scheduler hint {lease_mod.HINT} is {asked}, and servers of this '
+        f'flavor end after {longest} seconds; ask for no more'
+    )
+
+
+def _read_specs(extra_specs: Mapping[str, str]) -> lease_mod.Lease | None:
+    """Read the extra specs of a flavor; None if they are malformed."""
     prefix = f'resource:{lease_mod.SUBJECT}:'
     for key, value in extra_specs.items():
         if not key.startswith(prefix):
             continue
         pattern = lease_mod.PATTERNS.get(key.removeprefix(prefix))
         if pattern is None or not re.fullmatch(pattern, value):
-            return lease_mod.Lease()
+            return None
     try:
         return lease_mod.parse(extra_specs)
     except exception.InvalidExtraSpec:
-        return lease_mod.Lease()
+        return None
 
 
-def find_end(extra_specs: Mapping[str, str], now: int) -> int:
+def find_end(
+    extra_specs: Mapping[str, str],
+    now: int,
+    hints: lease_mod.Hints = _NO_HINTS,
+) -> int:
     """Return until when a server that is created now counts as being there.
 
     :param extra_specs: of its flavor
     :param now: seconds since the epoch
+    :param hints: its scheduler hints
     :returns: the same; ``FOREVER`` where it can stay
     """
-    lease = find_lease(extra_specs)
+    lease = find_lease(extra_specs, hints)
     end = interval.FOREVER
     if lease.max_seconds is not None:
         end = now + lease.max_seconds
@@ -271,7 +321,7 @@ def find_objection(
         return 'it is on no host any more'
     if server.host != one.host:
         return f'it has moved from host {one.host} to {server.host}'
-    if find_lease(server.extra_specs) != one.lease:
+    if find_lease(server.extra_specs, server.hints) != one.lease:
         return 'its flavor has changed'
     if not shortage:
         return 'nothing is short any more'

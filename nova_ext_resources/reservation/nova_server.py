@@ -6,7 +6,7 @@ Nova does one thing with a server after the other, and says in ``task_state``
 which one. Whoever asks for the next step looks first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import dataclasses
 import enum
 
@@ -37,6 +37,8 @@ class NovaServer:
     :ivar project: id of the project that has it
     :ivar flavor: as it was when the server was created or resized
     :ivar metadata: which its owner can change
+    :ivar hints: scheduler hints that it was created with, which nobody can
+        change; none where Nova was not asked for them
     """
 
     uuid: str
@@ -52,6 +54,9 @@ class NovaServer:
     )
     extra_specs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     metadata: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hints: Mapping[str, Sequence[str]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 #: How the ``task_state`` begins of what is shelved, offloaded or deleted.

@@ -13,6 +13,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.claims import lease
 from nova_ext_resources.claims.schedule import candidates
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import stats
@@ -127,10 +128,15 @@ def identify(spec_obj: Any) -> dict[str, str]:
 
 def find_reservation(spec_obj: Any) -> str | None:
     """Return the reservation that a server asks for; None without one."""
-    if 'scheduler_hints' not in spec_obj or not spec_obj.scheduler_hints:
-        return None
-    values = spec_obj.scheduler_hints.get(HINT)
+    values = get_hints(spec_obj).get(HINT)
     return str(values[0]) if values else None
+
+
+def get_hints(spec_obj: Any) -> lease.Hints:
+    if 'scheduler_hints' not in spec_obj or not spec_obj.scheduler_hints:
+        return {}
+    hints: lease.Hints = spec_obj.scheduler_hints
+    return hints
 
 
 def get_project(spec_obj: Any) -> str:
@@ -141,9 +147,20 @@ def find_end(spec_obj: Any, now: int) -> int:
     """Return when a server ends that asks for no reservation.
 
     :param now: seconds since the epoch
-    :returns: the same; ``FOREVER`` where its flavor does not say
+    :returns: the same; ``FOREVER`` where neither it nor its flavor says
     """
-    return lending.find_end(get_extra_specs(spec_obj), now)
+    specs, hints = get_extra_specs(spec_obj), get_hints(spec_obj)
+    return lending.find_end(specs, now, hints)
+
+
+def find_fault(spec_obj: Any) -> str:
+    """Return what is wrong with the end that a server asks for; or ''.
+
+    What was created before, and only moves, is not refused for it.
+    """
+    specs, hints = get_extra_specs(spec_obj), get_hints(spec_obj)
+    fault = lending.find_fault(specs, hints)
+    return fault if fault and is_move(spec_obj) is False else ''
 
 
 def is_move(spec_obj: Any) -> bool | None:

@@ -90,13 +90,16 @@ class ReservationFilter(filters.BaseHostFilter):
         """Return the hosts that pass, their candidates narrowed.
 
         :raises nova.exception.NoValidHost: the server may not be created in
-            its reservation, or it is not known what is promised
+            its reservation, or it asks for an end that cannot be, or it is
+            not known what is promised
         """
         hosts = list(filter_obj_list)
         if utils.request_is_rebuild(spec_obj):
             return hosts
         ongoing = ongoing_mod.find(spec_obj)
         ongoing.count_consumed()
+        if fault := request.find_fault(spec_obj):
+            return self._refuse(spec_obj, ongoing, fault)
         try:
             read = self._followed.refresh()
         except exception.StoreError:

@@ -25,6 +25,11 @@ MICROVERSION = '2.61'
 #: Unshelve to a host (Nova 26).
 _UNSHELVE_MICROVERSION = '2.91'
 
+#: A server with the scheduler hints that it was created with (Nova 31).
+_HINTS_MICROVERSION = '2.100'
+
+_NOT_ACCEPTABLE = 406
+
 #: Servers in one answer; Nova may give fewer.
 _PAGE = 1000
 
@@ -49,6 +54,8 @@ class Compute:
 
     def __init__(self, adapter: ks_adapter.Adapter) -> None:
         self._adapter = adapter
+        #: Whether Nova is too old to show scheduler hints.
+        self._is_old = False
 
     def find_flavor(self, name: str) -> flavor_mod.Flavor | None:
         """Return the flavor of a name or an id, None if there is none.
@@ -129,7 +136,7 @@ class Compute:
         :raises ComputeUnavailable: there is no sensible answer
         """
         action = f'show server {uuid}'
-        response = self._send(action, 'GET', f'/servers/{uuid}')
+        response = self._send_for_hints(action, f'/servers/{uuid}')
         if _is_not_found(response):
             return None
         body = self._understand(
@@ -137,8 +144,24 @@ class Compute:
         )
         return self._understand(action, _parse_server, body)
 
+    def _send_for_hints(self, action: str, url: str) -> requests.Response:
+        """Ask for what has scheduler hints, where Nova can show them.
+
+        A Nova that cannot has no scheduler of ours that reads them.
+        """
+        if not self._is_old:
+            try:
+                return self._send(
+                    action, 'GET', url, microversion=_HINTS_MICROVERSION
+                )
+            except exception.ComputeUnavailable as err:
+                if err.status != _NOT_ACCEPTABLE:
+                    raise
+            self._is_old = True
+        return self._send(action, 'GET', url)
+
     def list_servers(self, project: str) -> list[nova_server.NovaServer]:
-        """Return the servers of a project.
+        """Return the servers of a project, without their scheduler hints.
 
         Nova does not search for metadata.
 
@@ -341,6 +364,7 @@ def _parse_server(body: Mapping[str, Any]) -> nova_server.NovaServer:
         flavor=_parse_own_flavor(body['flavor'], body['image']),
         extra_specs=dict(body['flavor']['extra_specs']),
         metadata=dict(body['metadata']),
+        hints=dict(body.get('scheduler_hints') or {}),
     )
 
 

@@ -9,6 +9,7 @@ from keystoneauth1 import noauth
 from keystoneauth1 import session
 from oslo_config import cfg
 
+from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reader
 from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
@@ -231,6 +232,36 @@ class DrainingTest(ManagerTestCase):
 
         shown = self.admin_api.get_server(server['id'])
         self.assertEqual('SHELVED_OFFLOADED', shown['status'])
+        self.assertEqual('active', self.list_states()[-1])
+
+    def test_one_that_says_itself_when_it_ends(self) -> None:
+        flavor = self.make_flavor(hw__cpu_policy='shared')
+        capacity = self.find_capacity()
+        start = 10_000_000_000
+        self.admit_all(start, capacity)
+        body = self._build_server(flavor_id=flavor, networks='none')
+        hints = {lease.HINT: '3600'}
+        server = self._wait_for_state_change(
+            self.api.post_server(
+                {'server': body, 'os:scheduler_hints': hints}
+            ),
+            'ACTIVE',
+        )
+        told = start - lending.LEAVE_SECONDS - lease.DEFAULT_DRAIN
+
+        found = self.site.find_server(server['id'])
+        assert found is not None
+        self.assertEqual(['3600'], [*found.hints[lease.HINT]])
+        self.run_at(told - 1)
+        self.assertEqual(['pending'], self.list_states())
+        self.run_at(told)
+        shown = self.api.get_server(server['id'])
+        self.assertIn(owners.LEAVES_AT, shown['metadata'])
+        self.wait_until(
+            lambda: self.is_gone(server, told + lease.DEFAULT_DRAIN)
+        )
+        self.run_at(start)
+
         self.assertEqual('active', self.list_states()[-1])
 
     def is_gone(self, server: Any, clock: int) -> bool:

@@ -22,6 +22,7 @@ from oslo_db import exception as db_exc
 from oslo_utils.fixture import uuidsentinel
 import sqlalchemy as sa
 
+from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
@@ -90,6 +91,43 @@ class OthersTest(reserving.ReservingTestCase):
                 found = self.run_filter(self.make_hosts(), self.make_spec())
 
             self.assertEqual(passed, found)
+
+    def test_a_server_that_says_so_by_a_hint_may_have_it(self) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=8)
+
+        for seconds, passed in (
+            (5 * reserving.HOUR, ['a', 'b']),
+            (5 * reserving.HOUR + 1, ['b']),
+        ):
+            spec = self.make_spec(scheduler_hints={lease.HINT: [str(seconds)]})
+
+            self.assertEqual(passed, self.run_filter(self.make_hosts(), spec))
+
+    def test_a_hint_that_cannot_be_read_is_refused_with_the_reason(
+        self,
+    ) -> None:
+        spec = self.make_spec(scheduler_hints={lease.HINT: ['soon']})
+        with mock.patch.object(request, 'is_move', return_value=False):
+            err = self.assertRaises(
+                nova_exc.NoValidHost, self.run_filter, self.make_hosts(), spec
+            )
+
+        self.assertIn(
+            'The scheduler hint nova_ext:lease_seconds is soon; write one '
+            'whole number of seconds',
+            str(err),
+        )
+
+    def test_a_move_is_not_refused_for_it(self) -> None:
+        self.reserve(during=reserving.hours(5, 6), vcpus=8)
+        spec = self.make_spec(scheduler_hints={lease.HINT: ['soon']})
+
+        for answer in (True, None):
+            with mock.patch.object(request, 'is_move', return_value=answer):
+                found = self.run_filter(self.make_hosts(), spec)
+
+            # It counts as one that stays.
+            self.assertEqual(['b'], found)
 
     def test_the_clock_ends_a_promise(self) -> None:
         self.reserve(vcpus=8)

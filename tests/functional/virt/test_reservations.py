@@ -10,6 +10,7 @@ from nova import exception as nova_exc
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
+from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.site import loading
@@ -326,6 +327,19 @@ class ReservationsTest(base.NovaTestCase):
             'Reservation lease has not started yet',
             server['fault']['message'],
         )
+
+    def test_the_owner_reads_what_is_wrong_with_a_hint(self) -> None:
+        flavor = self.make_flavor(resource__lease__max_seconds=3600)
+        for hint, wanted in (
+            ('1h', 'is 1h; write one whole number of seconds'),
+            ('3601', 'servers of this flavor end after 3600 seconds'),
+        ):
+            server = self.boot(
+                flavor, 'ERROR', scheduler_hints={lease.HINT: hint}
+            )
+
+            self.assertIn(wanted, server['fault']['message'])
+        self.boot(flavor, scheduler_hints={lease.HINT: '60'})
 
     def test_the_slot_of_a_deleted_server_is_taken_again(self) -> None:
         self.useFixture(

@@ -101,3 +101,34 @@ class LeaseTest(base.TestCase):
         self.assertEqual({'CUSTOM_X': 1}, dict(found.resources))
         self.assertEqual({}, dict(found.attributes))
         self.assertEqual({}, dict(found.enforcers))
+
+
+class HintTest(base.TestCase):
+    def test_a_server_that_says_when_it_ends(self) -> None:
+        for value, wanted in (('1', 1), ('999999999', 999999999)):
+            self.assertEqual(wanted, lease.read_hint({lease.HINT: [value]}))
+
+    def test_a_server_that_does_not(self) -> None:
+        for hints in ({}, {'same_host': ['x']}, {'lease_seconds': ['5']}):
+            self.assertIsNone(lease.read_hint(hints))
+
+    def test_what_cannot_be_read(self) -> None:
+        for values in (
+            [],
+            [''],
+            ['0'],
+            ['-5'],
+            ['1.5'],
+            ['1h'],
+            [' 5'],
+            ['5\n'],
+            ['\u0665'],
+            ['1000000000'],
+            ['60', '120'],
+        ):
+            with self.subTest(values=values):
+                err = self.assertRaises(
+                    ValueError, lease.read_hint, {lease.HINT: values}
+                )
+
+                self.assertIn('write one whole number', str(err))

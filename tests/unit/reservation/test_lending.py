@@ -4,12 +4,13 @@
 
 import itertools
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 from nova_ext_resources.claims import lease as lease_mod
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server
 from tests import base
 from tests.unit.reservation import hosts
@@ -73,6 +74,87 @@ class EndTest(base.TestCase):
                 found = lending.find_end(make_specs(**specs), 1000)
 
                 self.assertEqual(wanted, found)
+
+
+def make_hints(seconds: str) -> lease_mod.Hints:
+    return {lease_mod.HINT: [seconds]}
+
+
+class HintTest(base.TestCase):
+    """What a server says itself of its end."""
+
+    #: Specs of a flavor, the hint, and the end of what is created at 1000.
+    CASES: ClassVar[Any] = (
+        ({}, '60', 1060),
+        ({'max_seconds': '100'}, '60', 1060),
+        ({'max_seconds': '100'}, '100', 1100),
+        # No server makes its end later than its flavor says.
+        ({'max_seconds': '100'}, '101', 1100),
+        ({'preemptible': 'true'}, '60', 1060),
+        ({'preemptible': 'true'}, '9000', 1000 + 300 + LEAVE),
+        ({}, 'soon', interval.FOREVER),
+        ({}, '0', interval.FOREVER),
+        ({'max_seconds': '100'}, 'soon', 1100),
+        # What is malformed lends nothing.
+        ({'max_seconds': 'soon'}, '60', interval.FOREVER),
+        ({'drain_seconds': '60'}, '60', interval.FOREVER),
+    )
+
+    def test_until_when_it_counts_as_being_there(self) -> None:
+        for specs, hint, wanted in self.CASES:
+            with self.subTest(hint=hint, **specs):
+                found = lending.find_end(
+                    make_specs(**specs), 1000, make_hints(hint)
+                )
+
+                self.assertEqual(wanted, found)
+
+    def test_the_manager_reads_it_as_the_scheduler_does(self) -> None:
+        for specs, hint, end in self.CASES:
+            with self.subTest(hint=hint, **specs):
+                borrower = lending.make_borrower(
+                    nova_server.NovaServer(
+                        uuid='x',
+                        created_at=1000,
+                        extra_specs=make_specs(**specs),
+                        hints=make_hints(hint),
+                    ),
+                    None,
+                    1000,
+                )
+
+                if end == interval.FOREVER:
+                    self.assertIsNone(borrower)
+                    continue
+                assert borrower is not None
+                # It is told in time for what begins when it has gone.
+                due = lending.find_due(borrower, end)
+                self.assertEqual(end - borrower.lead, due)
+
+    def test_what_it_may_not_ask_for(self) -> None:
+        for specs, hint, wanted in (
+            ({}, '60', ''),
+            ({'max_seconds': '60'}, '60', ''),
+            (
+                {'max_seconds': '60'},
+                '61',
+                'the scheduler hint nova_ext:lease_seconds is 61, and servers '
+                'of this flavor end after 60 seconds; ask for no more',
+            ),
+            (
+                {'max_seconds': '60'},
+                '1h',
+                'the scheduler hint nova_ext:lease_seconds is 1h; write one '
+                'whole number of seconds, from 1 to 999999999',
+            ),
+        ):
+            with self.subTest(hint=hint, **specs):
+                found = lending.find_fault(
+                    make_specs(**specs), make_hints(hint)
+                )
+
+                self.assertEqual(wanted, found)
+        self.assertEqual('', lending.find_fault({}, {}))
 
 
 class DueTest(base.TestCase):

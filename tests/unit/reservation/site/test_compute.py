@@ -196,6 +196,36 @@ class ServersTest(ComputeTestCase):
             self.compute.find_server(uuids.server),
         )
 
+    def test_the_hints_of_a_server(self) -> None:
+        for hints in ({'a': ['b', 'c']}, {}, None):
+            body = make_server(scheduler_hints=hints)
+            self.mock.get(self.server, json={'server': body})
+
+            found = self.compute.find_server(uuids.server)
+
+            assert found is not None
+            self.assertEqual(hints or {}, found.hints)
+            request: Any = self.mock.last_request
+            self.assertEqual(
+                'compute 2.100', request.headers['OpenStack-API-Version']
+            )
+
+    def test_a_nova_that_shows_no_hints(self) -> None:
+        def answer(request: Any, context: Any) -> Any:
+            version = request.headers['OpenStack-API-Version']
+            context.status_code = 200 if version == 'compute 2.61' else 406
+            return {'server': make_server()}
+
+        self.mock.get(self.server, json=answer)
+
+        for _time in range(2):
+            found = self.compute.find_server(uuids.server)
+
+            assert found is not None
+            self.assertEqual({}, found.hints)
+        # It is not asked for them again.
+        self.assertEqual(3, self.mock.call_count)
+
     def test_a_server_of_a_volume_has_its_root_disk_elsewhere(self) -> None:
         self.mock.get(self.server, json={'server': make_server(image='')})
 
