@@ -20,6 +20,7 @@ from nova.scheduler import filters
 from nova.scheduler import utils
 from oslo_log import log as logging
 
+from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reservation as options
 from nova_ext_resources import exception
 from nova_ext_resources import plugins
@@ -43,6 +44,12 @@ _AWAY = 'the database of the reservations does not answer; try again later'
 _UNKNOWN = (
     'It is not known what is reserved, because the database of the '
     'reservations does not answer; try again later'
+)
+
+_PROMISED = (
+    'the room on all hosts that would do is promised to reservations while '
+    f'this server is there. Let it end before, by {lease.HINT} or by its '
+    'flavor, use a reservation, or try again later'
 )
 
 
@@ -90,8 +97,8 @@ class ReservationFilter(filters.BaseHostFilter):
         """Return the hosts that pass, their candidates narrowed.
 
         :raises nova.exception.NoValidHost: the server may not be created in
-            its reservation, or it asks for an end that cannot be, or it is
-            not known what is promised
+            its reservation, or all room is promised to others, or it asks
+            for an end that cannot be, or it is not known what is promised
         """
         hosts = list(filter_obj_list)
         if utils.request_is_rebuild(spec_obj):
@@ -114,9 +121,13 @@ class ReservationFilter(filters.BaseHostFilter):
     # Servers without a reservation
 
     def _keep(
-        self, hosts: Iterable[Any], spec_obj: Any, now: int, end: int
+        self, hosts: Sequence[Any], spec_obj: Any, now: int, end: int
     ) -> list[Any]:
-        """Return the hosts on which a server would break no promise."""
+        """Return the hosts on which a server would break no promise.
+
+        :raises nova.exception.NoValidHost: there are none, and it is safe to
+            say why
+        """
         report = report_mod.Report('ReservationFilter', spec_obj)
         with self._followed.lock:
             if self._followed.promises.is_empty:
@@ -124,6 +135,9 @@ class ReservationFilter(filters.BaseHostFilter):
             passed = self._narrow(hosts, spec_obj, report, now, end)
         report.finish()
         ongoing = ongoing_mod.find(spec_obj)
+        # Of several servers Nova may have claimed for the first ones.
+        if hosts and not passed and not request.is_multiple(spec_obj):
+            return self._refuse(spec_obj, ongoing, _PROMISED)
         claimed = claimed_mod.Claimed(
             self._followed,
             ongoing.summaries,

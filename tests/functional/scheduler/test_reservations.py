@@ -62,6 +62,37 @@ class OthersTest(reserving.ReservingTestCase):
         ):
             self.assertIn(part, line)
 
+    def test_one_that_finds_no_host_is_told_why(self) -> None:
+        self.reserve(vcpus=8, servers=2)
+
+        err = self.assertRaises(
+            nova_exc.NoValidHost,
+            self.run_filter,
+            self.make_hosts(),
+            self.make_spec(),
+        )
+
+        self.assertIn(
+            'The room on all hosts that would do is promised to reservations '
+            'while this server is there. Let it end before, by '
+            'nova_ext:lease_seconds or by its flavor, use a reservation, or '
+            'try again later.',
+            str(err),
+        )
+
+    def test_nova_frees_the_first_ones_of_a_request(self) -> None:
+        self.reserve(vcpus=8, servers=2)
+
+        spec = self.make_spec(num_instances=2)
+
+        # It does not after an error.
+        self.assertEqual([], self.run_filter(self.make_hosts(), spec))
+
+    def test_a_request_without_a_host_is_not_ours_to_explain(self) -> None:
+        self.reserve(vcpus=8, servers=2)
+
+        self.assertEqual([], self.run_filter([], self.make_spec()))
+
     def test_what_is_left_beside_a_promise_can_be_had(self) -> None:
         self.reserve(vcpus=4)
 
@@ -474,7 +505,7 @@ class ReservedTest(reserving.ReservingTestCase):
             )
 
         self.assertEqual(['b'], move(4))
-        self.assertEqual([], move(5))
+        self.assertRaises(nova_exc.NoValidHost, move, 5)
         # It keeps its slot: the move may be taken back.
         self.assertEqual({uuidsentinel.one: 'a'}, self.find_slots())
 
@@ -829,8 +860,11 @@ class RemovedTest(reserving.ReservingTestCase):
         """
         self.used = {'a': self.placement.count('a')}
         spec = self.make_spec('other')
-        hosts = self.filter.filter_all(self.make_hosts(vcpus, ('a',)), spec)
-        if not hosts:
+        try:
+            hosts = self.filter.filter_all(
+                self.make_hosts(vcpus, ('a',)), spec
+            )
+        except nova_exc.NoValidHost:
             return None
         self.assertTrue(self.placement.claim('other', 'a', vcpus))
         check = ongoing.find(spec).check

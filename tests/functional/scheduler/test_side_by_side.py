@@ -5,6 +5,8 @@
 import dataclasses
 from typing import Any
 
+from nova import exception as nova_exc
+
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import host as host_mod
@@ -82,7 +84,7 @@ class SideBySideTest(reserving.ReservingTestCase):
         return self.run_filter([host_state], spec)
 
     def test_a_server_that_would_leave_them_apart_is_refused(self) -> None:
-        self.assertEqual([], self.run_one())
+        self.assertRaises(nova_exc.NoValidHost, self.run_one)
 
         self.assertIn('needs so many side by side from', self.log.output)
         self.assertEqual(['a'], self.run_one(0b11111111111))
@@ -107,7 +109,7 @@ class SideBySideTest(reserving.ReservingTestCase):
     def test_what_a_host_publishes_anew_is_decided_anew(self) -> None:
         self.assertEqual(['a'], self.run_one(0b11111111111))
 
-        self.assertEqual([], self.run_one())
+        self.assertRaises(nova_exc.NoValidHost, self.run_one)
 
     def test_what_is_promised_anew_is_decided_anew(self) -> None:
         self.assertEqual(['a'], self.run_one(0b11111111))
@@ -117,7 +119,7 @@ class SideBySideTest(reserving.ReservingTestCase):
         self.assertEqual(2, self.asked)
 
     def test_what_is_cancelled_is_in_nobodys_way(self) -> None:
-        self.assertEqual([], self.run_one())
+        self.assertRaises(nova_exc.NoValidHost, self.run_one)
 
         stores.make_admission(self.url).change(
             'lease',

@@ -159,7 +159,11 @@ class ReservationsTest(base.NovaTestCase):
         self.assertEqual(['host1', 'host2', 'host2'], self.list_hosts(found))
         # Placement has room for it.
         self.assertEqual(VCPUS, self.count_vcpus('host1'))
-        self.boot(self.flavor, 'ERROR')
+        refused = self.boot(self.flavor, 'ERROR')
+        self.assertIn(
+            'The room on all hosts that would do is promised',
+            refused['fault']['message'],
+        )
         self.assertEqual(
             ['host1'], self.list_hosts([self.boot_reserved('lease')])
         )
