@@ -259,7 +259,23 @@ Possible values:
 Seconds between two looks at what is available, for subscriptions of capacity.
 
 Each reads all hosts from placement, beside the passes of the manager. Without
-such subscriptions nothing is read.
+such subscriptions, and without ``metrics_file``, nothing is read.
+""",
+    ),
+    cfg.StrOpt(
+        'metrics_file',
+        help="""
+File to which metrics of what is reserved are written, for Prometheus.
+
+Its node exporter reads all files of one folder that end with ``.prom``
+(``--collector.textfile.directory``). nova-ext-resources-reservations writes it
+every ``capacity_interval`` seconds, as a whole.
+
+Possible values:
+
+* not set, the default: none is written
+* ``/var/lib/node_exporter/reservations.prom``: a path in a folder that the
+  user of the manager can write to
 """,
     ),
 )

@@ -25,6 +25,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``errors``: what quotas, limits, changes of capacity, and subscriptions raise
 * ``event``: what has happened, as receivers are told of it
 * ``expiry``: what is left of what was not used in time
+* ``figures``: how much is promised, taken and lent now
 * ``flavor``: a flavor of Nova
 * ``fleet``: the hosts of a cloud, and all that is booked on them
 * ``forecast``: how much of a class a provider will have

@@ -37,6 +37,7 @@ from nova_ext_resources.reservation import capacity as capacity_mod
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import figures as figures_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
@@ -304,6 +305,19 @@ class Reservations:
             ]
         except ValueError as err:
             raise _refuse_capacity('step', str(err)) from err
+
+    def read_figures(self) -> figures_mod.Figures:
+        """Return how much is promised, taken and lent now, in all zones.
+
+        For those who watch the cloud all the time.
+        """
+        fleet = self._survey.refresh()
+        self._site.check_zones()
+        found = self._list()
+        held = [
+            (one.state, one.servers) for one in found if not one.state.is_final
+        ]
+        return figures_mod.make_figures(fleet, held, self._now())
 
     def make_chart(
         self, during: interval.Interval, *, by_zone: bool = False

@@ -37,6 +37,7 @@ class Shortages:
     :param has_doubts: called with seconds since the epoch; returns whether
         placement is not believed, because too many hosts are lost
     :param is_once: whether it is waited for
+    :param is_watched: whether it is read also where nobody subscribes
     """
 
     def __init__(
@@ -47,12 +48,14 @@ class Shortages:
         *,
         has_doubts: Callable[[int], bool] = lambda _now: False,
         is_once: bool = False,
+        is_watched: bool = False,
     ) -> None:
         self._database = database
         self._read_amounts = read_amounts
         self._pause = pause
         self._has_doubts = has_doubts
         self._is_once = is_once
+        self._is_watched = is_watched
         self._thread = futures.ThreadPoolExecutor(1)
         self._looked_at: int | None = None
         self._reading: futures.Future[Sequence[amounts_mod.Amounts]] | None = (
@@ -79,7 +82,8 @@ class Shortages:
         except exception.ExtResourcesError as err:
             LOG.error(
                 'What is available is unknown: notifications of capacity are '
-                'not sent, and it will be read again: %(err)s',
+                'not sent, metrics not written, and it will be read again: '
+                '%(err)s',
                 {'err': err},
             )
             return False
@@ -91,7 +95,7 @@ class Shortages:
         at = self._looked_at
         if at is not None and at <= now < at + self._pause:
             return False
-        return bool(self._list_wanted())
+        return self._is_watched or bool(self._list_wanted())
 
     def _list_wanted(self) -> list[followers.Follower]:
         with self._database.transaction() as connection:

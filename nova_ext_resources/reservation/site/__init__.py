@@ -6,4 +6,5 @@
 * ``holds``: room that is held in placement for planned servers
 * ``hosts``: hosts with what is left of them, of placement
 * ``loading``: configuration -> what :mod:`..api` works with
+* ``metrics``: a file of what is reserved, for Prometheus
 """

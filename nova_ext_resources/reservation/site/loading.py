@@ -37,6 +37,7 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation.site import compute as compute_mod
 from nova_ext_resources.reservation.site import holds
 from nova_ext_resources.reservation.site import hosts
+from nova_ext_resources.reservation.site import metrics
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import schema
@@ -333,10 +334,11 @@ def make_notifying(
         database,
         shortages_mod.Shortages(
             database,
-            functools.partial(_read_amounts, conf),
+            functools.partial(_read_amounts, conf, options.metrics_file),
             options.capacity_interval,
             has_doubts=has_doubts,
             is_once=is_once,
+            is_watched=bool(options.metrics_file),
         ),
         courier_mod.Courier(
             deliveries_mod.Deliveries(
@@ -370,20 +372,36 @@ def make_rules(conf: cfg.ConfigOpts) -> rules_mod.Rules:
 
 
 def _read_amounts(
-    conf: cfg.ConfigOpts, now: int
+    conf: cfg.ConfigOpts, metrics_file: str | None, now: int
 ) -> Sequence[amounts_mod.Amounts]:
     """Return what there is of all classes in all zones at a time.
 
     With a database of its own: it is called in a thread.
+
+    :param metrics_file: to which metrics of it are written
     """
     site = Site(conf)
     reservations = _make_reservations(conf, site)
     try:
         found = reservations.list_amounts(interval.Interval(now, now + 1))
         site.check_zones()
+        if metrics_file and found:
+            _write_metrics(metrics_file, reservations)
         return found
     finally:
         reservations.close()
+
+
+def _write_metrics(path: str, reservations: api.Reservations) -> None:
+    try:
+        metrics.write(path, reservations.read_figures())
+    except OSError as err:
+        LOG.error(
+            'Metrics of reservations are not written to %(path)s, which is '
+            'tried again: %(err)s. Correct [%(group)s] metrics_file, or let '
+            'this user write into its folder.',
+            {'path': path, 'err': err, 'group': reservation_conf.GROUP.name},
+        )
 
 
 def open_database(

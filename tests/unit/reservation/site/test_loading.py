@@ -6,6 +6,7 @@ import pathlib
 import threading
 import time
 
+import fixtures
 from oslo_config import cfg
 
 from nova_ext_resources import exception
@@ -200,3 +201,64 @@ class NotifyingTest(base.TestCase):
         self.assertFalse(self.run_once())
 
         self.assertEqual([], self.list_thresholds())
+
+
+class MetricsTest(base.TestCase):
+    """What is reserved is written for Prometheus."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.site = sites.FixedSite([hosts.make_host('a', 'north', VCPU=8)])
+        self.patch(loading, 'Site', lambda _conf: self.site)
+        self.folder = pathlib.Path(self.make_folder())
+        self.file = self.folder / 'reservations.prom'
+
+    def run_once(self, path: object) -> bool:
+        config = self.folder / 'nova.conf'
+        config.write_text(
+            '[ext_resources_reservation]\n'
+            f'connection = sqlite:///{self.folder}/reservations.db\n'
+            f'metrics_file = {path}\n'
+        )
+        conf = cfg.ConfigOpts()
+        conf(['--config-file', str(config)], default_config_dirs=[])
+        reservations = loading.from_conf(conf)
+        notifying = loading.make_notifying(
+            conf, reservations._database, is_once=True
+        )
+        return notifying.run(
+            watch.Reading(now=sites.NOW, is_right=True, is_steady=True)
+        )
+
+    def test_without_any_subscription(self) -> None:
+        self.assertTrue(self.run_once(self.file))
+
+        self.assertIn(
+            'nova_ext_resources_reservation_total_units'
+            '{resource_class="VCPU",zone="north"} 8.0',
+            self.file.read_text(),
+        )
+
+    def test_what_is_unknown_leaves_what_was_known(self) -> None:
+        self.run_once(self.file)
+        before = self.file.read_text()
+
+        self.site.has_zones = False
+        self.assertFalse(self.run_once(self.file))
+        self.site.has_zones, self.site.hosts = True, []
+        self.run_once(self.file)
+
+        self.assertEqual(before, self.file.read_text())
+
+    def test_a_file_that_cannot_be_written(self) -> None:
+        log = self.useFixture(fixtures.FakeLogger())
+
+        self.assertTrue(self.run_once('/nowhere/x.prom'))
+
+        self.assertIn('not written to /nowhere/x.prom', log.output)
+        self.assertIn('metrics_file', log.output)
+
+    def test_none_is_written_where_none_is_named(self) -> None:
+        self.run_once('')
+
+        self.assertEqual(0, self.site.asked)
