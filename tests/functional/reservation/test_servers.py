@@ -125,6 +125,15 @@ class ServersTest(ManagerTestCase):
         self.assertEqual('SHELVED_OFFLOADED', shown['status'])
         self.assertFalse(self.site.has_allocations(server['id']))
 
+    def test_one_that_is_only_shelved_keeps_its_room(self) -> None:
+        """Which is why there is no choice to leave it so."""
+        self.flags(shelved_offload_time=-1)
+        server = self.boot(self.make_flavor(hw__cpu_policy='shared'))
+
+        self._shelve_server(server, expected_state='SHELVED')
+
+        self.assertTrue(self.site.has_allocations(server['id']))
+
     def test_a_server_is_deleted_at_the_end(self) -> None:
         server = self.reserve(request_mod.AtEnd.DELETE)
 
