@@ -78,6 +78,34 @@ def list_exact(
     ]
 
 
+def find_besides(
+    slot: server_mod.PlannedServer, candidate: Candidate
+) -> Candidate:
+    """Return the part of a candidate of classes that the slot has not.
+
+    Nothing of it is promised to the server, so that the end of its slot is no
+    end of what it takes there.
+    """
+    promised = {name for _rp_uuid, name in slot.places}
+    allocations = {
+        rp_uuid: {
+            'resources': {
+                name: amount
+                for name, amount in allocation['resources'].items()
+                if name not in promised
+            }
+        }
+        for rp_uuid, allocation in candidate['allocations'].items()
+    }
+    return {
+        'allocations': {
+            rp_uuid: one
+            for rp_uuid, one in allocations.items()
+            if one['resources']
+        }
+    }
+
+
 def list_excess(
     slot: server_mod.PlannedServer, candidate: Candidate
 ) -> list[tuple[str, int, int]]:

@@ -19,6 +19,7 @@ from oslo_utils import timeutils
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import owed as owed_mod
+from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +36,9 @@ class Claimed:
     :param summaries: of placement; None where this Nova does not show them
     :param names: of server and request, for the log
     :param end: when it ends, in seconds since the epoch
+    :param slot: that it has taken in its reservation: what it takes there is
+        its own, and what it takes of these classes elsewhere it has until the
+        slot ends
     """
 
     def __init__(
@@ -43,11 +47,19 @@ class Claimed:
         summaries: Mapping[str, Any] | None,
         names: Mapping[str, str],
         end: int,
+        *,
+        slot: server_mod.PlannedServer | None = None,
     ) -> None:
         self._followed = followed
         self._summaries = summaries
         self._names = names
         self._end = end
+        self._own = slot.places if slot else {}
+        self._sooner = (
+            {name: slot.during.end for _uuid, name in self._own}
+            if slot
+            else {}
+        )
 
     def check(
         self, context: Any, client: Any, server: str, alloc_req: Any
@@ -106,7 +118,7 @@ class Claimed:
             if not promises.concerns(rp_uuid):
                 continue
             for name in one['resources']:
-                asked = (rp_uuid, name), now, self._end
+                asked = (rp_uuid, name), now, self._find_end(name)
                 if promises.find_peak(*asked) or promises.list_taken_of(
                     *asked
                 ):
@@ -127,13 +139,17 @@ class Claimed:
                 (rp_uuid, name): promises.find_owed(
                     (rp_uuid, name),
                     now,
-                    self._end,
+                    self._find_end(name),
                     self._find_capacity((rp_uuid, name)),
                 )
                 for rp_uuid, one in allocations.items()
                 for name in one['resources']
+                if (rp_uuid, name) not in self._own
             }
         return {place: one for place, one in found.items() if one}
+
+    def _find_end(self, name: str) -> int:
+        return self._sooner.get(name, self._end)
 
     def _find_capacity(self, place: view_obj.Place) -> int | None:
         """Return what placement showed before the claim."""

@@ -24,7 +24,9 @@ from nova_ext_resources.claims import lease
 from nova_ext_resources.conf import reservation as options
 from nova_ext_resources import exception
 from nova_ext_resources import plugins
+from nova_ext_resources.reservation import choice as choice_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.scheduler import beside as beside_mod
@@ -130,9 +132,12 @@ class ReservationFilter(filters.BaseHostFilter):
         """
         report = report_mod.Report('ReservationFilter', spec_obj)
         with self._followed.lock:
-            if self._followed.promises.is_empty:
-                return [*hosts]
-            passed = self._narrow(hosts, spec_obj, report, now, end)
+            # The first reservation may come before Nova has claimed.
+            passed = (
+                [*hosts]
+                if self._followed.promises.is_empty
+                else self._narrow(hosts, spec_obj, report, now, end)
+            )
         report.finish()
         ongoing = ongoing_mod.find(spec_obj)
         # Of several servers Nova may have claimed for the first ones.
@@ -257,16 +262,14 @@ class ReservationFilter(filters.BaseHostFilter):
             with self._followed.lock:
                 if not (slot.consumer or self._followed.promises.has(slot)):
                     unknown.append(slot)
-                beside = beside_mod.Beside(
-                    self._installed,
-                    self._followed.promises,
-                    spec_obj,
-                    now=now,
-                    end=slot.during.end,
-                    without=None if slot.consumer else slot,
-                    is_reserved=True,
+                fits_until = functools.partial(
+                    self._fits_until, by_node[slot.host], spec_obj, slot, now
                 )
-                return bool(beside.keep(by_node[slot.host], [candidate]))
+                besides = choice_mod.find_besides(slot, candidate)
+                end = self._find_stay(key, slot, spec_obj, now)
+                return fits_until(slot.during.end, candidate) and (
+                    not besides['allocations'] or fits_until(end, besides)
+                )
 
         take = functools.partial(self._reserved.take, key, server, hosts, fits)
         free_abandoned = self._reserved.free_abandoned
@@ -285,7 +288,69 @@ class ReservationFilter(filters.BaseHostFilter):
         ongoing.placed[server] = host_state
         ongoing.taken.append((key, chosen.slot))
         ongoing.note([host_state])
+        self._have_checked(spec_obj, key, chosen, now)
         return None
+
+    def _fits_until(
+        self,
+        host_state: Any,
+        spec_obj: Any,
+        slot: server_mod.PlannedServer,
+        now: int,
+        end: int,
+        candidate: beside_mod.Candidate,
+    ) -> bool:
+        """Return whether a server breaks no promise but that of its slot.
+
+        With the lock of the promises.
+        """
+        beside = beside_mod.Beside(
+            self._installed,
+            self._followed.promises,
+            spec_obj,
+            now=now,
+            end=end,
+            without=None if slot.consumer else slot,
+            is_reserved=True,
+        )
+        return bool(beside.keep(host_state, [candidate]))
+
+    def _find_stay(
+        self, key: str, slot: server_mod.PlannedServer, spec_obj: Any, now: int
+    ) -> int:
+        """Return until when a server has what its slot does not promise.
+
+        One that is kept after its reservation has it for longer.
+        """
+        asked = self._followed.promises.reservations.get(key)
+        if asked is not None and asked.at_end is not request_mod.AtEnd.KEEP:
+            return slot.during.end
+        return max(request.find_end(spec_obj, now), slot.during.end)
+
+    def _have_checked(
+        self,
+        spec_obj: Any,
+        key: str,
+        chosen: choice_mod.Choice,
+        now: int,
+    ) -> None:
+        """Have Nova's claim looked at if it may take what others are promised.
+
+        Of two schedulers that take the same, one gives it back.
+        """
+        slot, candidates = chosen.slot, chosen.candidates
+        if choice_mod.list_exact(slot, candidates):
+            return
+        ongoing = ongoing_mod.find(spec_obj)
+        with self._followed.lock:
+            end = self._find_stay(key, slot, spec_obj, now)
+        ongoing.check = claimed_mod.Claimed(
+            self._followed,
+            ongoing.summaries,
+            request.identify(spec_obj),
+            end,
+            slot=slot,
+        ).check
 
     def _keep_moving(
         self,
