@@ -25,6 +25,7 @@ from nova_ext_resources.host import state as state_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import holders
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import stats as stats_obj
 from nova_ext_resources.objects import view as view_obj
@@ -153,6 +154,16 @@ class HostResources(lifecycle.Lifecycle):
             )
         self._has_cut_stats = is_cut
         return text
+
+    def list_stats(self) -> dict[str, str]:
+        """Return all that Nova is to carry, by its key.
+
+        That is the document, and who holds what: as much as both have room.
+        """
+        text = self.stats()
+        room = stats_obj.count_room(text)
+        names = holders.encode([*self.entries.values()], room)
+        return {stats_obj.KEY: text, holders.KEY: names}
 
     def providers(self) -> tuple[provider.Provider, ...]:
         """Return the tree that placement shall see. May write the ledger.

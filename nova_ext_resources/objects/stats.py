@@ -124,8 +124,13 @@ def _dump(data: Mapping[str, Any]) -> str:
 
 
 def _fits(text: str) -> bool:
+    return count_room(text) >= 0
+
+
+def count_room(text: str) -> int:
+    """Return how many bytes a document leaves of what it may take."""
     # Nova writes all stats as JSON, in which each quote takes two bytes.
-    return len(json.dumps(text)) <= MAX_BYTES
+    return MAX_BYTES - len(json.dumps(text))
 
 
 def decode(text: str | None) -> Document | None:

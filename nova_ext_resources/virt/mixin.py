@@ -221,7 +221,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         self._ext.accept_host()
         data: dict[str, Any] = super().get_available_resource(nodename)
         if data:
-            own = {stats.KEY: self._ext.host.stats(), stats.LIVE_KEY: '1'}
+            own = {**self._ext.host.list_stats(), stats.LIVE_KEY: '1'}
             data['stats'] = {**(data.get('stats') or {}), **own}
             if data.get('numa_topology'):
                 data['numa_topology'] = steering.mark(
@@ -328,7 +328,7 @@ class ExtResourcesMixin(driver.ComputeDriver):
         try:
             # Or an older view could replace a newer one of another thread.
             with self._telling:
-                tracker.stats[nodename][stats.KEY] = self._ext.host.stats()
+                tracker.stats[nodename].update(self._ext.host.list_stats())
         # Of a plugin: it is no reason to stop what Nova does.
         except Exception:
             LOG.exception(

@@ -14,9 +14,11 @@ from nova_ext_resources.drivers import base as plugins_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import holders
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import server as server_obj
+from nova_ext_resources.objects import stats
 from nova_ext_resources import plugins as plugins_mod
 from tests.unit import builders
 from tests.unit.host import with_host
@@ -490,6 +492,26 @@ class PublishedTest(with_host.HostTestCase):
         self.assertEqual(
             {'w': '7fe', 't': '1e'}, document['p'][DOMAINS[0]][WAYS]['s']
         )
+
+    def test_beside_it_is_who_holds_what(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER, 4))
+
+        told = self.host.list_stats()
+
+        self.assertEqual(self.host.stats(), told[stats.KEY])
+        found = holders.decode(told[holders.KEY])
+        assert found is not None
+        self.assertEqual([SERVER], [*found])
+        self.assertEqual(4, found[SERVER].find_allocated((DOMAINS[0], WAYS)))
+
+    def test_there_is_no_room_beside_it(self) -> None:
+        self.host.claim(with_host.make_claim(SERVER, 4))
+        document = self.host.stats()
+        self.patch(stats, 'MAX_BYTES', len(json.dumps(document)) + 50)
+
+        told = self.host.list_stats()
+
+        self.assertEqual({stats.KEY: document, holders.KEY: ''}, told)
 
 
 class BigHostTest(with_host.HostTestCase):

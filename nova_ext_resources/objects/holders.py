@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who holds which units of a host, as one string in Nova's host state.
+
+Beside the stats document, and apart from it: a scheduler reads that one for
+each host and each request, and has no use for names. Whoever plans for a later
+time needs them, because what a server holds of a promise to it must not count
+twice. The document is JSON::
+
+    {
+        "p": [[RP_UUID, CLASS], ...],
+        "s": {CONSUMER: {"c": CPUS, "h": [[PLACE, AMOUNT, UNITS, 1], ...]}},
+        "v": 1,
+    }
+
+``PLACE`` is a position in ``p``; the number behind the units is there when
+placement has no allocation for them; ``c`` are the CPUs that are the server's
+own. Readers take a document of another version as absent.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+import dataclasses
+import json
+from typing import Any
+
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view as view_obj
+
+#: Key in ``stats``. Nova sums keys that begin with ``num_task``: not ours.
+KEY = 'ext_resources_holders'
+
+VERSION = 1
+
+#: What reading something raises that was written as something else.
+_UNREADABLE = (
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """What one consumer of placement holds on a host.
+
+    :ivar assignments: without keys of providers
+    :ivar cpus: host CPUs that are its own; None when it floats
+    """
+
+    assignments: tuple[assignment.Assignment, ...] = ()
+    cpus: frozenset[int] | None = None
+
+    def find_allocated(self, place: view_obj.Place) -> int:
+        """Return how much of a place placement has allocated to it."""
+        return sum(
+            one.amount
+            for one in self.assignments
+            if (one.rp_uuid, one.resource_class) == place and one.is_allocated
+        )
+
+
+def encode(entries: Collection[assignment.Entry], room: int) -> str:
+    """Write the document; '' when there is no room for it.
+
+    :param room: how many bytes of what Nova carries it may take
+    """
+    numbers: dict[view_obj.Place, int] = {}
+    servers = {
+        one.consumer_uuid: _write(one, numbers)
+        for one in sorted(entries, key=lambda one: one.consumer_uuid)
+    }
+    text = json.dumps(
+        {'p': [*numbers], 's': servers, 'v': VERSION}, separators=(',', ':')
+    )
+    # Nova writes all stats as JSON, in which each quote takes two bytes.
+    return text if len(json.dumps(text)) <= room else ''
+
+
+def _write(
+    entry: assignment.Entry, numbers: dict[view_obj.Place, int]
+) -> dict[str, Any]:
+    held = []
+    for one in entry.assignments:
+        place = one.rp_uuid, one.resource_class
+        number = numbers.setdefault(place, len(numbers))
+        row = [number, one.amount, dict(one.units)]
+        held.append(row if one.is_allocated else [*row, 1])
+    cpus = entry.cpus
+    return {
+        **({} if cpus is None else {'c': bitmask.format_list(cpus)}),
+        'h': held,
+    }
+
+
+def decode(text: str | None) -> dict[str, Holder] | None:
+    """Return consumer -> what it holds; None where that is not said.
+
+    Or is said in words that are not understood here.
+    """
+    if not text:
+        return None
+    try:
+        data = json.loads(text)
+        if data['v'] != VERSION:
+            return None
+        places = [(str(rp_uuid), str(name)) for rp_uuid, name in data['p']]
+        return {
+            str(consumer): _read(one, places)
+            for consumer, one in data['s'].items()
+        }
+    except _UNREADABLE:
+        return None
+
+
+def _read(one: Mapping[str, Any], places: list[view_obj.Place]) -> Holder:
+    cpus = one.get('c')
+    return Holder(
+        assignments=tuple(_read_rows(one['h'], places)),
+        cpus=None if cpus is None else bitmask.parse_list(cpus),
+    )
+
+
+def _read_rows(
+    rows: Iterable[list[Any]], places: list[view_obj.Place]
+) -> Iterable[assignment.Assignment]:
+    for number, amount, units, *others in rows:
+        rp_uuid, name = places[number]
+        yield assignment.Assignment(
+            rp_uuid=rp_uuid,
+            rp_key='',
+            resource_class=name,
+            amount=int(amount),
+            units=dict(units),
+            is_allocated=not others,
+        )
