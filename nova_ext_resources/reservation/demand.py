@@ -155,6 +155,8 @@ def _read_cells(vcpus: int, extra_specs: Mapping[str, str]) -> tuple[int, ...]:
             reason='only servers whose CPUs are all shared or all dedicated '
             'can be planned',
         )
+    if not vcpus:
+        return ()
     text = extra_specs.get('hw:numa_nodes', '1')
     number = int(text) if re.fullmatch('[1-9][0-9]{0,3}', text) else 0
     if not number or vcpus % number or 'hw:numa_cpus.0' in extra_specs:

@@ -206,15 +206,24 @@ def check_demand(
             )
 
 
+#: Extra spec that has a server get CPUs of its own.
+_POLICY = 'hw:cpu_policy'
+
+
 def make_flavor(document: Document) -> flavor_mod.Flavor:
-    """Return the amounts of an order without a flavor, as one."""
-    specs = {
-        f'resources:{name}': str(amount)
-        for name, amount in document['resources'].items()
-    }
-    return flavor_mod.Flavor(
-        extra_specs={**document.get('extra_specs', {}), **specs}
-    )
+    """Return the amounts of an order without a flavor, as one.
+
+    PCPU are dedicated CPUs, and so are VCPU if the order says so.
+    """
+    specs = dict(document.get('extra_specs', {}))
+    amounts = dict(document['resources'])
+    vcpus = amounts.get('PCPU', 0)
+    if vcpus:
+        specs.setdefault(_POLICY, 'dedicated')
+    elif specs.get(_POLICY) == 'dedicated':
+        vcpus = amounts.pop('VCPU', 0)
+    own = {f'resources:{name}': str(one) for name, one in amounts.items()}
+    return flavor_mod.Flavor(vcpus=vcpus, extra_specs={**specs, **own})
 
 
 def make_request(

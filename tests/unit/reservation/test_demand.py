@@ -51,6 +51,11 @@ class DemandTest(base.TestCase):
         self.assertEqual(4, found.requirement.resources['PCPU'])
         self.assertNotIn('VCPU', found.requirement.resources)
 
+    def test_a_policy_without_cpus_gives_none(self) -> None:
+        found = make({'hw:cpu_policy': 'dedicated'}, vcpus=0)
+
+        self.assertEqual((), found.cells)
+
     def test_cpus_that_cannot_be_planned_are_refused(self) -> None:
         dedicated = {'hw:cpu_policy': 'dedicated'}
         for extra in (
