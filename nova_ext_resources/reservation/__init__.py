@@ -54,6 +54,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``spare``: what is free and promised to nobody until a server ends
 * ``starts``: from which times on the amounts of a request would do
 * ``state``: the states of a reservation, and which may follow which
+* ``stays``: who has which units of one place when, and who will
 * ``steadiness``: whether a clock can be trusted
 * ``store``: reservations in a database, exact when several ask at once
 * ``subscription``: who wants to be told of what, and where

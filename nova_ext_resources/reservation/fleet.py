@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 import contextlib
 import dataclasses
 import itertools
+from typing import Any
 
 from nova_ext_resources.claims import base
+from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import calendar as calendar_mod
 from nova_ext_resources.reservation import future as future_mod
@@ -16,6 +18,7 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import index as index_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import stays as stays_mod
 
 
 class Fleet:
@@ -49,6 +52,8 @@ class Fleet:
         self._bookings: dict[str, server_mod.PlannedServer] = {}
         # By provider: a sharing one has bookings of several hosts.
         self._held: dict[str, dict[str, server_mod.PlannedServer]] = {}
+        #: Host -> keys of bookings that may not have units of their own yet.
+        self._unsettled: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for place, tracked in host.view.tracked.items():
                 self.calendar.set_capacity(place, tracked.state.free)
@@ -69,6 +74,12 @@ class Fleet:
             for resource_class, places in classes.items()
             if len(places) > 1
         )
+        #: Host -> its places of which not only the number matters.
+        self._units = {
+            name: found
+            for name, one in self.hosts.items()
+            if (found := self._list_units(one))
+        }
         self.index = index_mod.Index(
             self.calendar,
             {name: self._list_own(name) for name in self.hosts},
@@ -84,17 +95,10 @@ class Fleet:
         tracked = {
             place: one
             for place, one in host.view.tracked.items()
-            if self._can_join(one)
+            if host_mod.can_join(one, self.trackers)
         }
         view = dataclasses.replace(host.view, tracked=tracked)
         return dataclasses.replace(host, view=view)
-
-    def _can_join(self, tracked: view_obj.Tracked) -> bool:
-        try:
-            self.trackers[tracked.tracker].join([tracked.state])
-        except (KeyError, NotImplementedError):
-            return False
-        return True
 
     def change(
         self,
@@ -135,9 +139,16 @@ class Fleet:
     def book(self, server: server_mod.PlannedServer) -> None:
         """Book a server, whether or not it fits.
 
+        One that a server of Nova has taken, with what that has, as far as it
+        is known.
+
         :raises KeyError: a place is unknown
         :raises ValueError: the key is in use
         """
+        if server.consumer is not None and server.host in self.hosts:
+            server = _put_held(server, self.hosts[server.host])
+        if server.host in self._units:
+            self._unsettled.setdefault(server.host, set()).add(server.key)
         self.calendar.add(server.key, server.during, server.places)
         self._bookings[server.key] = server
         for rp_uuid, _resource_class in server.places:
@@ -206,6 +217,7 @@ class Fleet:
 
         None if the host offers nothing in some of it.
         """
+        self._settle(name)
         parts = list(self._list_parts(name, during))
         held = self.list_overlapping(name, during)
         if any(view is None for _part, view in parts):
@@ -215,16 +227,99 @@ class Fleet:
             for part, view in parts
             if view
         ]
-        used = frozenset[int]().union(
-            *(one.cpus or () for one in held if one.host == name)
-        )
         cells = self.hosts[name].cells
+        own = [one for one in held if one.host == name]
         return future_mod.Future(
             views[0]
             if len(views) == 1
             else future_mod.join(views, self.trackers),
-            cells and tuple(cell - used for cell in cells),
+            cells and future_mod.leave_cells(cells, own),
         )
+
+    def find_refused(
+        self, name: str, servers: Iterable[server_mod.PlannedServer]
+    ) -> tuple[view_obj.Place, stays_mod.Stay] | None:
+        """Return what would be refused when its time comes, and where.
+
+        If all servers come in turn, and the host chooses their units; see
+        :func:`.stays.find_refused`.
+
+        :param servers: of that host, which are to be booked, or in place of
+            their bookings
+        """
+        servers = [*servers]
+        for place in self._units.get(name, ()):
+            ours = [*self._list_stays(place, servers)]
+            if not ours:
+                continue
+            tracked = self.hosts[name].view.tracked[place]
+            refused = stays_mod.find_refused(
+                self.trackers[tracked.tracker],
+                tracked.state,
+                [*self._list_stays(place, self._held[place[0]].values())],
+                ours,
+            )
+            if refused is not None:
+                return place, refused
+        return None
+
+    def _settle(self, name: str) -> None:
+        """Let all that is booked on a host have units that are there."""
+        new = self._unsettled.pop(name, None)
+        if new is None:
+            return
+        for place in self._units[name]:
+            tracked = self.hosts[name].view.tracked[place]
+            chosen = stays_mod.settle(
+                self.trackers[tracked.tracker],
+                tracked.state,
+                [*self._list_stays(place, self._held[place[0]].values())],
+                new,
+            )
+            for key, units in chosen.items():
+                self._exchange(_put_units(self._bookings[key], place, units))
+
+    def _exchange(self, server: server_mod.PlannedServer) -> None:
+        """Let a booking have other units of the same places."""
+        self._bookings[server.key] = server
+        for rp_uuid, _resource_class in server.places:
+            self._held[rp_uuid][server.key] = server
+
+    def _list_stays(
+        self,
+        place: view_obj.Place,
+        servers: Iterable[server_mod.PlannedServer],
+    ) -> Iterator[stays_mod.Stay]:
+        for one in servers:
+            for each in one.assignments:
+                if (each.rp_uuid, each.resource_class) == place:
+                    yield stays_mod.Stay(
+                        key=one.key,
+                        during=one.during,
+                        amount=each.amount,
+                        units=each.units,
+                        is_there=self._is_there(one, place),
+                    )
+
+    def _is_there(
+        self, server: server_mod.PlannedServer, place: view_obj.Place
+    ) -> bool:
+        if server.consumer is None or server.host not in self.hosts:
+            return False
+        held = self.hosts[server.host].held.get(server.consumer)
+        return held is not None and place[1] in held.classes
+
+    def _list_units(self, host: host_mod.Host) -> list[view_obj.Place]:
+        """Return the places of a host of which not only the number matters.
+
+        But for those of sharing providers: what they have is of no host.
+        """
+        return [
+            place
+            for place, one in host.view.tracked.items()
+            if place[0] not in self.shared
+            and not isinstance(one.state, count.CountState)
+        ]
 
     def _list_parts(
         self, name: str, during: interval.Interval
@@ -255,6 +350,46 @@ class Fleet:
             ]
             for resource_class, places in self.places[name].items()
         }
+
+
+def _put_held(
+    server: server_mod.PlannedServer, host: host_mod.Host
+) -> server_mod.PlannedServer:
+    """Return a slot with what its server has of it."""
+    held = host.held.get(server.consumer or '')
+    if held is None:
+        return server
+    kept = tuple(
+        one
+        for one in server.assignments
+        if one.resource_class not in held.classes
+    )
+    own = tuple(
+        dataclasses.replace(one, rp_key=host.view.keys.get(one.rp_uuid, ''))
+        for one in held.assignments
+    )
+    return dataclasses.replace(
+        server,
+        assignments=kept + own,
+        cpus=server.cpus if held.cpus is None else held.cpus,
+    )
+
+
+def _put_units(
+    server: server_mod.PlannedServer,
+    place: view_obj.Place,
+    units: Mapping[str, Any],
+) -> server_mod.PlannedServer:
+    """Return a booking with other units of a place."""
+    return dataclasses.replace(
+        server,
+        assignments=tuple(
+            dataclasses.replace(one, units=units)
+            if (one.rp_uuid, one.resource_class) == place
+            else one
+            for one in server.assignments
+        ),
+    )
 
 
 def _find_shared(hosts: Iterable[host_mod.Host]) -> frozenset[str]:

@@ -55,7 +55,9 @@ def _sweep(
     items: Sequence[tuple[interval.Interval, assignment.Assignment]],
 ) -> view_obj.Tracked:
     """Return a place with the states after each change joined."""
-    state, states = tracked.state, []
+    state, states = tracked.state, [tracked.state]
+    # Of what was planned by amounts alone, and has no room, no unit is known.
+    items = [one for one in items if tracker.understands(one[1].units)]
     # What ends in a second is given back before others take.
     events = [(during.end, 0, one) for during, one in items]
     events += [
@@ -90,3 +92,47 @@ def join(
         if all(place in view.tracked for view in views)
     }
     return dataclasses.replace(views[0], tracked=tracked)
+
+
+def leave_cells(
+    cells: Sequence[frozenset[int]],
+    held: Sequence[server_mod.PlannedServer],
+) -> tuple[frozenset[int], ...]:
+    """Return the dedicated CPUs of each cell that no booking needs.
+
+    Bookings may have been planned without CPUs, or with some that others have
+    got meanwhile: for these, as many are left out, of one cell if it has them.
+
+    :param held: all with a second of the time, of one host
+    """
+    there = frozenset[int]().union(*cells)
+    known = [one for one in held if one.cpus and one.cpus <= there]
+    used = frozenset[int]().union(*(one.cpus or () for one in known))
+    left = [cell - used for cell in cells]
+    for one in held:
+        amount = _count_cpus(one)
+        if amount and one not in known:
+            left = _leave_some(left, amount)
+    return tuple(left)
+
+
+def _count_cpus(server: server_mod.PlannedServer) -> int:
+    return sum(
+        one.amount
+        for one in server.assignments
+        if one.resource_class == 'PCPU'
+    )
+
+
+def _leave_some(
+    cells: Sequence[frozenset[int]], amount: int
+) -> list[frozenset[int]]:
+    """Return cells without so many CPUs, of the fullest that has them."""
+    left = [*cells]
+    numbers = sorted(range(len(left)), key=lambda number: len(left[number]))
+    fitting = [one for one in numbers if len(left[one]) >= amount]
+    for number in fitting[:1] or numbers[::-1]:
+        gone = sorted(left[number])[:amount]
+        left[number] -= frozenset(gone)
+        amount -= len(gone)
+    return left

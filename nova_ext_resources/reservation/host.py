@@ -2,12 +2,31 @@
 
 """One host, as it is without anything that is planned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 
+from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.objects import view as view_obj
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a server has of the slot that it has taken.
+
+    It is not what was planned: the host has chosen the units, and Nova the
+    CPUs.
+
+    :ivar classes: the resource classes of which this is all that it has, in
+        place of what was planned
+    :ivar cpus: None where it floats, or that is not known
+    """
+
+    classes: frozenset[str] = frozenset()
+    assignments: tuple[assignment.Assignment, ...] = ()
+    cpus: frozenset[int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +41,8 @@ class Host:
     :ivar zone: availability zone, '' for none
     :ivar cells: dedicated CPUs of each NUMA cell that no server outside of
         the bookings has; None where the host does not report them
+    :ivar held: server of Nova -> what it has of its slot, as far as it is
+        known which units these are; none of it is taken in the view
     """
 
     name: str
@@ -29,6 +50,7 @@ class Host:
     view: view_obj.HostView
     zone: str = ''
     cells: tuple[frozenset[int], ...] | None = None
+    held: Mapping[str, Held] = dataclasses.field(default_factory=dict)
 
 
 def make_host(
@@ -72,3 +94,17 @@ def list_places(view: view_obj.HostView) -> dict[str, list[view_obj.Place]]:
     for place in view.tracked:
         found.setdefault(place[1], []).append(place)
     return found
+
+
+def can_join(
+    tracked: view_obj.Tracked, trackers: Mapping[str, base.Tracker]
+) -> bool:
+    """Return whether a place can be foreseen for a later time.
+
+    :param trackers: all that are installed, by name
+    """
+    try:
+        trackers[tracked.tracker].join([tracked.state])
+    except (KeyError, NotImplementedError):
+        return False
+    return True

@@ -211,16 +211,14 @@ class Planner:
         if before >= request.during.end:
             return Plan(during=request.during, servers=servers)
         gap = interval.Interval(before, request.during.end)
-        short = room_mod.find_blocked(self.fleet, servers, gap)
+        short = self._find_short(servers, gap)
         if not short:
             return Plan(during=request.during, servers=servers)
         # If some of the first ones fit, so do fewer of them.
         fitting = bisect.bisect_left(
             range(1, number),
             True,
-            key=lambda some: bool(
-                room_mod.find_blocked(self.fleet, servers[:some], gap)
-            ),
+            key=lambda some: bool(self._find_short(servers[:some], gap)),
         )
         offer = Plan(during=request.during, servers=servers[:fitting])
         return Refusal(
@@ -228,6 +226,25 @@ class Planner:
             largest=offer if fitting else None,
             earliest=None,
             shortfalls=short,
+        )
+
+    def _find_short(
+        self, servers: packing_mod.PlannedServers, gap: interval.Interval
+    ) -> packing_mod.Shortfalls:
+        """Return why servers cannot go on until the end of a gap.
+
+        :param servers: with their new end
+        """
+        return room_mod.find_blocked(
+            self.fleet, servers, gap
+        ) or room_mod.find_refused(
+            self.fleet,
+            [
+                dataclasses.replace(
+                    self.fleet.bookings.get(one.key, one), during=one.during
+                )
+                for one in servers
+            ],
         )
 
     def pack(

@@ -20,10 +20,16 @@ from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import stays as stays_mod
 
 _SHORT = 'so many are not free throughout the interval'
 _GONE = 'the host does not offer it throughout the interval'
 _TAKEN = 'what the server has is promised to others later'
+_REFUSED = (
+    'so many are free, but the host, which chooses the units of each server, '
+    'would have none left for {key} when that begins; another size, time or '
+    'cache may do'
+)
 _ABSENT = 'no provider of this host offers it for a later time'
 
 #: Allocations, each with CPUs, that are decided on for one server.
@@ -49,8 +55,10 @@ class Room:
         tests: Mapping[str, base.ClaimTest],
     ) -> None:
         self.shortfalls: tuple[exception.Shortfall, ...] = ()
+        self._fleet = fleet
         self._host = host
         self._during = during
+        self._taken: list[server_mod.PlannedServer] = []
         self._trackers = fleet.trackers
         self._future = fleet.foresee(host.name, during)
         names = decide.name_tests(host.view)
@@ -72,9 +80,13 @@ class Room:
                 trackers=self._trackers,
                 tests=self._tests,
             )
+            short = decision.shortfalls
             if decision.fits:
-                return self._accept(key, decision)
-            reasons = reasons or decision.shortfalls
+                made = self._make(key, decision)
+                short = self._rehearse(made)
+                if not short:
+                    return self._accept(made, decision)
+            reasons = reasons or short
             if not candidates.has_room(self._future.view, request.allocations):
                 # It is there for its reasons only.
                 break
@@ -103,23 +115,36 @@ class Room:
                 for cpus in list_cpus(future, demand.cells):
                     yield dataclasses.replace(request, cpus=cpus)
 
-    def _accept(
+    def _make(
         self, key: str, decision: decide.Decision
     ) -> server_mod.PlannedServer:
-        assert self._future is not None
-        cells, cpus = self._future.cells, decision.request.cpus
-        self._future = future_mod.Future(
-            decision.view,
-            cells and tuple(one - (cpus or frozenset()) for one in cells),
-        )
-        self.shortfalls = ()
         return server_mod.PlannedServer(
             key=key,
             host=self._host.name,
             during=self._during,
             assignments=decision.taken,
-            cpus=cpus,
+            cpus=decision.request.cpus,
         )
+
+    def _rehearse(
+        self, made: server_mod.PlannedServer
+    ) -> tuple[exception.Shortfall, ...]:
+        """Return what is short because the host chooses units as it does."""
+        found = find_refused(self._fleet, [*self._taken, made])
+        return found.get(self._host.name, ())
+
+    def _accept(
+        self, made: server_mod.PlannedServer, decision: decide.Decision
+    ) -> server_mod.PlannedServer:
+        assert self._future is not None
+        cells = self._future.cells
+        self._future = future_mod.Future(
+            decision.view,
+            cells and tuple(one - (made.cpus or frozenset()) for one in cells),
+        )
+        self.shortfalls = ()
+        self._taken.append(made)
+        return made
 
     def _explain(
         self, future: future_mod.Future, demand: demand_mod.Demand
@@ -225,6 +250,41 @@ def find_short(
     return tuple(found)
 
 
+def find_refused(
+    fleet: fleet_mod.Fleet, servers: Iterable[server_mod.PlannedServer]
+) -> dict[str, tuple[exception.Shortfall, ...]]:
+    """Return why servers would be in the way of others, or be refused.
+
+    All units may be there, and still the host may have none left for one of
+    them: it chooses the units of each server when that comes.
+
+    :param servers: also in place of their bookings
+    :returns: host -> what is short there; empty if nothing is
+    """
+    servers = [*servers]
+    found: dict[str, tuple[exception.Shortfall, ...]] = {}
+    for host in map(fleet.hosts.get, {one.host for one in servers}):
+        own = [one for one in servers if host and one.host == host.name]
+        refused = fleet.find_refused(host.name, own) if host else None
+        if host and refused:
+            found[host.name] = (_explain_refused(host, *refused),)
+    return found
+
+
+def _explain_refused(
+    host: host_mod.Host, place: view_obj.Place, refused: stays_mod.Stay
+) -> exception.Shortfall:
+    available = host.view.tracked[place].state.available
+    return _make_shortfall(
+        place[1],
+        refused.amount,
+        _REFUSED.format(key=refused.key),
+        available=min(available, refused.amount - 1),
+        rp_uuid=place[0],
+        rp_key=host.view.keys.get(place[0], ''),
+    )
+
+
 def find_blocked(
     fleet: fleet_mod.Fleet,
     servers: Iterable[server_mod.PlannedServer],
@@ -235,37 +295,59 @@ def find_blocked(
     :param servers: none of which is booked in that interval
     :returns: host -> what others have then; empty if all of it is free
     """
-    found: dict[str, list[exception.Shortfall]] = {}
-    views = {
-        name: fleet.foresee(name, during)
-        for name in {one.host for one in servers}
-        if name in fleet.hosts
-    }
+    # With the units that they have, if these are not those of the plan.
+    booked = [fleet.bookings.get(one.key, one) for one in servers]
+    found: dict[str, tuple[exception.Shortfall, ...]] = {}
+    for name in {one.host for one in booked}:
+        own = [one for one in booked if one.host == name]
+        if short := _list_blocked(fleet, name, own, during):
+            found[name] = short
+    return found
+
+
+def _list_blocked(
+    fleet: fleet_mod.Fleet,
+    name: str,
+    servers: Iterable[server_mod.PlannedServer],
+    during: interval.Interval,
+) -> tuple[exception.Shortfall, ...]:
+    """Do what :func:`find_blocked` does, for the servers of one host."""
+    host = fleet.hosts.get(name)
+    future = fleet.foresee(name, during) if host else None
+    short: list[exception.Shortfall] = []
     states: dict[view_obj.Place, view_obj.State] = {}
     for one in servers:
-        future = views.get(one.host)
         for each in one.assignments:
             place = each.rp_uuid, each.resource_class
             tracked = future and future.view.tracked.get(place)
             if not tracked:
-                short = _make_shortfall(place[1], each.amount, _GONE)
-                found.setdefault(one.host, []).append(short)
+                short.append(_make_shortfall(place[1], each.amount, _GONE))
                 continue
             before = states.get(place, tracked.state)
-            tracker = fleet.trackers[tracked.tracker]
-            after, _units = tracker.take(before, each.amount, each.units)
+            after = _take(fleet.trackers[tracked.tracker], before, each)
             # Less is gone if some of these units were not free.
             if before.free - after.free < each.amount:
-                short = _make_shortfall(
-                    place[1],
-                    each.amount,
-                    _TAKEN,
-                    available=before.free,
-                    rp_uuid=place[0],
+                short.append(
+                    _make_shortfall(
+                        place[1],
+                        each.amount,
+                        _TAKEN,
+                        available=before.free,
+                        rp_uuid=place[0],
+                    )
                 )
-                found.setdefault(one.host, []).append(short)
             states[place] = after
-    return {name: tuple(short) for name, short in found.items()}
+    return tuple(short)
+
+
+def _take(
+    tracker: base.Tracker, state: view_obj.State, one: assignment.Assignment
+) -> view_obj.State:
+    """Return a state without what was planned, if it is known what that is."""
+    if not tracker.understands(one.units):
+        return state
+    after, _units = tracker.take(state, one.amount, one.units)
+    return after
 
 
 def _make_outage(demand: demand_mod.Demand) -> exception.Shortfall:

@@ -8,9 +8,14 @@ seed; a failure names its own.
 
 import collections
 from collections.abc import Iterator
+import dataclasses
 import random
 
+from nova_ext_resources.claims import decide
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
@@ -371,3 +376,162 @@ class CachedTest(base.TestCase):
             self.assertLessEqual({*(one.cpus or ())}, cell, where)
         self.assertLessEqual(len(running), CachedMachine.CLOS, where)
         self.assertEqual({1}, {1, *taken.values()}, where)
+
+
+class FragmentedMachine(CachedMachine):
+    """Servers without a reservation have ways here and there, and CPUs."""
+
+    CLOS = 6
+
+    def make(self) -> None:
+        host = hosts.make_cached_host('one', clos=self.CLOS)
+        tracked = dict(host.view.tracked)
+        cells = [*hosts.CELLS]
+        for place, one in host.view.tracked.items():
+            if place[1] != hosts.WAYS:
+                continue
+            taken = 0
+            for _number in range(self.rng.randint(0, 2)):
+                amount = self.rng.randint(1, 2)
+                start = self.rng.randrange(8 - amount)
+                taken |= bitmask.make_run(start, amount)
+            tracked[place] = dataclasses.replace(
+                one, state=cache_ways.CacheWaysState(0xFF, taken)
+            )
+            number = int(place[0][-1])
+            gone = self.rng.sample(
+                sorted(cells[number]), self.rng.randint(0, 2)
+            )
+            cells[number] -= frozenset(gone)
+        self.host = dataclasses.replace(
+            host,
+            view=dataclasses.replace(host.view, tracked=tracked),
+            cells=tuple(cells),
+        )
+        self.planner = hosts.make_planner(self.host)
+
+    def draw_demand(self) -> demand_mod.Demand:
+        cpus = self.rng.randint(1, 2)
+        ways = {hosts.WAYS: self.rng.randint(1, 4)}
+        return hosts.make_demand(_={'PCPU': cpus, **ways}, cells=(cpus,))
+
+    def play(
+        self,
+    ) -> Iterator[
+        tuple[request_mod.Request, int, planner_mod.Plan | planner_mod.Refusal]
+    ]:
+        """Cancel nothing: who comes next may get other ways for it."""
+        now = 0
+        for number in range(STEPS):
+            now = min(now + (self.rng.random() < 0.3), SECONDS - 1)
+            request = self.draw_request(str(number), now)
+            answer = self.planner.plan(request, now)
+            yield request, now, answer
+            if isinstance(answer, planner_mod.Plan):
+                self.requests[request.key] = request
+                self.planner.accept(request, answer)
+
+
+class Boots:
+    """Boots servers on a host as they come: it chooses their units.
+
+    :ivar refused: keys of those that the host did not take
+    """
+
+    def __init__(self, machine: FragmentedMachine) -> None:
+        self.view = machine.host.view
+        self.machine = machine
+        self.tests = [*hosts.make_tests().values()]
+        self.taken: dict[str, tuple[assignment.Assignment, ...]] = {}
+        self.refused: list[str] = []
+
+    def play(self, sign: int) -> None:
+        """Boot all, of each second the ones with fewer ways first.
+
+        :param sign: -1 for those with more ways first, 0 by their keys
+        """
+        events = []
+        for one in self.machine.planner.fleet.bookings.values():
+            (ways,) = [
+                each.amount
+                for each in one.assignments
+                if each.resource_class == hosts.WAYS
+            ]
+            order = sign * ways
+            events.append((one.during.start, 1, order, one.key, one))
+            events.append((one.during.end, 0, order, one.key, one))
+        for _time, is_start, _order, _key, one in sorted(
+            events, key=lambda event: event[:4]
+        ):
+            if is_start:
+                self.boot(one)
+            else:
+                self.view = decide.give(
+                    self.view, self.taken.pop(one.key, ()), hosts.TRACKERS
+                )
+
+    def boot(self, slot: server_mod.PlannedServer) -> None:
+        """Claim what placement has allocated, with the CPUs of the plan."""
+        request = self.machine.requests[slot.key.partition('/')[0]]
+        allocations: dict[str, dict[str, int]] = {}
+        for (rp_uuid, name), amount in slot.allocations.items():
+            allocations.setdefault(rp_uuid, {})[name] = amount
+        decision = decide.decide(
+            self.view,
+            assignment.ClaimRequest(
+                consumer_uuid=slot.key,
+                allocations=allocations,
+                requirement=request.demand.requirement,
+                cpus=slot.cpus,
+            ),
+            trackers=hosts.TRACKERS,
+            tests=self.tests,
+        )
+        if decision.fits:
+            self.view = decision.view
+            self.taken[slot.key] = decision.taken
+        else:
+            self.refused.append(slot.key)
+
+
+class FragmentedTest(base.TestCase):
+    """What is promised is had, though the host chooses the units itself."""
+
+    def test_no_boot_is_refused(self) -> None:
+        planned = 0
+        for seed in SEEDS:
+            machine = FragmentedMachine(seed)
+            for _request, _now, _answer in machine.play():
+                pass
+            planned += len(machine.planner.fleet.bookings)
+            for sign in (-1, 0, 1):
+                boots = Boots(machine)
+                boots.play(sign)
+                self.assertEqual([], boots.refused, f'RESERVATION_SEED={seed}')
+        self.assertGreater(planned, len(SEEDS))
+
+    def test_units_that_were_planned_are_free(self) -> None:
+        for seed in SEEDS:
+            machine = FragmentedMachine(seed)
+            for _request, _now, answer in machine.play():
+                if not isinstance(answer, planner_mod.Plan):
+                    continue
+                for server in answer.servers:
+                    self._check(machine, server, f'RESERVATION_SEED={seed}')
+
+    def _check(
+        self,
+        machine: FragmentedMachine,
+        server: server_mod.PlannedServer,
+        where: str,
+    ) -> None:
+        free = frozenset[int]().union(*(machine.host.cells or ()))
+        self.assertLessEqual(server.cpus or frozenset(), free, where)
+        for one in server.assignments:
+            if one.resource_class == hosts.WAYS:
+                place: view_obj.Place = one.rp_uuid, one.resource_class
+                state = machine.host.view.tracked[place].state
+                assert isinstance(state, cache_ways.CacheWaysState)
+                mask = int(one.units['mask'], 16)
+                self.assertEqual(0, mask & ~state.free_mask, where)
+                self.assertTrue(bitmask.has_run(mask, one.amount), where)
