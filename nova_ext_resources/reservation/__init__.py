@@ -44,6 +44,8 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``packing``: the servers of one request, put on hosts for one interval
 * ``planner``: which hosts serve a request and when, or a counter-offer
 * ``profile``: a number that changes at known times
+* ``publication``: what a host has told Nova of its units
+* ``published``: a host with the units that it has published
 * ``quota``: how many unit-hours a project may reserve
 * ``promises``: what is promised where and when, and who has taken what
 * ``request``: servers of one flavor for one time

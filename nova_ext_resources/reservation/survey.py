@@ -15,8 +15,10 @@ from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import publication as publication_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import slots
 
 
@@ -24,12 +26,15 @@ class Site(Protocol):
     """The cloud that reservations are for."""
 
     def list_hosts(
-        self, taken: Mapping[str, Mapping[view_obj.Place, int]]
+        self,
+        taken: Mapping[str, Mapping[view_obj.Place, int]],
+        publications: publication_mod.Publications,
     ) -> Sequence[host_mod.Host]:
         """Return all hosts with what is left of them now.
 
         :param taken: server -> the places of the slot that it has taken, of
             which it uses nothing
+        :param publications: what hosts have published
         """
 
     def list_enabled(self) -> Mapping[str, bool]:
@@ -77,8 +82,10 @@ class Survey:
     def find_fleet(self) -> fleet_mod.Fleet:
         """Return the hosts, with what was booked when they were refreshed."""
         if self._fleet is None:
-            taken = slots.list_places(self._database, self._now())
-            hosts = self._site.list_hosts(taken)
+            now = self._now()
+            taken = slots.list_places(self._database, now)
+            known = publications.read(self._database, now)
+            hosts = self._site.list_hosts(taken, known)
             self._fleet = fleet_mod.Fleet(hosts, self._trackers)
             self._admission = self._make_admission(self._fleet)
             places = self._fleet.calendar.places

@@ -12,6 +12,7 @@ Whether a host fits is decided in ``claims``; what is promised, in
 * ``free``: how much of a class of a provider is free now
 * ``gaps``: how well a server fills the time until something is promised
 * ``given``: has requests at the same time get different hosts
+* ``noting``: notes what hosts have published, for those that plan
 * ``ongoing``: what Nova knows of a request, and does not hand to filters
 * ``promises``: what is promised, as the database says
 * ``report``: a line of the log per refused host

@@ -22,7 +22,7 @@ from nova_ext_resources.reservation import lending
 LOG = logging.getLogger(__name__)
 
 #: Of Nova's databases, whatever they are about.
-_DATABASE_ERRORS = (
+DATABASE_ERRORS = (
     db_exc.CantStartEngineError,
     db_exc.DBError,
     sa.exc.SQLAlchemyError,
@@ -176,7 +176,7 @@ def is_move(spec_obj: Any) -> bool | None:
         return False
     # An error would reach Nova when it may have claimed for other servers of
     # the request, and Nova would leave these claims.
-    except _DATABASE_ERRORS as err:
+    except DATABASE_ERRORS as err:
         LOG.warning(
             'The database of Nova\'s API does not say whether server '
             '%(server)s (request %(request)s) moves: %(err)s',

@@ -33,6 +33,7 @@ from nova_ext_resources.scheduler import beside as beside_mod
 from nova_ext_resources.scheduler import claimed as claimed_mod
 from nova_ext_resources.scheduler import claiming
 from nova_ext_resources.scheduler import gaps as gaps_mod
+from nova_ext_resources.scheduler import noting
 from nova_ext_resources.scheduler import ongoing as ongoing_mod
 from nova_ext_resources.scheduler import promises as promises_mod
 from nova_ext_resources.scheduler import report as report_mod
@@ -88,6 +89,7 @@ class ReservationFilter(filters.BaseHostFilter):
         self._reserved = reserved_mod.Reserved(self._followed)
         ongoing_mod.install()
         claiming.install()
+        noting.install(self._followed)
 
     def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
         """Ask for one host; Nova itself asks for all of them at once."""

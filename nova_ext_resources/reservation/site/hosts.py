@@ -7,8 +7,8 @@ an aggregate. Of each class it offers the capacity of the inventory (ratio and
 reserve counted in, as placement does) less what consumers hold now, which they
 are taken to hold for good. What a server holds of the slot that it has taken
 is left out: that is promised, and counted as such. Placement knows amounts
-only: which ways of a cache are side by side is known on the host, which has
-the final say.
+only. Which units they are, such as the ways of a cache that are free side by
+side, is taken from what the host has published; see :mod:`..published`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -16,6 +16,7 @@ from concurrent import futures
 import dataclasses
 from typing import TypeAlias
 
+from nova_ext_resources.claims import base
 from nova_ext_resources.claims.trackers import count
 from nova_ext_resources import exception
 from nova_ext_resources.objects import provider as provider_obj
@@ -24,6 +25,8 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation import publication as publication_mod
+from nova_ext_resources.reservation import published as published_mod
 
 #: Of a provider whose inventory all providers of its aggregates may use.
 SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
@@ -35,8 +38,7 @@ DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 #: requests keeps alive.
 WORKERS = 8
 
-#: Server -> the places of the slot that it has taken.
-Taken: TypeAlias = Mapping[str, Mapping[view_obj.Place, int]]
+Taken: TypeAlias = published_mod.Taken
 
 #: uuid of an aggregate -> the availability zone that it is.
 Zones: TypeAlias = Mapping[str, str]
@@ -44,10 +46,30 @@ Zones: TypeAlias = Mapping[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """A provider, and what is used of it: resource class -> amount."""
+    """A provider, and who uses it.
+
+    :ivar held: resource class -> consumer -> amount
+    :ivar used: resource class -> amount, without what is of a slot
+    """
 
     provider: provider_obj.Provider
+    held: Mapping[str, Mapping[str, int]]
     used: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What hosts have published, and what reads it.
+
+    :ivar trackers: all that are installed, by name
+    """
+
+    publications: publication_mod.Publications
+    trackers: Mapping[str, base.Tracker]
+
+
+#: Nothing is known but amounts.
+NOTHING = Published(publications={}, trackers={})
 
 
 def list_hosts(
@@ -56,6 +78,7 @@ def list_hosts(
     default_zone: str = '',
     taken: Taken | None = None,
     down: Set[str] = frozenset(),
+    published: Published = NOTHING,
 ) -> list[host_mod.Host]:
     """Return all hosts that are enabled and up, by name.
 
@@ -64,14 +87,21 @@ def list_hosts(
     :param down: names of hosts whose compute does not report
     :raises PlacementError: placement cannot be read
     """
+    taken = taken or {}
     listed = retry.call(client.list_providers)
     with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        found = pool.map(lambda one: _read(client, one, taken or {}), listed)
+        found = pool.map(lambda one: _read(client, one, taken), listed)
     providers = [one for one in found if one is not None]
     sharing = [one for one in providers if _is_sharing(one)]
     trees = _group(one for one in providers if not _is_sharing(one))
     hosts = [
-        _make_host([*tree, *_find_shared(tree, sharing)], zones, default_zone)
+        _make_host(
+            [*tree, *_find_shared(tree, sharing)],
+            zones,
+            default_zone,
+            taken,
+            published,
+        )
         for tree in trees
         if DISABLED_TRAIT not in tree[0].provider.traits
         and tree[0].provider.name not in down
@@ -145,7 +175,7 @@ def _read(
         )
         for name, one in held.items()
     }
-    return _Found(provider=provider, used=used)
+    return _Found(provider=provider, held=held, used=used)
 
 
 def _count_beyond(
@@ -185,26 +215,45 @@ def _find_shared(
 
 
 def _make_host(
-    found: Sequence[_Found], zones: Zones, default_zone: str
+    found: Sequence[_Found],
+    zones: Zones,
+    default_zone: str,
+    taken: Taken,
+    published: Published,
 ) -> host_mod.Host:
     """Make a host of its providers, the root of its tree first."""
     root = found[0].provider
     named = sorted(zones[one] for one in root.aggregates if one in zones)
-    tracked = {
-        (one.provider.rp_uuid, name): view_obj.Tracked(
-            tracker='count',
-            state=count.CountState(inventory.capacity, one.used.get(name, 0)),
-            inventory=inventory,
-        )
-        for one in found
-        for name, inventory in one.provider.inventories.items()
-    }
-    return host_mod.make_host(
+    counted = host_mod.make_host(
         root.name,
         [one.provider for one in found],
-        view_obj.HostView(
-            tracked=tracked,
-            keys={one.provider.rp_uuid: one.provider.name for one in found},
-        ),
+        _count(found),
         zone=named[0] if named else default_zone,
+    )
+    known = published.publications.get(root.name)
+    if known is None:
+        return counted
+    uses = {
+        (one.provider.rp_uuid, name): held
+        for one in found
+        for name, held in one.held.items()
+    }
+    return published_mod.apply(counted, known, uses, taken, published.trackers)
+
+
+def _count(found: Iterable[_Found]) -> view_obj.HostView:
+    """Return the view of a host of which amounts are known."""
+    return view_obj.HostView(
+        tracked={
+            (one.provider.rp_uuid, name): view_obj.Tracked(
+                tracker='count',
+                state=count.CountState(
+                    inventory.capacity, one.used.get(name, 0)
+                ),
+                inventory=inventory,
+            )
+            for one in found
+            for name, inventory in one.provider.inventories.items()
+        },
+        keys={one.provider.rp_uuid: one.provider.name for one in found},
     )

@@ -11,6 +11,7 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 import sqlalchemy as sa
 
+from nova_ext_resources.claims import base
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
@@ -34,12 +35,14 @@ from nova_ext_resources.reservation.manager import turn as turn_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import publication as publication_mod
 from nova_ext_resources.reservation.site import compute as compute_mod
 from nova_ext_resources.reservation.site import holds
 from nova_ext_resources.reservation.site import hosts
 from nova_ext_resources.reservation.site import metrics
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.webhook import rules as rules_mod
@@ -77,12 +80,19 @@ class Site:
             )
         )
 
+    @functools.cached_property
+    def _trackers(self) -> dict[str, base.Tracker]:
+        return plugins.load_trackers()
+
     def list_hosts(
-        self, taken: hosts.Taken | None = None
+        self,
+        taken: hosts.Taken | None = None,
+        known: publication_mod.Publications | None = None,
     ) -> Sequence[host_mod.Host]:
         """Return all hosts, in their zones as far as these are known.
 
         :param taken: see :func:`~.hosts.list_hosts`
+        :param known: what hosts have published
         :raises InvalidConfiguration: there are no credentials
         :raises PlacementError: placement cannot be read
         """
@@ -102,7 +112,12 @@ class Site:
                 'down: %(err)s',
                 {'err': err},
             )
-        return hosts.list_hosts(client, zones, default, taken, down)
+        published = hosts.NOTHING
+        if known:
+            published = hosts.Published(
+                publications=known, trackers=self._trackers
+            )
+        return hosts.list_hosts(client, zones, default, taken, down, published)
 
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
@@ -209,12 +224,13 @@ class ManagedSite(Site):
         self, database: database_mod.Database
     ) -> admission_mod.Admission:
         """Read all hosts; return what can plan on them."""
-        trackers = plugins.load_trackers()
-        taken = slots.list_places(database, int(timeutils.utcnow_ts()))
-        fleet = fleet_mod.Fleet(self.list_hosts(taken), trackers)
+        now = int(timeutils.utcnow_ts())
+        taken = slots.list_places(database, now)
+        known = publications.read(database, now)
+        fleet = fleet_mod.Fleet(self.list_hosts(taken, known), self._trackers)
         self.check_zones()
         planner = planner_mod.Planner(
-            fleet, plugins.load_claim_tests(trackers)
+            fleet, plugins.load_claim_tests(self._trackers)
         )
         return admission_mod.Admission(database, planner)
 

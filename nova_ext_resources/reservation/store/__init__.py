@@ -17,6 +17,7 @@
 * ``news``: makes events of what is in the tables
 * ``notices``: rows of servers that were told to leave their hosts
 * ``progress``: what is not over, and how it goes on
+* ``publications``: rows of what hosts have published
 * ``purge``: deletes what was released long ago
 * ``quotas``: the quotas of projects
 * ``reader``: follows the store by its revisions

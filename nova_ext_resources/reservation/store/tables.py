@@ -36,8 +36,12 @@ of the row. ``subject`` is a reservation, of which the row may be gone.
 A subscription has been told of all up to ``position``. Whoever tells it writes
 its ``revision`` before, and no other one does so until ``due_at``.
 
-What no statement searches for is JSON: requests, what servers take, and
-amounts of changes.
+A publication is what a host has told Nova of its units, as a scheduler has
+noted it; ``digest`` tells whether it has changed. They are noted in rounds:
+one row has when the last one began, and when the last complete one did.
+
+What no statement searches for is JSON: requests, what servers take, amounts of
+changes, and publications.
 """
 
 from typing import Any
@@ -259,5 +263,26 @@ POSITIONS = sa.Table(
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('position', sa.BigInteger, nullable=False),
     sa.Column('remaining_until', sa.BigInteger, nullable=False),
+    **OPTIONS,
+)
+
+PUBLICATIONS = sa.Table(
+    'publications',
+    METADATA,
+    sa.Column('host', NAME, primary_key=True),
+    sa.Column('digest', sa.String(64), nullable=False),
+    sa.Column('document', sa.Text, nullable=False),
+    sa.Column('holders', sa.Text, nullable=False),
+    sa.Column('cells', sa.Text, nullable=False),
+    **OPTIONS,
+)
+
+#: One row.
+ROUNDS = sa.Table(
+    'rounds',
+    METADATA,
+    sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column('begun_at', sa.BigInteger, nullable=False),
+    sa.Column('complete_at', sa.BigInteger, nullable=False),
     **OPTIONS,
 )

@@ -34,6 +34,7 @@ from tests.unit.reservation.store import stores
 from tests.unit.reservation.store import test_capacity
 from tests.unit.reservation.store import test_database
 from tests.unit.reservation.store import test_limits
+from tests.unit.reservation.store import test_publications
 from tests.unit.reservation.store import test_purge
 from tests.unit.reservation.store import test_quotas
 from tests.unit.reservation.store import test_records
@@ -222,6 +223,14 @@ class MariaDbNoticesTest(OnMariaDb, test_states.NoticesTest):
 
 
 class PostgresNoticesTest(OnPostgres, test_states.NoticesTest):
+    pass
+
+
+class MariaDbPublicationsTest(OnMariaDb, test_publications.PublicationsTest):
+    pass
+
+
+class PostgresPublicationsTest(OnPostgres, test_publications.PublicationsTest):
     pass
 
 

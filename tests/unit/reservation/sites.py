@@ -25,6 +25,7 @@ class FixedSite:
 
     :ivar asked: how often the hosts were read
     :ivar taken: what was said then of slots that are taken
+    :ivar known: what hosts had published by then
     :ivar has_zones: whether Nova says the zones
     :ivar disabled: hosts that are there, and not among those
     """
@@ -40,10 +41,13 @@ class FixedSite:
         self.has_zones = True
         self.disabled: tuple[str, ...] = ()
         self.taken: Any = None
+        self.known: Any = None
 
-    def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
+    def list_hosts(
+        self, taken: Any, known: Any = None
+    ) -> Sequence[host_mod.Host]:
         self.asked += 1
-        self.taken = taken
+        self.taken, self.known = taken, known
         return self.hosts
 
     def list_enabled(self) -> dict[str, bool]:
@@ -61,7 +65,9 @@ class FixedSite:
 class NoSite:
     """A cloud of which nothing is known."""
 
-    def list_hosts(self, taken: Any) -> Sequence[host_mod.Host]:
+    def list_hosts(
+        self, taken: Any, known: Any = None
+    ) -> Sequence[host_mod.Host]:
         raise exception.PlacementUnavailable(action='list', detail='away')
 
     def list_enabled(self) -> dict[str, bool]:

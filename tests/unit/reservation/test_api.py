@@ -16,12 +16,15 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import order as order_mod
+from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import purge
 from nova_ext_resources.reservation.store import records
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation.store import tables
+from tests.unit.reservation import hosts
 from tests.unit.reservation import sites
 from tests.unit.reservation.store import stores
 
@@ -96,6 +99,29 @@ class CreateTest(ApiTestCase):
         self.assertEqual(
             {'VCPU': 3}, dict(found.request.demand.requirement.resources)
         )
+
+    def test_dedicated_cpus_in_place_of_a_flavor(self) -> None:
+        self.site.hosts = [hosts.make_host('a', PCPU=4, VCPU=4)]
+        specs = {'hw:cpu_policy': 'dedicated'}
+        for order in (
+            {'name': 'pcpu', 'resources': {'PCPU': 2}},
+            {'name': 'x', 'resources': {'VCPU': 2}, 'extra_specs': specs},
+        ):
+            demand = self.api.create(order).request.demand
+
+            self.assertEqual({'PCPU': 2}, dict(demand.requirement.resources))
+            self.assertEqual((2,), demand.cells)
+
+    def test_what_hosts_have_published_is_read_with_them(self) -> None:
+        database = database_mod.Database(self.url)
+        told = publication.Publication(host='a', document='{}')
+        publications.begin_round(database, sites.NOW, 50)
+        publications.write(database, [told])
+        publications.end_round(database, ['a'], sites.NOW)
+
+        self.create('lease')
+
+        self.assertEqual({'a': told}, self.site.known)
 
     def test_what_does_not_fit_comes_with_an_offer(self) -> None:
         self.create('first', servers=3, starts_at='+2h', ends_at='+4h')
@@ -694,9 +720,9 @@ class SlowSiteTest(ApiTestCase):
         self.create('lease', servers=2, starts_at='+20m', ends_at='+4h')
         list_hosts = self.site.list_hosts
 
-        def list_slowly(taken: Any) -> Sequence[host_mod.Host]:
+        def list_slowly(*known: Any) -> Sequence[host_mod.Host]:
             self.clock.now += HOUR / 2
-            return list_hosts(taken)
+            return list_hosts(*known)
 
         self.patch(self.site, 'list_hosts', list_slowly)
         self.api = sites.make_reservations(self.url, self.site, self.clock)

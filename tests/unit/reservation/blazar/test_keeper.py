@@ -58,10 +58,10 @@ class KeeperTest(stores.StoreTestCase):
         reading, done = threading.Event(), threading.Event()
         list_hosts = self.site.list_hosts
 
-        def list_slowly(taken: Any) -> Any:
+        def list_slowly(*known: Any) -> Any:
             reading.set()
             self.assertTrue(done.wait(30))
-            return list_hosts(taken)
+            return list_hosts(*known)
 
         self.patch(self.site, 'list_hosts', list_slowly)
         with futures.ThreadPoolExecutor(1) as pool:
@@ -81,7 +81,7 @@ class KeeperTest(stores.StoreTestCase):
         with self.keeper.use() as before:
             before.prepare()
 
-        def fail(taken: Any) -> Any:
+        def fail(*_known: Any) -> Any:
             raise exception.PlacementUnavailable(action='list', detail='away')
 
         self.patch(self.site, 'list_hosts', fail)

@@ -9,4 +9,5 @@
 * ``v05_capacity_changes``: planned changes of capacity
 * ``v06_subscriptions``: subscriptions, and the events that they are told of
 * ``v07_limits``: limits of single projects
+* ``v08_publications``: what hosts have published of their units
 """

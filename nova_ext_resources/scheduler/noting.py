@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Notes what hosts have published, for those that plan for a later time.
+
+Hosts tell Nova which units are free, and Nova tells schedulers alone: no API
+has it. Who plans has the database of the reservations, and no access to
+Nova's. So schedulers write there what has changed. They do so in what Nova
+calls from time to time beside all requests, about once a minute, and of all
+schedulers together one at a time. What goes wrong is logged and tried again:
+then less is known to those that plan, and no request is the slower for it.
+"""
+
+from collections.abc import Callable, Iterator
+import functools
+import inspect
+from typing import Any
+
+from nova import context as nova_context
+from nova import objects
+from nova.scheduler import manager
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import holders
+from nova_ext_resources.objects import stats
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation.store import publications
+from nova_ext_resources.scheduler import promises as promises_mod
+from nova_ext_resources.scheduler import request
+
+LOG = logging.getLogger(__name__)
+
+#: From one round to the next. Nova calls once a minute, a bit more or less.
+ROUND_SECONDS = 50
+
+#: Compute nodes that are read at once.
+PAGE = 200
+
+_ARGUMENTS = ['context']
+
+
+class Noting:
+    """Notes the hosts of all cells.
+
+    :param followed: has the database
+    """
+
+    def __init__(self, followed: promises_mod.Followed) -> None:
+        self._followed = followed
+        self._failure = ''
+
+    def note(self, context: Any) -> None:
+        """Note what has changed, if nobody did so a moment ago."""
+        try:
+            reason = self._note(context)
+        except exception.StoreError as err:
+            reason = str(err)
+        except request.DATABASE_ERRORS as err:
+            reason = f'a database of Nova does not answer: {err!r}'
+        # It is no reason to stop what Nova does.
+        except Exception as err:
+            if repr(err) != self._failure:
+                LOG.exception(
+                    'What hosts have published cannot be noted. Please '
+                    'report this bug.'
+                )
+            self._failure = repr(err)
+            return
+        if reason and reason != self._failure:
+            LOG.warning(
+                'What hosts have published cannot be noted for those that '
+                'plan reservations: %(reason)s. It is tried again each '
+                'minute. What was noted before is used for up to %(age)d '
+                'minutes; then plans go by amounts alone.',
+                {
+                    'reason': reason.rstrip('.'),
+                    'age': publications.MAX_AGE_SECONDS // 60,
+                },
+            )
+        self._failure = reason
+
+    def _note(self, context: Any) -> str:
+        """Do so; return what is in the way, '' if nothing is."""
+        database = self._followed.database
+        now = int(timeutils.utcnow_ts())
+        if not publications.begin_round(database, now, ROUND_SECONDS):
+            # What another one meets, it says itself.
+            return ''
+        known = publications.read_digests(database)
+        cells = [
+            one
+            for one in objects.CellMappingList.get_all(context)
+            if not one.is_cell0()
+        ]
+        found = nova_context.scatter_gather_cells(
+            context, cells, nova_context.CELL_TIMEOUT, list_changed, known
+        )
+        hosts: set[str] = set()
+        silent = []
+        for cell in cells:
+            answer = found[cell.uuid]
+            if nova_context.is_cell_failure_sentinel(answer):
+                silent.append(cell.identity)
+                continue
+            names, changed = answer
+            hosts |= names
+            publications.write(database, changed)
+        if silent:
+            return f'these cells do not answer: {", ".join(sorted(silent))}'
+        publications.end_round(database, hosts, now)
+        return ''
+
+
+def list_changed(
+    context: Any, known: dict[str, str]
+) -> tuple[set[str], list[publication.Publication]]:
+    """Return the hosts of a cell, and the publications that have changed.
+
+    :param known: host -> digest of its publication
+    """
+    hosts: set[str] = set()
+    changed = []
+    for node in _list_nodes(context):
+        found = make_publication(node)
+        if found is not None:
+            hosts.add(found.host)
+            if known.get(found.host) != found.digest:
+                changed.append(found)
+    return hosts, changed
+
+
+def _list_nodes(context: Any) -> Iterator[Any]:
+    marker = None
+    while True:
+        page = objects.ComputeNodeList.get_by_pagination(
+            context, limit=PAGE, marker=marker
+        )
+        yield from page
+        if len(page) < PAGE:
+            break
+        marker = page[-1].id
+
+
+def make_publication(node: Any) -> publication.Publication | None:
+    """Return what a compute node has published; None if it is nothing.
+
+    :param node: a ``nova.objects.ComputeNode``
+    """
+    told = node.stats or {}
+    document = told.get(stats.KEY)
+    if not document:
+        return None
+    return publication.Publication(
+        host=node.hypervisor_hostname,
+        document=document,
+        holders=told.get(holders.KEY) or '',
+        cells=_write_cells(node),
+    )
+
+
+def _write_cells(node: Any) -> str:
+    """Return the dedicated CPUs of each NUMA cell; '' if nobody says."""
+    if not node.numa_topology:
+        return ''
+    topology = objects.NUMATopology.obj_from_db_obj(node.numa_topology)
+    try:
+        return publication.write_cells(
+            publication.Cell(
+                cpus=frozenset(cell.pcpuset),
+                free=frozenset(cell.pcpuset - cell.pinned_cpus),
+            )
+            for cell in topology.cells
+        )
+    # NOTE: what Nova raises for a field that an older host did not fill.
+    except NotImplementedError:
+        return ''
+
+
+#: The one that notes, of the filter that was made last.
+_CURRENT: list[Noting] = []
+
+
+def install(followed: promises_mod.Followed) -> None:
+    """Have Nova call it from time to time."""
+    _CURRENT[:] = [Noting(followed)]
+    _wrap()
+
+
+@functools.cache
+def _wrap() -> None:
+    original = manager.SchedulerManager.periodic_tasks
+    names = list(inspect.signature(original).parameters)
+    if names[1 : len(_ARGUMENTS) + 1] != _ARGUMENTS:
+        LOG.error(
+            'SchedulerManager.periodic_tasks of this Nova has other '
+            'arguments (%(names)s): reservations are planned by amounts '
+            'alone. Install a release of nova-ext-resources that is for this '
+            'release of Nova.',
+            {'names': ', '.join(names)},
+        )
+        return
+    manager.SchedulerManager.periodic_tasks = _note_too(original)
+
+
+def _note_too(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def periodic_tasks(
+        self: Any, context: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        pause = original(self, context, *args, **kwargs)
+        # It is None while the service stops.
+        if pause is not None:
+            for one in _CURRENT:
+                one.note(context)
+        return pause
+
+    return periodic_tasks
