@@ -10,6 +10,7 @@
 * ``database``: transactions, and errors of this package for its errors
 * ``documents``: a request as JSON
 * ``events``: rows of events, and their order
+* ``files``: connections to a file that outlive a transaction
 * ``followers``: rows of subscriptions, and how far each has been told
 * ``limits``: the limits of single projects
 * ``migrations``: makes the tables of each version from those before it

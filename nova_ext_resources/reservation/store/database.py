@@ -9,7 +9,6 @@ Not by oslo.db's ``enginefacade``: what it is not told it takes from the group
 from collections.abc import Iterator
 import contextlib
 import sqlite3
-import threading
 from typing import Any
 
 from oslo_db import exception as db_exception
@@ -17,6 +16,7 @@ from oslo_db.sqlalchemy import engines
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import files
 
 #: Seconds for which a statement waits for the other writers. MariaDB would do
 #: so for 50 s, PostgreSQL for ever.
@@ -104,7 +104,7 @@ class Database:
     """
 
     def __init__(self, url: str, max_wait: int | None = None) -> None:
-        made = sa.make_url(url)
+        made = files.keep_connections(sa.make_url(url))
         is_file = made.get_backend_name() == 'sqlite'
         self.engine = engines.create_engine(
             made if max_wait is None else bound(made, max_wait),
@@ -122,9 +122,6 @@ class Database:
         self.engine.hide_parameters = True
         self._settings = list_settings(self.engine.dialect.name, max_wait)
         sa.event.listen(self.engine, 'connect', self._prepare)
-        self._kept: sa.Connection | None = None
-        #: Held once, for the first connection to a file.
-        self._keeping = threading.Lock()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -139,15 +136,11 @@ class Database:
         :raises StoreError: any other refusal of the database
         """
         with _translating(self.engine.url.database):
-            self._keep_sqlite()
             with self.engine.begin() as connection:
                 yield connection
 
     def close(self) -> None:
         """Close all connections; the next transaction opens another one."""
-        if self._kept is not None:
-            self._kept.close()
-            self._kept = None
         self.engine.dispose()
 
     def _prepare(self, connection: Any, _record: object) -> None:
@@ -157,21 +150,6 @@ class Database:
         cursor.close()
         # psycopg2 has begun a transaction, which would undo the setting.
         connection.commit()
-
-    def _keep_sqlite(self) -> None:
-        """Keep a connection beside those of the transactions.
-
-        oslo.db closes these at their end, and with the last one SQLite copies
-        its log into the database, which takes longer than all else.
-        """
-        if self._kept is not None or self.engine.dialect.name != 'sqlite':
-            return
-        with self._keeping:
-            if self._kept is None:
-                kept = self.engine.connect()
-                kept.execute(sa.text('PRAGMA schema_version'))
-                kept.rollback()
-                self._kept = kept
 
 
 def list_settings(dialect: str, max_wait: int | None) -> list[str]:

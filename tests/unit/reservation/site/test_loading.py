@@ -166,14 +166,14 @@ class NotifyingTest(base.TestCase):
         self.assertTrue(sends.run())
         self.assertEqual(before + 1, threading.active_count())
         end = time.monotonic() + 20
-        while database._kept is None:
+        while not database.engine.pool.checkedin():
             self.assertLess(time.monotonic(), end)
             time.sleep(0.01)
 
         turn.close(5.0)
 
         self.assertEqual(before, threading.active_count())
-        self.assertIsNone(database._kept)
+        self.assertEqual(0, database.engine.pool.checkedin())
 
     def run_once(self) -> bool:
         notifying = loading.make_notifying(
