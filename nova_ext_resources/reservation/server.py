@@ -5,6 +5,7 @@
 It is the *slot* of a reservation that one server of Nova can take.
 """
 
+from collections.abc import Iterable
 import dataclasses
 
 from nova_ext_resources.objects import assignment
@@ -35,10 +36,7 @@ class PlannedServer:
 
     @property
     def places(self) -> dict[view_obj.Place, int]:
-        return {
-            (one.rp_uuid, one.resource_class): one.amount
-            for one in self.assignments
-        }
+        return list_places(self.assignments)
 
     @property
     def allocations(self) -> dict[view_obj.Place, int]:
@@ -48,3 +46,12 @@ class PlannedServer:
             for one in self.assignments
             if one.is_allocated
         }
+
+
+def list_places(
+    assignments: Iterable[assignment.Assignment],
+) -> dict[view_obj.Place, int]:
+    """Return what assignments take of each place."""
+    return {
+        (one.rp_uuid, one.resource_class): one.amount for one in assignments
+    }

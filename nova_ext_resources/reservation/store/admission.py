@@ -182,10 +182,9 @@ class Admission:
             state=state_mod.State.PENDING, changed_at=now, reason=reason
         )
         with self._lock:
-            known = self._refresh(request.key, now)
+            known, quota = self._read(request.key, now, request.project)
             if known is not None:
                 return self._find_plan(known, request)
-            quota = self._read_quota(request, now)
             allowed = quota.account.limit(request, now)
             plan = self._mirror.planner.plan(allowed, now, lead=FIXED_SECONDS)
             if isinstance(plan, planner_mod.Plan):
@@ -196,19 +195,24 @@ class Admission:
         self, request: request_mod.Request, now: int
     ) -> quotas.State:
         """Return what counts against the quotas of a request's project."""
-        if not request.project:
-            return quotas.State()
         with self._database.transaction() as connection:
             return quotas.read(connection, request.project, now)
 
     def _refresh(self, key: str, now: int) -> request_mod.Request | None:
         """Read what is new, and the request of a reservation if it exists."""
+        return self._read(key, now)[0]
+
+    def _read(
+        self, key: str, now: int, project: str = ''
+    ) -> tuple[request_mod.Request | None, quotas.State]:
+        """Do the same, and read what counts against a project's quotas."""
         self._oldest = reader.choose_oldest(self._oldest, now, KEPT_SECONDS)
         with self._database.transaction() as connection:
             self._mirror.refresh(connection, self._oldest)
             known = reservations.read_requests(connection, [key]).get(key)
+            quota = quotas.read(connection, project, now)
         self._mirror.foresee(now)
-        return known
+        return known, quota
 
     def _find_plan(
         self, known: request_mod.Request, request: request_mod.Request

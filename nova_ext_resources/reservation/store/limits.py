@@ -40,6 +40,13 @@ class OwnLimits:
         )
 
 
+#: Made once: an admission takes as long for making a statement as for it.
+_READ = sa.select(tables.LIMITS).order_by(tables.LIMITS.c.project)
+_READ_ONE = sa.select(tables.LIMITS).where(
+    tables.LIMITS.c.project == sa.bindparam('project')
+)
+
+
 class Limits:
     """The limits of all projects of one store.
 
@@ -97,9 +104,7 @@ class Limits:
 
         :param project: only of this one
         """
-        query = sa.select(tables.LIMITS).order_by(tables.LIMITS.c.project)
-        if project is not None:
-            query = query.where(tables.LIMITS.c.project == project)
+        query = _READ if project is None else _READ_ONE
         with self._database.transaction() as connection:
             return [
                 OwnLimits(
@@ -107,7 +112,7 @@ class Limits:
                     ahead=row.ahead,
                     duration=row.duration,
                 )
-                for row in connection.execute(query)
+                for row in connection.execute(query, {'project': project})
             ]
 
     def delete_limits(self, project: str) -> None:

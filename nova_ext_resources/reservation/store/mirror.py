@@ -139,4 +139,6 @@ class Mirror:
             for one in server.assignments
             if (one.rp_uuid, one.resource_class) in self._places
         )
+        if len(known) == len(server.assignments):
+            return server
         return dataclasses.replace(server, assignments=known)

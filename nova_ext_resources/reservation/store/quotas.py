@@ -22,6 +22,13 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 from nova_ext_resources.reservation.store import tables
 
+#: Made once: an admission takes as long for making a statement as for it.
+_READ = (
+    sa.select(tables.QUOTAS)
+    .where(tables.QUOTAS.c.project == sa.bindparam('project'))
+    .order_by(tables.QUOTAS.c.resource_class)
+)
+
 #: No row begins with the revision of one that was deleted before it.
 _REVISIONS = 1 << 48
 
@@ -40,17 +47,14 @@ class State:
 
 
 def read(connection: sa.Connection, project: str, now: int) -> State:
-    """Return what counts against the quotas of a project.
+    """Return what counts against the quotas of a project; '' has none.
 
     :param now: seconds since the epoch
     """
-    columns = tables.QUOTAS.c
+    if not project:
+        return State()
     # First: what is charged later raises a revision that was read already.
-    rows = connection.execute(
-        sa.select(tables.QUOTAS)
-        .where(columns.project == project)
-        .order_by(columns.resource_class)
-    ).all()
+    rows = connection.execute(_READ, {'project': project}).all()
     if not rows:
         return State()
     quotas = tuple(

@@ -15,6 +15,15 @@ from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import tables
 
 
+#: Made once: an admission takes as long for making a statement as for it.
+_ADD = sa.insert(tables.RESERVATIONS)
+_READ = sa.select(
+    tables.RESERVATIONS.c.reservation, tables.RESERVATIONS.c.request
+).where(
+    tables.RESERVATIONS.c.reservation.in_(sa.bindparam('keys', expanding=True))
+)
+
+
 def add_reservation(
     connection: sa.Connection,
     request: request_mod.Request,
@@ -24,10 +33,14 @@ def add_reservation(
 
     If there is one of this key, the database refuses the row.
     """
-    connection.execute(
-        sa.insert(tables.RESERVATIONS),
-        {'reservation': request.key, **_write(request, during)},
-    )
+    connection.execute(_ADD, make_row(request, during))
+
+
+def make_row(
+    request: request_mod.Request, during: interval.Interval
+) -> dict[str, Any]:
+    """Return the row of a request, and of when it is served."""
+    return {'reservation': request.key, **_write(request, during)}
 
 
 def change_reservation(
@@ -71,14 +84,9 @@ def read_texts(
     connection: sa.Connection, keys: Iterable[str]
 ) -> dict[str, str]:
     """Return key -> what :func:`parse_request` reads, of those that exist."""
-    columns = tables.RESERVATIONS.c
     found: dict[str, str] = {}
     for part in servers.chunk(keys):
-        rows = connection.execute(
-            sa.select(columns.reservation, columns.request).where(
-                columns.reservation.in_(part)
-            )
-        )
+        rows = connection.execute(_READ, {'keys': part})
         found.update(rows.tuples().all())
     return found
 

@@ -5,6 +5,7 @@
 import collections
 from collections.abc import Collection, Iterable, Iterator
 import dataclasses
+import functools
 import itertools
 import json
 from typing import Any, TypeAlias
@@ -35,6 +36,18 @@ _COLUMNS = [
     )
 ]
 
+#: Made once: an admission takes as long for making a statement as for it.
+_ADD = sa.insert(tables.SERVERS)
+_READ = sa.select(*_COLUMNS).where(
+    tables.SERVERS.c.reservation.in_(sa.bindparam('keys', expanding=True)),
+    tables.SERVERS.c.is_held,
+    tables.SERVERS.c.ends_at > sa.bindparam('now'),
+)
+
+#: What so many planned servers take is kept, to be the same object for many:
+#: that takes less time and less memory than one for each.
+_FLYWEIGHTS = 10_000
+
 #: Keys in one statement; SQLite allowed 999 parameters before 3.32.
 _CHUNK = 500
 
@@ -50,17 +63,23 @@ def add_servers(
     :param revisions: all of them, before they were raised for it
     """
     connection.execute(
-        sa.insert(tables.SERVERS),
-        [
-            {
-                'reservation': reservation,
-                'server': one.key,
-                'is_held': True,
-                **_write_place(one, revisions),
-            }
-            for one in added
-        ],
+        _ADD,
+        [make_row(reservation, one, revisions) for one in added],
     )
+
+
+def make_row(
+    reservation: str,
+    server: server_mod.PlannedServer,
+    revisions: shards.Revisions,
+) -> dict[str, Any]:
+    """Return the row of a server that is held."""
+    return {
+        'reservation': reservation,
+        'server': server.key,
+        'is_held': True,
+        **_write_place(server, revisions),
+    }
 
 
 def replace_servers(
@@ -200,15 +219,8 @@ def read_servers(
     Those without such servers are left out.
     """
     found = collections.defaultdict[str, list[server_mod.PlannedServer]](list)
-    columns = tables.SERVERS.c
     for keys in chunk(reservations):
-        rows = connection.execute(
-            sa.select(*_COLUMNS).where(
-                columns.reservation.in_(keys),
-                columns.is_held,
-                columns.ends_at > now,
-            )
-        )
+        rows = connection.execute(_READ, {'keys': keys, 'now': now})
         for key, *values in rows:
             found[key].append(_read_server(*values))
     return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
@@ -241,6 +253,23 @@ def find_taken(
     if row is None:
         return None
     return row[0], _read_server(*row[1:])
+
+
+def list_assignments(
+    connection: sa.Connection, now: int
+) -> list[tuple[str, str | None, str]]:
+    """Return what is held after a time.
+
+    :returns: (planned server, who has taken it, what it takes); the last one
+        as :func:`parse_assignments` reads it
+    """
+    columns = tables.SERVERS.c
+    rows = connection.execute(
+        sa.select(columns.server, columns.consumer, columns.assignments).where(
+            columns.is_held, columns.ends_at > now
+        )
+    )
+    return list(rows.tuples())
 
 
 def count_by_host(
@@ -309,9 +338,16 @@ def _read_server(
         host=host,
         during=interval.Interval(*during),
         cpus=None if cpus is None else frozenset(json.loads(cpus)),
-        assignments=tuple(
-            assignment.Assignment(**one) for one in json.loads(assignments)
-        ),
+        assignments=parse_assignments(assignments),
         consumer=consumer,
         taken_at=taken_at,
     )
+
+
+@functools.lru_cache(_FLYWEIGHTS)
+def parse_assignments(text: str) -> tuple[assignment.Assignment, ...]:
+    """Make of a text what a planned server takes.
+
+    Of one flavor, all servers that a host has ever had take the same.
+    """
+    return tuple(assignment.Assignment(**one) for one in json.loads(text))

@@ -7,7 +7,7 @@ reservation. Both are written as a plan is: if the shards of the slot still
 have the revisions that were read. So whoever follows the store sees it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
@@ -95,9 +95,28 @@ def _try_take(
     return taken
 
 
-def list_places(
-    database: database_mod.Database, now: int
-) -> dict[str, dict[view_obj.Place, int]]:
+class Taken(Mapping[str, Mapping[view_obj.Place, int]]):
+    """Consumer -> the places of its slot.
+
+    Of thousands, those few are made of their rows that placement knows.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, consumer: str) -> Mapping[view_obj.Place, int]:
+        return server_mod.list_places(
+            servers.parse_assignments(self._texts[consumer])
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def list_places(database: database_mod.Database, now: int) -> Taken:
     """Return consumer -> the places of its slot.
 
     That is the server of Nova that has taken the slot, and what may hold the
@@ -107,15 +126,15 @@ def list_places(
     :raises StoreError: the database cannot be read
     """
     with database.transaction() as connection:
-        keys = servers.list_unfinished(connection, now)
-        found = servers.read_servers(connection, keys, now)
-    return {
-        consumer: one.places
-        for ones in found.values()
-        for one in ones
-        for consumer in (one.consumer, hold.make_consumer(one.key))
-        if consumer is not None
-    }
+        rows = servers.list_assignments(connection, now)
+    return Taken(
+        {
+            consumer: text
+            for key, taken_by, text in rows
+            for consumer in (taken_by, hold.make_consumer(key))
+            if consumer is not None
+        }
+    )
 
 
 def free(

@@ -17,6 +17,10 @@ from nova_ext_resources.reservation.store import followers
 from nova_ext_resources.reservation.store import tables
 
 
+#: Made once: an admission takes as long for making a statement as for it.
+_ADD = sa.insert(tables.STATES)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One change of a reservation.
@@ -138,19 +142,21 @@ def add_change(
     :param number: how many there were before. If another one has this number
         already, the database refuses the row
     """
-    connection.execute(
-        sa.insert(tables.STATES),
-        {
-            'reservation': key,
-            'number': number,
-            'state': change.state.value,
-            'changed_at': change.changed_at,
-            'reason': change.reason,
-            'cause': change.cause.value if change.cause else None,
-        },
-    )
+    connection.execute(_ADD, make_row(key, number, change))
     if change.state.is_final:
         charges.release(connection, key, change.changed_at)
+
+
+def make_row(key: str, number: int, change: Change) -> dict[str, Any]:
+    """Return the row of a change, of which so many were before."""
+    return {
+        'reservation': key,
+        'number': number,
+        'state': change.state.value,
+        'changed_at': change.changed_at,
+        'reason': change.reason,
+        'cause': change.cause.value if change.cause else None,
+    }
 
 
 def repeat_state(

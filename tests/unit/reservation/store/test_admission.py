@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
-from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -110,6 +109,32 @@ class AdmitTest(stores.StoreTestCase):
         reads, writes = 'BEGIN SELECT SELECT', 'BEGIN UPDATE' + 3 * ' INSERT'
         self.assertEqual(f'{reads} {writes}', ' '.join(seen))
 
+    def test_a_project_costs_two_statements_more(self) -> None:
+        self.admit(self.admission, 'before', hosts.span(0, 9))
+        seen: list[str] = []
+        sa.event.listen(
+            self.admission._database.engine,
+            'before_cursor_execute',
+            lambda *args: seen.append(args[2].split()[0]),
+        )
+
+        self.admit(self.admission, 'lease', hosts.span(0, 9), project='red')
+
+        reads, writes = 'BEGIN' + 3 * ' SELECT', 'BEGIN UPDATE' + 4 * ' INSERT'
+        self.assertEqual(f'{reads} {writes}', ' '.join(seen))
+
+    def test_what_takes_the_same_of_a_host_is_one_object(self) -> None:
+        for number in range(2):
+            span = hosts.span(number, number + 1)
+            self.admit(self.admission, f'lease {number}', span)
+        other = stores.make_admission(self.url)
+
+        other.refresh(0)
+
+        (one,), (two,) = other._mirror.held.values()
+        self.assertEqual(('a', 'a'), (one.host, two.host))
+        self.assertIs(one.assignments, two.assignments)
+
     def test_another_request_of_the_same_key_is_refused(self) -> None:
         self.admit(self.admission, 'lease', hosts.span(0, 9))
 
@@ -149,17 +174,17 @@ class AdmitTest(stores.StoreTestCase):
     def test_nobody_waits_for_the_pauses_of_another_thread(self) -> None:
         self.patch(retry, 'MAX_ATTEMPTS', 1_000_000)
         tried, done = threading.Event(), threading.Event()
-        refresh = self.admission._refresh
+        read = self.admission._read
 
-        def refuse_slow(key: str, now: int) -> request_mod.Request | None:
+        def refuse_slow(key: str, now: int, project: str) -> Any:
             if key == 'slow':
                 tried.set()
                 if done.is_set():
                     raise exception.StoreError(reason='it is gone')
                 raise exception.StoreUnavailable(reason='it is away')
-            return refresh(key, now)
+            return read(key, now, project)
 
-        self.patch(self.admission, '_refresh', refuse_slow)
+        self.patch(self.admission, '_read', refuse_slow)
         slow = threading.Thread(
             target=racing.admit, args=(self.admission, 'slow')
         )
@@ -181,7 +206,7 @@ class AdmitTest(stores.StoreTestCase):
             attempts.append(1)
             raise exception.StoreUnavailable(reason='it is away')
 
-        self.patch(admission, '_refresh', refuse)
+        self.patch(admission, '_read', refuse)
 
         self.assertRaises(
             exception.StoreUnavailable,

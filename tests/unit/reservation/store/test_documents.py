@@ -47,6 +47,23 @@ class DocumentsTest(base.TestCase):
 
                 self.assertEqual(one, documents.read_request(text))
 
+    def test_requests_of_one_flavor_share_their_demand(self) -> None:
+        one, two, other = (
+            documents.read_request(
+                documents.write_request(
+                    hosts.make_request(
+                        key,
+                        hosts.span(3),
+                        hosts.make_demand(_={'VCPU': vcpus}),
+                    )
+                )
+            )
+            for key, vcpus in (('one', 4), ('two', 4), ('other', 5))
+        )
+
+        self.assertIs(one.demand, two.demand)
+        self.assertNotEqual(one.demand, other.demand)
+
     def test_a_request_of_an_older_release(self) -> None:
         request = hosts.make_request('lease', hosts.span(3))
         document = json.loads(documents.write_request(request))
