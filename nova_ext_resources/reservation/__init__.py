@@ -52,6 +52,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``room``: what one host can take in one interval, server by server
 * ``runs``: whether slots that need units side by side still find them
 * ``server``: one server that is planned
+* ``shortfalls``: what is short on each host for a server
 * ``site``: the cloud around: its hosts, flavors and zones
 * ``spare``: what is free and promised to nobody until a server ends
 * ``starts``: from which times on the amounts of a request would do

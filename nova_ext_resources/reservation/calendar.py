@@ -7,11 +7,11 @@ of a provider) in one interval; whether it holds for a reservation or for a
 server that runs makes no difference. Capacity may change from a date on, for
 maintenance or growth. All answers are exact to the second.
 
-Per place there are three profiles: capacity, used, and free, which is the
-first less the second. Since intervals that overlap in pairs have a second in
-common, the peak within an interval decides whether an amount fits; to add up
-all bookings that touch the interval would refuse what fits, and to look at
-the bookings one by one would promise too much.
+Per place there are two profiles: the capacity, and what is free of it; what is
+used is the first less the second. Since intervals that overlap in pairs have a
+second in common, the peak within an interval decides whether an amount fits;
+to add up all bookings that touch the interval would refuse what fits, and to
+look at the bookings one by one would promise too much.
 
 Say a host of eight CPUs, in hours of a day::
 
@@ -37,7 +37,7 @@ and, if half of the host is in repair until six in the evening, then::
     18
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 import dataclasses
 from typing import TypeAlias
 
@@ -63,11 +63,10 @@ class Booking:
 class _Column:
     """One resource class of one provider, over time."""
 
-    __slots__ = ('capacity', 'free', 'used')
+    __slots__ = ('capacity', 'free')
 
     def __init__(self) -> None:
         self.capacity = profile.Profile()
-        self.used = profile.Profile()
         self.free = profile.Profile()
 
     def set_capacity(self, during: interval.Interval, capacity: int) -> None:
@@ -76,12 +75,19 @@ class _Column:
         self.capacity.set(during, capacity)
 
     def book(self, during: interval.Interval, amount: int) -> None:
-        self.used.add(during, amount)
         self.free.add(during, -amount)
 
+    def list_steps(
+        self, during: interval.Interval
+    ) -> Iterator[tuple[interval.Interval, int, int]]:
+        """Return each part of an interval with its capacity and use."""
+        for outer, capacity in self.capacity.list_steps(during):
+            for part, free in self.free.list_steps(outer):
+                yield part, capacity, capacity - free
+
     def forget(self, before: int) -> None:
-        for one in (self.capacity, self.used, self.free):
-            one.forget(before)
+        self.capacity.forget(before)
+        self.free.forget(before)
 
 
 class Calendar:
@@ -153,7 +159,8 @@ class Calendar:
 
     def peak(self, place: view.Place, during: interval.Interval) -> int:
         """Return the most units that are used at once in an interval."""
-        return self._find(place).used.highest(during)
+        steps = self._find(place).list_steps(during)
+        return max(used for _part, _capacity, used in steps)
 
     def find_free(self, place: view.Place, during: interval.Interval) -> int:
         """Return the units that are free throughout an interval.
@@ -161,6 +168,18 @@ class Calendar:
         Below zero where more is booked than there is.
         """
         return self._find(place).free.lowest(during)
+
+    def list_free(
+        self, places: Iterable[view.Place], during: interval.Interval
+    ) -> list[int]:
+        """Return what :meth:`find_free` does of each place, at once.
+
+        :raises KeyError: a place is unknown
+        """
+        columns = self._columns
+        return profile.list_lowest(
+            [columns[place].free for place in places], during
+        )
 
     def find_largest(
         self, place: view.Place, during: interval.Interval
@@ -238,10 +257,7 @@ class Calendar:
         self, place: view.Place, during: interval.Interval
     ) -> Iterator[tuple[interval.Interval, int, int]]:
         """Return each part of an interval with its capacity and use."""
-        column = self._find(place)
-        for outer, capacity in column.capacity.list_steps(during):
-            for part, used in column.used.list_steps(outer):
-                yield part, capacity, used
+        return self._find(place).list_steps(during)
 
     def forget(self, before: int) -> None:
         """Drop what ended before a time, to keep no more than is needed.

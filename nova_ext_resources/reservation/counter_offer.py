@@ -5,9 +5,9 @@
 from collections.abc import Iterator
 
 from nova_ext_resources import exception
-from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
+from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 
 #: Hosts of which it is said what is short.
 MAX_HOSTS = 3
@@ -52,10 +52,10 @@ def explain_offers(
         yield 'No other time can be offered.'
 
 
-def _explain_hosts(shortfalls: packing.Shortfalls) -> Iterator[str]:
+def _explain_hosts(shortfalls: shortfalls_mod.Shortfalls) -> Iterator[str]:
     """Explain the hosts where least is short, and then the others."""
-    near = packing.sort_by_lack(shortfalls)
-    names = [*near, *(one for one in sorted(shortfalls) if one not in near)]
+    near = shortfalls.sort_by_lack()
+    names = [*near, *sorted(shortfalls.keys() - set(near))]
     for name in names[:MAX_HOSTS]:
         reasons = '; '.join(str(one) for one in shortfalls[name])
         yield f'Host {name}: {reasons}.'

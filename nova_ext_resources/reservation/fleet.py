@@ -149,9 +149,10 @@ class Fleet:
             server = _put_held(server, self.hosts[server.host])
         if server.host in self._units:
             self._unsettled.setdefault(server.host, set()).add(server.key)
-        self.calendar.add(server.key, server.during, server.places)
+        places = server.places
+        self.calendar.add(server.key, server.during, places)
         self._bookings[server.key] = server
-        for rp_uuid, _resource_class in server.places:
+        for rp_uuid, _resource_class in places:
             self._held[rp_uuid][server.key] = server
 
     def release(self, key: str) -> server_mod.PlannedServer:

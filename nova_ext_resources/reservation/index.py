@@ -59,6 +59,7 @@ class Index:
     ) -> None:
         self._calendar = calendar
         self._names = list(hosts)
+        self._hosts = {name: index for index, name in enumerate(self._names)}
         self._classes = list(hosts.values())
         self._all = (1 << len(self._names)) - 1
         self._asks: dict[frozenset[tuple[str, int]], _Blocked] = {}
@@ -78,10 +79,13 @@ class Index:
             yield self._names[lowest.bit_length() - 1]
             left ^= lowest
 
-    def list_gaps(self, ask: Ask) -> Iterator[tuple[str, Gaps]]:
+    def list_gaps(
+        self, ask: Ask, names: Iterable[str]
+    ) -> Iterator[tuple[str, Gaps]]:
         """Return each host with the times when it certainly has no room."""
-        found = self._find_blocked(ask)
-        yield from zip(self._names, found.gaps, strict=True)
+        gaps = self._find_blocked(ask).gaps
+        for name in names:
+            yield name, gaps[self._hosts[name]]
 
     def _find_blocked(self, ask: Ask) -> '_Blocked':
         self._note_changes()

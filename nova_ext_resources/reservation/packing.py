@@ -7,19 +7,16 @@ import functools
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
-from nova_ext_resources import exception
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import room as room_mod
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import starts
 
 PlannedServers: TypeAlias = tuple[server_mod.PlannedServer, ...]
-
-#: Host -> what is short there.
-Shortfalls: TypeAlias = Mapping[str, tuple[exception.Shortfall, ...]]
 
 
 def list_hosts(
@@ -29,23 +26,6 @@ def list_hosts(
     for host in fleet.hosts.values():
         if request.zone in (None, host.zone):
             yield host
-
-
-def sort_by_lack(shortfalls: Shortfalls) -> list[str]:
-    """Return hosts, those first that lack the smallest part of a server.
-
-    Without those that can never serve it.
-    """
-    lacks: dict[str, float] = {}
-    for name, short in shortfalls.items():
-        lack = 0.0
-        for one in short:
-            lack += 1 - one.available / one.requested
-            if one.is_permanent:
-                break
-        else:
-            lacks[name] = lack
-    return sorted(lacks, key=lacks.__getitem__)
 
 
 class Packing:
@@ -67,7 +47,8 @@ class Packing:
         self._request = request
         self._during = during
         self._amounts = dict(sorted(request.demand.largest.items()))
-        self._short: dict[str, tuple[exception.Shortfall, ...]] = {}
+        #: Of hosts that have the amounts.
+        self._short: dict[str, shortfalls_mod.Found] = {}
         self.servers = self._place()
 
     @property
@@ -76,14 +57,20 @@ class Packing:
         return len(self.servers) >= self._request.least
 
     @functools.cached_property
-    def shortfalls(self) -> Shortfalls:
+    def shortfalls(self) -> shortfalls_mod.Shortfalls:
         """What is short on each host for one more server."""
-        found = {}
-        for host in list_hosts(self._fleet, self._request):
-            short = self._short.get(host.name) or self._find_short(host)
-            if short:
-                found[host.name] = short
-        return found
+        hosts = [
+            one
+            for one in list_hosts(self._fleet, self._request)
+            if one.name not in self._short
+        ]
+        short = room_mod.list_short(
+            self._fleet, hosts, self._amounts, self._during
+        )
+        found = [*zip(hosts, short, strict=True)]
+        return shortfalls_mod.Shortfalls(
+            [one for one in found if one[1]], self._short
+        )
 
     def _place(self) -> PlannedServers:
         affinity, most = self._request.affinity, self._request.most
@@ -107,15 +94,11 @@ class Packing:
             host = self._fleet.hosts[name]
             if self._request.zone not in (None, host.zone):
                 continue
-            if not self._find_short(host):
+            (short,) = room_mod.list_short(
+                self._fleet, [host], self._amounts, self._during
+            )
+            if not short:
                 yield host
-
-    def _find_short(
-        self, host: host_mod.Host
-    ) -> tuple[exception.Shortfall, ...]:
-        return room_mod.find_short(
-            self._fleet, host, self._amounts, self._during
-        )
 
     def _fill(
         self, host: host_mod.Host, first: int, most: int

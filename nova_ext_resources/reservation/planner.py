@@ -30,6 +30,7 @@ from nova_ext_resources.reservation import packing as packing_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import room as room_mod
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import starts
 
 #: Starts at which the amounts would do that are tried in earnest.
@@ -69,7 +70,7 @@ class Refusal:
     during: interval.Interval
     largest: Plan | None
     earliest: Plan | None
-    shortfalls: packing_mod.Shortfalls
+    shortfalls: shortfalls_mod.Shortfalls
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -225,12 +226,12 @@ class Planner:
             during=request.during,
             largest=offer if fitting else None,
             earliest=None,
-            shortfalls=short,
+            shortfalls=shortfalls_mod.Shortfalls((), short),
         )
 
     def _find_short(
         self, servers: packing_mod.PlannedServers, gap: interval.Interval
-    ) -> packing_mod.Shortfalls:
+    ) -> Mapping[str, shortfalls_mod.Found]:
         """Return why servers cannot go on until the end of a gap.
 
         :param servers: with their new end
@@ -313,7 +314,7 @@ class Planner:
         """Return what may be moved, of the hosts where least is short."""
         by_host: list[list[_Reservation]] = []
         left = MAX_MOVED
-        for name in packing_mod.sort_by_lack(packing.shortfalls):
+        for name in packing.shortfalls.sort_by_lack():
             movable = [
                 one
                 for server in self.fleet.list_overlapping(name, request.during)

@@ -15,7 +15,7 @@ same and one move of the list's tail to add.
 """
 
 import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
 from nova_ext_resources.reservation import interval
@@ -73,15 +73,17 @@ class Profile:
 
     def highest(self, during: interval.Interval) -> int:
         """Return the largest number in an interval."""
-        return max(self._slice(during.start, during.end))
+        return max(self.list_values(during))
 
     def lowest(self, during: interval.Interval) -> int:
         """Return the smallest number in an interval."""
-        return min(self._slice(during.start, during.end))
+        return list_lowest([self], during)[0]
 
     def list_values(self, during: interval.Interval) -> list[int]:
         """Return the numbers of an interval, in order of time."""
-        return self._slice(during.start, during.end)
+        times = self._times
+        first = bisect.bisect_right(times, during.start) - 1
+        return self._values[first : bisect.bisect_left(times, during.end)]
 
     def list_steps(
         self, during: interval.Interval
@@ -136,10 +138,6 @@ class Profile:
         del self._times[1 : index + 1]
         del self._values[:index]
 
-    def _slice(self, start: int, end: int) -> list[int]:
-        first = bisect.bisect_right(self._times, start) - 1
-        return self._values[first : bisect.bisect_left(self._times, end)]
-
     def _split(self, during: interval.Interval) -> tuple[int, int]:
         """Return the range of steps of an interval, making its borders."""
         return self._cut(during.start), self._cut(during.end)
@@ -160,3 +158,18 @@ class Profile:
             if self._values[index] == self._values[index - 1]:
                 del self._times[index]
                 del self._values[index]
+
+
+def list_lowest(
+    profiles: Iterable[Profile], during: interval.Interval
+) -> list[int]:
+    """Return the smallest number of each profile in an interval.
+
+    At once, because a search asks thousands, where a call for each shows.
+    """
+    start, end = during.start, during.end
+    left, right = bisect.bisect_left, bisect.bisect_right
+    return [
+        min(one._values[right(one._times, start) - 1 : left(one._times, end)])
+        for one in profiles
+    ]

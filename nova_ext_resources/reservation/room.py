@@ -2,7 +2,14 @@
 
 """What one host can take in one interval, server by server."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 import dataclasses
 import itertools
 from typing import Any
@@ -20,9 +27,9 @@ from nova_ext_resources.reservation import future as future_mod
 from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import server as server_mod
+from nova_ext_resources.reservation import shortfalls as shortfalls_mod
 from nova_ext_resources.reservation import stays as stays_mod
 
-_SHORT = 'so many are not free throughout the interval'
 _GONE = 'the host does not offer it throughout the interval'
 _TAKEN = 'what the server has is promised to others later'
 _REFUSED = (
@@ -30,7 +37,6 @@ _REFUSED = (
     'would have none left for {key} when that begins; another size, time or '
     'cache may do'
 )
-_ABSENT = 'no provider of this host offers it for a later time'
 
 #: Allocations, each with CPUs, that are decided on for one server.
 MAX_TRIED = 64
@@ -214,40 +220,42 @@ def _choose_cpus(
     )
 
 
-def find_short(
+def list_short(
     fleet: fleet_mod.Fleet,
-    host: host_mod.Host,
+    hosts: Collection[host_mod.Host],
     amounts: Mapping[str, int],
     during: interval.Interval,
-) -> tuple[exception.Shortfall, ...]:
+) -> Iterator[list[shortfalls_mod.Short]]:
     """Return the classes of which no provider of a host has enough free.
 
     By amounts alone, so that it is quick: none does not mean that it fits.
 
+    :param hosts: of each of which that is returned
     :param amounts: of each class, what one provider must have
     """
-    found = []
-    classes, find_free = fleet.places[host.name], fleet.calendar.find_free
-    for name, amount in amounts.items():
-        best, most = ('', name), 0
-        places = classes.get(name, ())
-        for place in places:
-            free = find_free(place, during)
-            if free > most or not best[0]:
-                best, most = place, max(free, 0)
-        if most < amount:
-            found.append(
-                exception.Shortfall(
-                    rp_uuid=best[0],
-                    resource_class=name,
-                    requested=amount,
-                    available=most,
-                    reason=_SHORT if places else _ABSENT,
-                    is_permanent=not places,
-                    rp_key=host.view.keys.get(best[0], ''),
-                )
-            )
-    return tuple(found)
+    places = [fleet.places[one.name] for one in hosts]
+    free = iter(
+        fleet.calendar.list_free(
+            [
+                place
+                for classes in places
+                for name in amounts
+                for place in classes.get(name, ())
+            ],
+            during,
+        )
+    )
+    for classes in places:
+        short = []
+        for name, amount in amounts.items():
+            best, most = None, 0
+            for place in classes.get(name, ()):
+                left = next(free)
+                if best is None or left > most:
+                    best, most = place, max(left, 0)
+            if most < amount:
+                short.append(shortfalls_mod.Short(name, amount, best, most))
+        yield short
 
 
 def find_refused(

@@ -15,6 +15,7 @@ be tried in turn.
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+import itertools
 from typing import TypeAlias
 
 from nova_ext_resources.reservation import fleet as fleet_mod
@@ -59,15 +60,15 @@ def list_starts(
     :param names: hosts that may be used
     """
     needed, asks = _list_asks(fleet, request)
+    start, seconds = request.during.start, request.during.seconds
 
     def collect(
         ask: index_mod.Ask, latest: int, names: Set[str] = names
     ) -> list[_Range]:
         return [
             (name, first, last)
-            for name, gaps in fleet.index.list_gaps(ask)
-            if name in names
-            for first, last in _list_ranges(gaps, request.during, latest)
+            for name, gaps in fleet.index.list_gaps(ask, names)
+            for first, last in _list_ranges(gaps, start, seconds, latest)
         ]
 
     # If amounts are all that matters, the first one does. It is no later than
@@ -76,14 +77,14 @@ def list_starts(
     bound = next(_list_enough(single, needed), latest + 1)
     near = [one for one in single if one[1] <= bound]
     near += _collect_more(collect, asks[1:], single, bound - 1)
-    start = next(_list_enough(near, needed), None)
-    if start is None:
+    earliest = next(_list_enough(near, needed), None)
+    if earliest is None:
         return
-    yield start
+    yield earliest
     ends = {end for one in single for end in fleet.list_ends(*one)}
     whole = [*single, *_collect_more(collect, asks[1:], single, latest)]
     for time in _list_enough(whole, needed, ends):
-        if time > start:
+        if time > earliest:
             yield time
 
 
@@ -137,16 +138,21 @@ def _list_asks(
 
 
 def _list_ranges(
-    gaps: index_mod.Gaps, during: interval.Interval, latest: int
-) -> Iterator[tuple[int, int]]:
-    """Return the first and the last start of each range without a gap."""
-    free, seconds = during.start, during.seconds
+    gaps: index_mod.Gaps, free: int, seconds: int, latest: int
+) -> list[tuple[int, int]]:
+    """Return the first and the last start of each range without a gap.
+
+    :param free: the earliest start
+    :param seconds: how long; ``FOREVER`` for an end that is open
+    """
+    found = []
     # What has ended before does not matter, but for the last that began.
     begun = max(bisect.bisect_left(gaps, (free,)) - 1, 0)
-    for start, end in (*gaps[begun:], (interval.FOREVER, interval.FOREVER)):
-        last = start if start == interval.FOREVER else start - seconds
-        if free <= min(last, latest):
-            yield free, min(last, latest)
+    for start, end in itertools.islice(gaps, begun, None):
+        if free <= min(start - seconds, latest):
+            found.append((free, min(start - seconds, latest)))
         free = max(free, end)
         if free > latest or free == interval.FOREVER:
-            break
+            return found
+    found.append((free, latest))
+    return found

@@ -8,6 +8,7 @@ from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
 from nova_ext_resources.reservation import planner as planner_mod
+from nova_ext_resources.reservation import shortfalls
 from tests import base
 from tests.unit.reservation import hosts
 
@@ -125,7 +126,10 @@ class TrimTest(base.TestCase):
             during = span(earliest, earliest + 10)
             offer = planner_mod.Plan(during=during, servers=())
         return planner_mod.Refusal(
-            during=span(0, 10), largest=None, earliest=offer, shortfalls={}
+            during=span(0, 10),
+            largest=None,
+            earliest=offer,
+            shortfalls=shortfalls.Shortfalls((), {}),
         )
 
     def test_no_time_is_offered_that_would_be_refused(self) -> None:
