@@ -209,9 +209,10 @@ class Promises:
         :param during: when it matters
         :returns: the first that begins; None if nothing is promised then
         """
-        formers = [one for one in self._roots.get(host, ()) if one != rp_uuid]
-        if not formers:
+        roots = self._roots.get(host)
+        if not roots or (len(roots) == 1 and rp_uuid in roots):
             return None
+        formers = [one for one in roots if one != rp_uuid]
         found = self.list_promises(formers, during)
         return next((one for one in found if one.slot.host == host), None)
 
@@ -240,16 +241,18 @@ class Promises:
         column = self._find(place)
         if column is None or end <= now:
             return 0
+        is_cut = self.cuts.concern(place)
+        if end == interval.FOREVER and not is_cut:
+            return column.find_top(now)
         window = interval.Interval(now, end)
-        if self.cuts.concern(place):
+        if is_cut:
             steps = self._list_needed(
                 place, column, window, now=now, shown=shown
             )
             peak = max(amount for _part, amount in steps)
-            return peak + column.count_returned(now)
-        if end == interval.FOREVER:
-            return column.find_top(now)
-        return column.needed.highest(window) + column.count_returned(now)
+        else:
+            peak = column.needed.highest(window)
+        return peak + column.count_returned(now)
 
     def find_begin(
         self,

@@ -117,10 +117,13 @@ class Beside:
         if self._is_reserved:
             return None
         return self._promises.find_former(
-            host_state.nodename,
-            host_state.uuid,
-            interval.Interval(self._spare.now, self._spare.end),
+            host_state.nodename, host_state.uuid, self._during
         )
+
+    @functools.cached_property
+    def _during(self) -> interval.Interval:
+        """When the server is there; asked for each of thousands of hosts."""
+        return interval.Interval(self._spare.now, self._spare.end)
 
     def explain(
         self, host_state: Any, candidates: Sequence[Candidate]
