@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Run one benchmark: ``python -m bench NAME``.
+"""Run one benchmark: ``python -m bench NAME [OPTIONS]``.
 
 Prints a table and, last, one line of JSON. Exits with 1 when a goal is
 missed, with 2 when there is no such benchmark.
 """
 
 import importlib
+import inspect
 import pkgutil
 import sys
 
@@ -25,14 +26,18 @@ def list_names() -> list[str]:
 
 def main(arguments: list[str]) -> int:
     names = list_names()
-    if len(arguments) != 1 or arguments[0] not in names:
+    if not arguments or arguments[0] not in names:
         print(
             f'Name one benchmark: python -m bench {"|".join(names)}',
             file=sys.stderr,
         )
         return 2
-    name = arguments[0]
-    rows = importlib.import_module(f'bench.{name}').run()
+    name, *options = arguments
+    run = importlib.import_module(f'bench.{name}').run
+    if options and not inspect.signature(run).parameters:
+        print(f'The benchmark {name} has no options.', file=sys.stderr)
+        return 2
+    rows = run(options) if options else run()
     print(rows_mod.format_table(rows))
     print(rows_mod.format_json(name, rows), flush=True)
     return 0 if all(row.is_ok for row in rows) else 1

@@ -23,6 +23,7 @@ from nova.scheduler import host_manager
 
 from bench.harness import fleet as fleet_mod
 from bench.harness import rows as rows_mod
+from bench.harness import stores
 from bench.harness import timing
 from bench import scheduler
 from nova_ext_resources.conf import reservation as reservation_conf
@@ -32,13 +33,8 @@ from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
-from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import schema
-from nova_ext_resources.reservation.store import servers
-from nova_ext_resources.reservation.store import shards
-from nova_ext_resources.reservation.store import states
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import reservations as filters
 
@@ -126,25 +122,17 @@ class Cloud:
     def lease(self) -> None:
         """Write leases of one server each, on any host."""
         now = int(time.time())
-        with self.database.transaction() as connection:
-            revisions, _purged = shards.read_revisions(connection)
-            for number in range(LEASES):
-                start = now + self.rng.randrange(DAYS * 24 * HOUR)
-                end = start + self.rng.randint(1, 48) * HOUR
-                asked = request_mod.Request(
-                    key=f'lease {number}',
-                    demand=self.DEMAND,
-                    during=interval.Interval(start, end),
-                )
-                reservations.add_reservation(connection, asked, asked.during)
-                change = states.Change(
-                    state=state_mod.State.PENDING, changed_at=now, reason='-'
-                )
-                states.add_change(connection, asked.key, 0, change)
-                servers.add_servers(
-                    connection, asked.key, [self._plan(asked)], revisions
-                )
-            shards.raise_revisions(connection, revisions)
+        planned = []
+        for number in range(LEASES):
+            start = now + self.rng.randrange(DAYS * 24 * HOUR)
+            end = start + self.rng.randint(1, 48) * HOUR
+            asked = request_mod.Request(
+                key=f'lease {number}',
+                demand=self.DEMAND,
+                during=interval.Interval(start, end),
+            )
+            planned.append((asked, self._plan(asked)))
+        stores.fill(self.database, planned, now)
 
     def _plan(self, asked: request_mod.Request) -> server_mod.PlannedServer:
         host_state = self.rng.choice(self.hosts)

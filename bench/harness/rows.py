@@ -49,12 +49,19 @@ def make_limit_row(what: str, ours: float, limit: float, unit: str) -> Row:
     )
 
 
+def make_row(what: str, ours: float, limit: float | None, unit: str) -> Row:
+    """Make the row of a figure; without a limit it only informs."""
+    if limit is not None:
+        return make_limit_row(f'{what} : its limit', ours, limit, unit)
+    return Row(what=what, ours=ours, peer=0, ratio=0, goal=None, unit=unit)
+
+
 def format_table(rows: Sequence[Row]) -> str:
     width = max(len(row.what) for row in rows)
     lines = [f'{"":{width}} {"ours":>10} {"peer":>10} {"ratio":>7}  goal']
     lines.extend(
         f'{row.what:{width}} {row.ours:>10.1f} {row.peer:>10.1f} '
-        f'{row.ratio:>7.3f}  {_format_goal(row)} ({row.unit})'
+        f'{_format_ratio(row):>7}  {_format_goal(row)} ({row.unit})'
         for row in rows
     )
     return '\n'.join(lines)
@@ -68,6 +75,11 @@ def format_json(name: str, rows: Sequence[Row]) -> str:
             'ok': all(row.is_ok for row in rows),
         }
     )
+
+
+def _format_ratio(row: Row) -> str:
+    """Return three digits of what is far below one, too."""
+    return f'{row.ratio:.3f}' if row.ratio >= 0.1 else f'{row.ratio:.3g}'
 
 
 def _format_goal(row: Row) -> str:

@@ -2,11 +2,14 @@
 
 """Tests of what the benchmarks print, and how they end."""
 
+import configparser
 import json
 
 import fixtures
 
 from bench import __main__ as bench_main
+from bench.harness import needs
+from bench.harness import peers
 from bench.harness import rows
 from bench.harness import timing
 from tests import base
@@ -27,11 +30,29 @@ class BenchTestCase(base.TestCase):
         stderr.seek(0)
         self.assertIn('scheduler', stderr.read())
 
+    def test_an_option_of_one_that_has_none_is_told(self) -> None:
+        stderr = self.useFixture(fixtures.StringStream('stderr')).stream
+        self.useFixture(fixtures.MonkeyPatch('sys.stderr', stderr))
+
+        self.assertEqual(2, bench_main.main(['trace', '--shape', '5x40']))
+
+        stderr.seek(0)
+        self.assertIn('trace has no options', stderr.read())
+
     def test_helpers_are_no_benchmarks(self) -> None:
         names = bench_main.list_names()
 
         self.assertIn('scheduler', names)
         self.assertNotIn('harness', names)
+
+    def test_what_a_benchmark_needs_is_an_environment_of_tox(self) -> None:
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(peers.ROOT / 'tox.ini')
+
+        for name, environment in needs.NEEDS.items():
+            self.assertIn(name, bench_main.list_names())
+            self.assertIn(f'testenv:{environment}', parser)
+        self.assertEqual(0, needs.main(['trace']))
 
     def test_the_last_line_is_json(self) -> None:
         line = rows.format_json('scheduler', [make_row(1.0)])
@@ -65,6 +86,16 @@ class BenchTestCase(base.TestCase):
     def test_a_limit_is_a_peer(self) -> None:
         self.assertTrue(rows.make_limit_row('size', 9, 10, 'bytes').is_ok)
         self.assertFalse(rows.make_limit_row('size', 11, 10, 'bytes').is_ok)
+
+    def test_small_ratios_keep_their_digits(self) -> None:
+        small = rows.Row(
+            what='it', ours=2.0, peer=3000.0, ratio=0.000667, goal=0.002
+        )
+
+        table = rows.format_table([small, make_row(2.0)])
+
+        self.assertIn('0.000667  <= 0.002 ok', table)
+        self.assertIn('1.000  <= 1.5 ok', table)
 
     def test_both_sides_are_run_equally_often(self) -> None:
         calls: list[str] = []
