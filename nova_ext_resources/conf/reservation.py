@@ -161,9 +161,9 @@ Possible values:
 Seconds for which a clock must go steadily until it is trusted.
 
 A clock may be wrong when a machine starts, or after it was set by mistake.
-nova-ext-resources-reservations ends, expires and deletes no reservation until
-it has watched the clock for so long without a step. 0 trusts the clock at
-once, as ``--once`` does.
+nova-ext-resources-reservations ends, expires and deletes no reservation, frees
+no place and has no server go until it has watched the clock for so long
+without a step. 0 trusts the clock at once, as ``--once`` does.
 """,
     ),
     cfg.ListOpt(

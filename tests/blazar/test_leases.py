@@ -417,6 +417,7 @@ class ReadTest(base.BlazarTestCase):
                 'servers_at_least': 1,
                 'servers_at_most': 2,
                 'servers_taken': 0,
+                'taken_by': {},
                 'zone': 'south',
                 'affinity': 'same-host',
                 'priority': 0,

@@ -3,8 +3,9 @@
 """The acceptance tests of OPNFV Promise, asked of our API.
 
 Those of danube.3.0, ``source/test/promise-intents.coffee``, by their numbers.
-The page of the requirements says what becomes of those that are not here: 01
-adds a provider, 04 and 06 create servers.
+01 adds a provider, which is decided against. 04, 06 and the end of 14 are
+about servers: ``tools/gate/scenarios/promise.py`` plays them, with all others
+again.
 """
 
 from typing import Any

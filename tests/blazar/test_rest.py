@@ -8,6 +8,8 @@ from blazar import policy
 from oslo_policy import policy as oslo_policy
 
 from nova_ext_resources.reservation.blazar import policies
+from nova_ext_resources.reservation.store import database
+from nova_ext_resources.reservation.store import slots
 from tests.blazar import base
 
 ADMIN = 'admin,member,reader'
@@ -99,6 +101,7 @@ class ReservationsTest(RestTestCase):
                 'servers_at_least': 2,
                 'servers_at_most': 3,
                 'servers_taken': 0,
+                'taken_by': {},
                 'zone': 'north',
                 'affinity': 'same-host',
                 'priority': 0,
@@ -118,6 +121,22 @@ class ReservationsTest(RestTestCase):
             found.pop('changes'),
         )
         self.assertEqual(made, found)
+
+    def test_the_servers_in_it_are_shown(self) -> None:
+        made = self.create(servers=2).body['reservation']
+        slots.take(
+            database.Database(f'sqlite:///{self.folder}/reservations.db'),
+            made['id'],
+            'a server',
+            lambda held: held[1],
+            now=int(self.now()),
+        )
+
+        path = f'/extended/reservations/{made["id"]}'
+        found = self.ask('GET', path).body['reservation']
+
+        self.assertEqual(1, found['servers_taken'])
+        self.assertEqual({f'{made["id"]}/1': 'a server'}, found['taken_by'])
 
     def test_no_trust_is_left_in_keystone(self) -> None:
         self.keystone.answers = 0
@@ -139,6 +158,16 @@ class ReservationsTest(RestTestCase):
         self.assertIn('None can be had in that time', answer.text)
         self.assertIn('from 2030-01-01T03:00:00Z', answer.text)
         self.assertNotIn('Host', answer.text)
+
+    def test_the_log_has_a_refusal_without_a_traceback(self) -> None:
+        for order in ({'servers': 9}, {'flavor': 'tiny'}, {'colour': 'red'}):
+            answer = self.create(**order)
+
+            self.assertIn(answer.status, (400, 409), answer.body)
+        self.ask('GET', '/extended/reservations/none')
+
+        self.assertIn('Host a: VCPU', self.log.output)
+        self.assertNotIn('Traceback', self.log.output)
 
     def test_a_later_start_may_be_accepted(self) -> None:
         self.reserve(1, 3, servers=4)

@@ -30,6 +30,11 @@ def describe(record: records.Record, *, has_hosts: bool = True) -> Document:
     :param has_hosts: whether hosts may be seen, and servers of others
     """
     request = record.request
+    taken = {
+        one.key: one.consumer
+        for one in record.servers
+        if one.consumer is not None
+    }
     found = {
         'id': request.key,
         'state': str(record.state),
@@ -41,9 +46,8 @@ def describe(record: records.Record, *, has_hosts: bool = True) -> Document:
         'servers': len(record.servers),
         'servers_at_least': request.least,
         'servers_at_most': request.most,
-        'servers_taken': sum(
-            one.consumer is not None for one in record.servers
-        ),
+        'servers_taken': len(taken),
+        'taken_by': taken,
         'zone': request.zone,
         'affinity': orders.WORDS[request.affinity],
         'priority': request.priority,

@@ -11,6 +11,7 @@ import contextlib
 from typing import Any
 
 from blazar import exceptions as blazar_exceptions
+import oslo_messaging
 from oslo_utils import uuidutils
 
 from nova_ext_resources import exception
@@ -47,7 +48,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
-    ``CantUpdateParameter`` (409), all of Blazar.
+    ``CantUpdateParameter`` (409), all of Blazar, in an ``ExpectedException``.
     """
 
     _keeper: keeper_mod.Keeper
@@ -224,7 +225,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
 
     @contextlib.contextmanager
     def _answer(self) -> Iterator[api.Reservations]:
-        with errors.translating():
+        with _expecting(), errors.translating():
             try:
                 with self._keeper.use() as reservations:
                     yield reservations
@@ -236,6 +237,20 @@ class Front(quoting.Quoting, subscribing.Subscribing):
                 own_errors.SubscriptionNotFound,
             ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
+
+
+@contextlib.contextmanager
+def _expecting() -> Iterator[None]:
+    """Keep the traceback of a refusal out of Blazar's log.
+
+    The error itself goes to the API all the same.
+
+    :raises ExpectedException: with the error in it
+    """
+    try:
+        yield
+    except blazar_exceptions.BlazarException:
+        raise oslo_messaging.ExpectedException from None
 
 
 def _find(

@@ -6,7 +6,6 @@ import pathlib
 
 from alembic import command
 from alembic import config as alembic_config
-from alembic import migration
 from alembic import script
 from alembic import util
 import sqlalchemy as sa
@@ -16,6 +15,17 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import retry
 
 _MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
+
+_UPGRADE = (
+    'Stop what uses them, copy the database, and run '
+    '"nova-ext-resources-reservations --upgrade-tables"; or install the '
+    'release that they are of.'
+)
+_UNKNOWN = (
+    'It does not know theirs: install the release that they are of, or a '
+    'newer one; if they are those of another service, such as Blazar, name '
+    'another database in [ext_resources_reservation] connection.'
+)
 
 
 def upgrade(database: database_mod.Database) -> None:
@@ -61,18 +71,20 @@ def check(database: database_mod.Database) -> None:
     with database.transaction() as connection:
         found = _find_version(connection)
     if found != wanted.get_current_head():
+        known = {one.revision for one in wanted.walk_revisions()}
         raise exception.StoreError(
             reason=f'its tables are of version {found or "none"}, and this '
-            f'release needs version {wanted.get_current_head()}. Stop what '
-            'uses them, copy the database, and run '
-            '"nova-ext-resources-reservations --upgrade-tables"; or install '
-            'the release that they are of.'
+            f'release needs version {wanted.get_current_head()}. '
+            + (_UPGRADE if found is None or found in known else _UNKNOWN)
         )
 
 
 def _find_version(connection: sa.Connection) -> str | None:
-    context = migration.MigrationContext.configure(connection)
-    version: str | None = context.get_current_revision()
+    # Alembic would log two lines each time.
+    if not sa.inspect(connection).has_table('alembic_version'):
+        return None
+    query = sa.text('SELECT version_num FROM alembic_version')
+    version: str | None = connection.scalar(query)
     return version
 
 

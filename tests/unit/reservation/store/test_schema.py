@@ -3,12 +3,14 @@
 """Tests of the migrations."""
 
 import json
+import logging
 import re
 from typing import Any, ClassVar
 
 from alembic import autogenerate
 from alembic import command
 from alembic import migration
+import fixtures
 import sqlalchemy as sa
 
 from nova_ext_resources import exception
@@ -132,6 +134,15 @@ class SchemaTest(base.TestCase):
         schema.check(database)
         self.assertEqual(before, read_statements(database))
 
+    def test_a_check_logs_nothing(self) -> None:
+        database = self.make('migrated')
+        schema.upgrade(database)
+        log = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+
+        schema.check(database)
+
+        self.assertEqual('', log.output)
+
     def test_tables_of_another_release_are_not_touched(self) -> None:
         database = self.make('other')
         schema.upgrade(database)
@@ -143,6 +154,23 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.ensure, database)
 
         self.assertIn('version v99', str(err))
+        self.assertIn('install the release that they are of', str(err))
+
+    def test_the_database_of_another_service_is_named_as_such(self) -> None:
+        database = self.make('blazar')
+        with database.transaction() as connection:
+            connection.execute(
+                sa.text('CREATE TABLE alembic_version (version_num TEXT)')
+            )
+            connection.execute(
+                sa.text("INSERT INTO alembic_version VALUES ('35b314cd39ee')")
+            )
+
+        err = self.assertRaises(exception.StoreError, schema.ensure, database)
+
+        self.assertIn('version 35b314cd39ee', str(err))
+        self.assertIn('another service, such as Blazar', str(err))
+        self.assertNotIn('--upgrade-tables', str(err))
 
     def test_another_process_may_make_the_tables_first(self) -> None:
         database = self.make('new')
