@@ -35,9 +35,7 @@ class Endpoints:
         with contextlib.ExitStack() as undo:
             sockets = {}
             for field in dataclasses.fields(cls):
-                bound = undo.enter_context(socket.socket())
-                bound.bind((_LOOPBACK, 0))
-                sockets[field.name] = bound
+                sockets[field.name] = undo.enter_context(bind())
             undo.pop_all()
         return cls(**sockets)
 
@@ -50,7 +48,7 @@ class Endpoints:
         """Where the services will answer."""
         return Urls(
             **{
-                field.name: _url(getattr(self, field.name))
+                field.name: make_url(getattr(self, field.name))
                 for field in dataclasses.fields(self)
             }
         )
@@ -77,7 +75,20 @@ class Urls:
         }
 
 
-def _url(bound: socket.socket) -> str:
+def bind() -> socket.socket:
+    """Bind a free port for one service.
+
+    :raises OSError: when the machine has no free port or no loopback
+    """
+    with contextlib.ExitStack() as undo:
+        bound = undo.enter_context(socket.socket())
+        bound.bind((_LOOPBACK, 0))
+        undo.pop_all()
+    return bound
+
+
+def make_url(bound: socket.socket) -> str:
+    """Return where the service of a bound socket answers."""
     host, port = bound.getsockname()
     return f'http://{host}:{port}'
 

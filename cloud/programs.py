@@ -34,6 +34,21 @@ def get(name: str) -> str:
     return str(path)
 
 
+def get_beside(environment: str, name: str) -> str:
+    """Return the path of a program of another environment of tox.
+
+    :param environment: its name
+    :raises CloudError: it is not there
+    """
+    path = pathlib.Path(sys.prefix).with_name(environment) / 'bin' / name
+    if not path.is_file():
+        raise errors.CloudError(
+            f'{path} does not exist. The environment that has it is made by: '
+            f'sh tools/tox -e {environment} --notest'
+        )
+    return str(path)
+
+
 def get_packaged(name: str) -> str:
     """Return the path of a program of the distribution.
 

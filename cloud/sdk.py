@@ -2,6 +2,8 @@
 
 """Clients of the cloud's public APIs."""
 
+from collections.abc import Mapping
+
 from keystoneauth1 import adapter
 import openstack
 import openstack.config
@@ -29,9 +31,31 @@ def connect(folder: folders.Folder) -> connection.Connection:
         vendor_files=[],
         load_envvars=False,
     )
-    made = connection.Connection(
-        config=loader.get_one(folders.CLOUD, api_timeout=_TIMEOUT_SECONDS)
+    return _prepare(
+        connection.Connection(
+            config=loader.get_one(folders.CLOUD, api_timeout=_TIMEOUT_SECONDS)
+        )
     )
+
+
+def connect_as(
+    auth: Mapping[str, str], *, region: str
+) -> connection.Connection:
+    """Return an openstacksdk connection as another user.
+
+    :param auth: what keystone asks for
+    """
+    return _prepare(
+        connection.Connection(
+            auth=dict(auth),
+            region_name=region,
+            identity_api_version='3',
+            api_timeout=_TIMEOUT_SECONDS,
+        )
+    )
+
+
+def _prepare(made: connection.Connection) -> connection.Connection:
     made.compute.default_microversion = COMPUTE_MICROVERSION
     return made
 

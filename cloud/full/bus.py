@@ -10,6 +10,8 @@ import os
 import secrets
 import socket
 
+import kombu
+
 from cloud import child
 from cloud import endpoints
 from cloud import folder as folders
@@ -81,6 +83,23 @@ class Bus:
         self.children[-1].wait_until(
             lambda: _listens(self._port), seconds=_READY_SECONDS
         )
+
+    def has_queue(self, name: str) -> bool:
+        """Return whether a service has begun to take its messages.
+
+        What is sent before is lost, and its sender waits for a minute.
+        """
+        with kombu.Connection(
+            hostname=_LOOPBACK,
+            port=self._port,
+            userid=_USER,
+            password=self._password,
+        ) as connection:
+            try:
+                connection.channel().queue_declare(name, passive=True)
+            except connection.channel_errors:
+                return False
+        return True
 
     def _write(self) -> None:
         self._home.mkdir()

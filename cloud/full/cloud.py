@@ -58,6 +58,16 @@ class Cloud(base.Cloud):
         self.halt(*reversed(self._services))
         super().stop()
 
+    @property
+    def parts(self) -> config.Parts:
+        """What the files of one service more must name.
+
+        :raises RuntimeError: before :meth:`start`
+        """
+        if self._parts is None:
+            raise RuntimeError('The cloud was not started.')
+        return self._parts
+
     def get_service(self, name: str) -> child.Child:
         """Return the process of a service."""
         return self._services[name]
@@ -106,11 +116,10 @@ class Cloud(base.Cloud):
         config.write_service(self.folder, name, own)
         self.resume(name)
 
-    def create_database(self, name: str) -> str:
-        """Make a database without tables; return its URL."""
-        assert self._parts is not None, 'the cloud is up'
-        self._parts.database.create([name])
-        return self._parts.database.url(name)
+    def ensure_database(self, name: str) -> str:
+        """Make a database without tables if there is none; return its URL."""
+        self.parts.database.create([name])
+        return self.parts.database.url(name)
 
     def _start(self) -> None:
         self._bound = endpoints.Endpoints.bind()

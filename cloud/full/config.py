@@ -82,7 +82,7 @@ def write_service(
     return path
 
 
-def _auth(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
+def auth(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
     return {
         'auth_url': f'{parts.urls.identity}/v3',
         'auth_type': 'password',
@@ -95,9 +95,9 @@ def _auth(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
     }
 
 
-def _middleware(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
+def middleware(parts: Parts, user: str) -> dict[str, cloud_settings.Value]:
     return {
-        **_auth(parts, user),
+        **auth(parts, user),
         'www_authenticate_uri': f'{parts.urls.identity}/v3',
         'service_token_roles_required': 'true',
     }
@@ -124,7 +124,7 @@ def _placement(parts: Parts) -> cloud_settings.Options:
             'connection': parts.database.url('placement'),
             'sync_on_startup': 'true',
         },
-        'keystone_authtoken': _middleware(parts, 'placement'),
+        'keystone_authtoken': middleware(parts, 'placement'),
     }
 
 
@@ -133,13 +133,13 @@ def _glance(parts: Parts) -> cloud_settings.Options:
         options.glance(parts.folder),
         {
             'database': {'connection': parts.database.url('glance')},
-            'keystone_authtoken': _middleware(parts, 'glance'),
+            'keystone_authtoken': middleware(parts, 'glance'),
         },
     )
 
 
 def _nova(parts: Parts) -> cloud_settings.Options:
-    auth = _auth(parts, 'nova')
+    own = auth(parts, 'nova')
     return {
         'DEFAULT': {
             'transport_url': parts.bus.url,
@@ -149,10 +149,10 @@ def _nova(parts: Parts) -> cloud_settings.Options:
             'service_down_time': '120',
             'graceful_shutdown_timeout': '10',
         },
-        'keystone_authtoken': _middleware(parts, 'nova'),
-        'service_user': {**auth, 'send_service_user_token': 'true'},
-        'placement': auth,
-        'neutron': auth,
+        'keystone_authtoken': middleware(parts, 'nova'),
+        'service_user': {**own, 'send_service_user_token': 'true'},
+        'placement': own,
+        'neutron': own,
         'glance': {'endpoint_override': parts.urls.image},
         'conductor': {'workers': '1'},
         'scheduler': {'workers': '1'},

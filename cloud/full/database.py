@@ -89,10 +89,10 @@ class Database:
         self.child.wait_until(self._is_ready, seconds=_READY_SECONDS)
 
     def create(self, names: Iterable[str]) -> None:
-        """Make databases without tables."""
+        """Make databases without tables, those that there are not yet."""
         with self._connect() as connection, connection.cursor() as cursor:
             for name in names:
-                cursor.execute(f'CREATE DATABASE {name}')
+                cursor.execute(f'CREATE DATABASE IF NOT EXISTS {name}')
 
     def url(self, name: str) -> str:
         """Return the URL of a database, for SQLAlchemy."""

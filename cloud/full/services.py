@@ -2,7 +2,7 @@
 
 """One process for each service."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import pathlib
 import socket
 import sys
@@ -18,22 +18,32 @@ _APPLICATIONS = {
     'placement': 'placement.wsgi.api',
     'glance': 'glance.wsgi.api',
     'nova-api': 'nova.wsgi.osapi_compute',
+    'blazar-api': 'blazar.wsgi.api',
 }
+
+#: Whose applications read the folder of the files from the environment.
+_PROJECTS = ('KEYSTONE', 'PLACEMENT', 'GLANCE', 'NOVA', 'BLAZAR')
 
 _SERVING = pathlib.Path(__file__).parents[1] / 'serving.py'
 
 
 def make_api(
-    name: str, bound: socket.socket, folder: folders.Folder
+    name: str,
+    bound: socket.socket,
+    folder: folders.Folder,
+    *,
+    python: str = sys.executable,
+    environ: Mapping[str, str] | None = None,
 ) -> child.Child:
     """Return a service that answers HTTP on a bound socket.
 
-    :param name: one of keystone, placement, glance and nova-api
+    :param name: one of keystone, placement, glance, nova-api and blazar-api
+    :param python: of the environment that has the service
     """
     fd = bound.fileno()
     return child.Child(
         name,
-        sys.executable,
+        python,
         # -P: what is installed, and not what lies beside that file.
         ['-P', str(_SERVING), _APPLICATIONS[name], str(fd)],
         folder=folder,
@@ -41,10 +51,11 @@ def make_api(
         environ={
             **{
                 f'OS_{project}_CONFIG_DIR': str(folder.etc)
-                for project in ('KEYSTONE', 'PLACEMENT', 'GLANCE', 'NOVA')
+                for project in _PROJECTS
             },
             'OS_NOVA_CONFIG_FILES': 'api-paste.ini;nova.conf;'
             f'{config.DATABASE};hosts/nova-api.conf',
+            **(environ or {}),
         },
         log=folder.log / f'{name}.log',
     )

@@ -12,9 +12,12 @@ Nova, ledgers, placement and machines must agree.
 * ``differences``: what does not agree
 * ``driver``: what hosts run without the package
 * ``gate``: the command: plays the scenarios, and reports
+* ``leasing``: a site with Blazar, and two users who have a project each
 * ``package``: builds, installs and removes wheels
 * ``plan``: which scenarios are played, and the short form
 * ``pool``: clients that work side by side
+* ``refused``: servers for which there is no room, or no right
+* ``reserving``: a site whose nova-scheduler keeps what is reserved
 * ``scenarios``: one module for each
 * ``site``: the cloud with its machines, image and flavors
 """

@@ -103,7 +103,11 @@ def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def choose(arguments: argparse.Namespace) -> Mapping[str, plan.Scenario]:
     """Return name -> what is played, in its order."""
     if arguments.scenarios:
-        return {name: plan.SCENARIOS[name] for name in arguments.scenarios}
+        return {
+            name: play
+            for name, play in plan.SCENARIOS.items()
+            if name in arguments.scenarios
+        }
     return plan.SHORT if arguments.short else plan.SCENARIOS
 
 

@@ -49,6 +49,16 @@ def install(wheel: pathlib.Path) -> None:
     _pip('install', '--no-deps', '--no-index', '--force-reinstall', str(wheel))
 
 
+def unpack(wheel: pathlib.Path, folder: pathlib.Path) -> None:
+    """Put the files of a wheel into a folder of their own, to import from.
+
+    :raises CloudError: pip fails
+    """
+    _pip(
+        'install', '--no-deps', '--no-index', f'--target={folder}', str(wheel)
+    )
+
+
 def uninstall() -> None:
     """Remove all files of the package.
 

@@ -5,12 +5,14 @@
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from tools.gate.scenarios import blazar
 from tools.gate.scenarios import crowd
 from tools.gate.scenarios import deletes
 from tools.gate.scenarios import evacuation
 from tools.gate.scenarios import lease
 from tools.gate.scenarios import life
 from tools.gate.scenarios import moves
+from tools.gate.scenarios import promise
 from tools.gate.scenarios import releases
 from tools.gate.scenarios import removal
 from tools.gate.scenarios import request
@@ -27,10 +29,13 @@ SCENARIOS: Mapping[str, Scenario] = {
     'deletes': deletes.play,
     'moves': moves.play,
     'crowd': crowd.play,
-    'lease': lease.play,
     'restarts': restarts.play,
     'releases': releases.play,
     'removal': removal.play,
+    # From here on nova-scheduler keeps what is reserved.
+    'lease': lease.play,
+    'blazar': blazar.play,
+    'promise': promise.play,
 }
 
 #: For a look after each change: as much as fits into a few minutes.
@@ -38,4 +43,6 @@ SHORT: Mapping[str, Scenario] = {
     'life': life.play_shortly,
     'crowd': crowd.play_shortly,
     'restarts': restarts.play_shortly,
+    'lease': lease.play,
+    'promise': promise.play,
 }

@@ -159,10 +159,12 @@ def _fill(site: Site) -> None:
             name=name,
             disk_format='raw',
             container_format='bare',
+            # Users of other projects boot from it, too.
+            visibility='public',
             data=bytes(512),
         ).id
     for name, ways in WAYS.items():
-        made = sdk.compute.create_flavor(name=name, vcpus=1, ram=64, disk=0)
+        made = sdk.compute.create_flavor(name=name, vcpus=1, ram=64, disk=1)
         site.flavors[name] = made.id
         if ways:
             sdk.compute.create_flavor_extra_specs(

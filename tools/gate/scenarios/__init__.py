@@ -2,12 +2,14 @@
 
 """The scenarios, a module each; the first line of ``play`` is the title.
 
+* ``blazar``: a lease of Blazar, from an ordinary user to running servers
 * ``crowd``: many servers at once, from several clients
 * ``deletes``: servers that are deleted early, and some that are restored
 * ``evacuation``: a host dies, and its server moves
 * ``lease``: a reservation, from the command line to running servers
 * ``life``: each operation on a server that stays where it is, and shelving
 * ``moves``: resize, cold and live migration
+* ``promise``: the acceptance tests of OPNFV Promise, with real servers
 * ``releases``: another release of the package while servers run
 * ``removal``: Nova goes on without the package
 * ``request``: several servers in one request
