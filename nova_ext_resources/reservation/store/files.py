@@ -2,8 +2,9 @@
 
 """Connections to a file of SQLite that outlive a transaction.
 
-oslo.db opens the file anew for each transaction, which takes as long as a short
-one does: SQLite reads the tables' definitions, and is told its settings again.
+oslo.db opens the file anew for each transaction, which takes as long as a
+short one does: SQLite reads how its tables are defined, and is told its
+settings again.
 When the last connection is closed, it copies its log into the database, which
 takes longer than all else. A plugin of SQLAlchemy, which the URL names, gives
 the engine a pool.
