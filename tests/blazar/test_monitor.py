@@ -9,6 +9,8 @@ from oslo_config import cfg
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.blazar import plugin
+from nova_ext_resources.reservation.blazar import repair
+from nova_ext_resources.reservation.blazar import rows
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import purge
@@ -203,6 +205,28 @@ class BrokenTest(base.BlazarTestCase):
         lease = self.show(self.made)
         self.assertFalse(lease['degraded'])
         self.assertFalse(lease['reservations'][0]['missing_resources'])
+
+
+class RaceTest(base.BlazarTestCase):
+    def test_a_lease_that_is_made_while_both_sides_are_read(self) -> None:
+        made: list[Any] = []
+        list_leases = rows.list_leases
+
+        def make_first() -> list[repair.Lease]:
+            # The first question is of what sets leases right.
+            if asked and not made:
+                made.append(self.make('young', 1, 2))
+            asked.append(True)
+            return list_leases()
+
+        asked: list[bool] = []
+        self.patch(rows, 'list_leases', make_first)
+        self.play_monitor()
+
+        lease = self.show(made[0])
+        self.assertFalse(lease['degraded'])
+        self.assertFalse(lease['reservations'][0]['missing_resources'])
+        self.assertNotIn('lacks something', self.log.output)
 
 
 class MixedTest(base.BlazarTestCase):

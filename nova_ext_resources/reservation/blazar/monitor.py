@@ -237,11 +237,16 @@ def is_of_lease(reservations: api.Reservations, key: str) -> bool:
 
 
 def _find_end(reservations: api.Reservations, key: str) -> str:
-    """Return why a reservation does not go on."""
+    """Return why a reservation does not go on, nothing if it does.
+
+    It does if its lease was made while both sides were read.
+    """
     try:
         record = reservations.get(key)
     except exception.ReservationNotFound as err:
         return str(err)
+    if record.state in _GOING_ON:
+        return ''
     return f'{record.state}: {record.last.reason}'
 
 
