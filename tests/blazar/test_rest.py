@@ -2,6 +2,7 @@
 
 """The extension ``/v1/extended`` of Blazar's API."""
 
+import re
 from typing import Any
 
 from blazar import policy
@@ -705,6 +706,35 @@ class PoliciesTest(RestTestCase):
             answer = self.ask('GET', path, roles='')
 
             self.assertEqual(403, answer.status, answer.body)
+
+    def test_no_request_is_served_without_a_project(self) -> None:
+        made = self.reserve(1, 2)
+        headers = self.make_headers('project', ADMIN)
+        del headers['X-Project-Id']
+        self.patch(self, 'make_headers', lambda *_args: headers)
+        requests = [
+            (method, re.sub('<[^>]*>', made['id'], str(rule)))
+            for rule in self.client.application.url_map.iter_rules()
+            if str(rule).startswith('/v1/extended/')
+            for method in rule.methods - {'HEAD', 'OPTIONS'}
+        ]
+
+        for scope in (
+            {},
+            {'X-Domain-Id': 'd'},
+            {'Openstack-System-Scope': 'all'},
+        ):
+            headers |= scope
+            for method, path in requests:
+                with self.subTest(f'{method} {path} {scope}'):
+                    answer = self.ask(method, path.removeprefix('/v1'), {})
+
+                    self.assertEqual(403, answer.status, answer.body)
+                    self.assertIn('of no project', answer.text)
+        self.assertIn(
+            ('DELETE', f'/v1/extended/reservations/{made["id"]}'), requests
+        )
+        self.assertEqual([made['id']], [*self.list_states()])
 
     def test_users_see_no_hosts_in_a_list(self) -> None:
         self.reserve(1, 2)

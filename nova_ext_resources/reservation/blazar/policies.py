@@ -5,6 +5,7 @@
 from typing import Any
 
 from blazar import context
+from blazar import exceptions
 from blazar.policies import base
 from blazar import policy
 from oslo_policy import policy as oslo_policy
@@ -171,9 +172,27 @@ def may(action: str) -> bool:
 def authorise(action: str) -> None:
     """Check that the caller may do something.
 
+    :raises NotAuthorized: its token is of no project
     :raises PolicyNotAuthorized: not by the policies
     """
+    _check_project()
     _enforce(action, do_raise=True)
+
+
+def _check_project() -> None:
+    """Check that the caller has a project.
+
+    Behind the API no project means all of them. The policies compare the
+    project of the caller with itself, so that they allow a caller with none.
+
+    :raises NotAuthorized: its token is of none
+    """
+    if not context.current().project_id:
+        raise exceptions.NotAuthorized(
+            'The token is of no project: it may be of a domain, or of the '
+            'system, or without a scope. Ask for a token of a project; an '
+            'administrator sees all projects with one, too.'
+        )
 
 
 def _enforce(action: str, *, do_raise: bool) -> Any:
@@ -185,8 +204,6 @@ def _enforce(action: str, *, do_raise: bool) -> Any:
 
 
 def get_project() -> str:
-    """Return the project of the caller.
-
-    Not '' where the token is of none: that is operators.
-    """
-    return context.current().project_id or 'none'
+    """Return the project of a caller that was authorised."""
+    project: str = context.current().project_id
+    return project
