@@ -49,8 +49,10 @@ program that cannot reach it promises nothing, and releases nothing.
 Possible values:
 
 * empty, the default: an embedded SQLite database, the file
-  ``ext_resources/reservations.db`` below Nova's ``state_path``. All programs
-  that use it must run on one machine
+  ``ext_resources/reservations.db`` below Nova's ``state_path``, for commands
+  alone, all on one machine. Services refuse to start: nova-scheduler with
+  ReservationFilter, blazar-manager and nova-ext-resources-reservations, but
+  with ``--once``
 * ``sqlite:////FILE``: another file, with four slashes because its path begins
   with one; it must not be on a network file system
 * ``mysql+pymysql://USER:PASSWORD@HOST/NAME?charset=utf8mb4``: MariaDB or MySQL

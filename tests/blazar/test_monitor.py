@@ -256,7 +256,9 @@ class SetupTest(base.BlazarTestCase):
         path = f'{self.folder}/wrong.conf'
         for text, reason in (
             ('[ext_resources_reservation]\nconection = x', 'conection'),
-            ('', 'state_path'),
+            ('', 'it is empty in the configuration of this service'),
+            # The commands would keep a file of their own there.
+            (f'[DEFAULT]\nstate_path = {self.folder}', 'of this service'),
             ('no section', 'wrong.conf'),
         ):
             with self.subTest(reason):
@@ -271,6 +273,9 @@ class SetupTest(base.BlazarTestCase):
                 )
 
                 self.assertIn(reason, str(err))
+                self.assertRaises(
+                    exception.InvalidConfiguration, plugin.open_store
+                )
 
     def test_nothing_is_opened_before_blazar_forks(self) -> None:
         made = plugin.ExtendedInstance()

@@ -59,7 +59,7 @@ class ExtendedInstance(front.Front, base.BasePlugin):
         :param conf: None; Blazar says no more
         :raises InvalidConfiguration: an option is wrong
         """
-        reservation_conf.find_connection(read_conf())
+        read_conf()
 
     # Reservations
 
@@ -307,8 +307,8 @@ def open_store() -> api.Reservations:
 def read_conf() -> cfg.ConfigOpts:
     """Read the configuration files with a parser of our own.
 
-    :raises InvalidConfiguration: a file cannot be read, or an option of the
-        reservations is misspelt
+    :raises InvalidConfiguration: a file cannot be read, an option of the
+        reservations is misspelt, or no database is named
     """
     files, folders = options.list_files(cfg.CONF)
     conf = cfg.ConfigOpts()
@@ -324,4 +324,5 @@ def read_conf() -> cfg.ConfigOpts:
             value='a name',
             reason='; '.join(problems),
         )
+    reservation_conf.get_connection(conf)
     return conf

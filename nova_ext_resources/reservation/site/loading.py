@@ -278,10 +278,14 @@ def make_turn(conf: cfg.ConfigOpts, *, is_once: bool = False) -> turn_mod.Turn:
     The database is not reached before that: it may be down.
 
     :param conf: parsed, and not Nova's global one
-    :param is_once: it is done once only, so that the clock cannot be watched
-    :raises InvalidConfiguration: an option is wrong
+    :param is_once: it is done once only, as a command, so that the clock
+        cannot be watched
+    :raises InvalidConfiguration: an option is wrong, or a service is to do
+        it and no database is named
     """
     options = values.load(conf, reservation_conf.GROUP, reservation_conf.OPTS)
+    if not is_once:
+        reservation_conf.get_connection(conf)
     database = open_database(reservation_conf.find_connection(conf))
     return turn_mod.Turn(
         database,

@@ -63,6 +63,27 @@ class ProgramTests(stores.StoreTestCase):
         self.admit(stores.make_admission(self.url), key, during, now=now)
 
 
+class ConnectionTest(ProgramTests):
+    def test_a_service_needs_a_database_that_is_named(self) -> None:
+        folder = self.make_folder()
+        self.config.write_text(f'[DEFAULT]\nstate_path = {folder}\n')
+
+        done = subprocess.run(
+            self.make_command(),
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=PATIENCE,
+        )
+
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertIn('[ext_resources_reservation] connection', done.stderr)
+        self.assertEqual([], [*pathlib.Path(folder).iterdir()])
+        # As a command it uses what the commands use.
+        self.run_once()
+        self.assertNotEqual([], [*pathlib.Path(folder).iterdir()])
+
+
 class OnceTest(ProgramTests):
     def test_one_pass(self) -> None:
         self.admit_now('lease', 1000)
