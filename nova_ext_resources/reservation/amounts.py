@@ -16,12 +16,17 @@ from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import packing
 from nova_ext_resources.reservation import request as request_mod
 
-#: Parts of a window; each one is a line for people, and a plan where servers
-#: are counted.
+#: Parts of a window; each one is a line for people.
 MAX_PARTS = 1000
 
-#: Servers are counted up to that number.
+#: Parts in which servers are counted: each one is a plan. A week by the hour.
+MAX_PLANS = 200
+
+#: Servers are counted up to that number in each part.
 MAX_SERVERS = 1000
+
+#: And up to that one in all parts, which is some seconds of work.
+MAX_COUNTED = 50_000
 
 #: Zone, resource class.
 Kind: TypeAlias = tuple[str, str]
@@ -94,11 +99,13 @@ def list_fits(
 
     As the planner would place them, ``MAX_SERVERS`` at most.
 
-    :raises ValueError: there would be more than ``MAX_PARTS``
+    :raises ValueError: there would be more parts than ``MAX_PLANS``, or more
+        servers in all of them than ``MAX_COUNTED``
     """
     places = {place for kind in _group(fleet, zone).values() for place in kind}
     parts = _list_parts(fleet, places, during)
-    for part, *_amounts in _cut(parts, during, step):
+    counted = 0
+    for part, *_amounts in _cut(parts, during, step, MAX_PLANS):
         request = request_mod.Request(
             key='capacity',
             demand=demand,
@@ -106,7 +113,15 @@ def list_fits(
             most=MAX_SERVERS,
             zone=zone,
         )
-        yield part, len(packing.Packing(fleet, tests, request, part).servers)
+        servers = len(packing.Packing(fleet, tests, request, part).servers)
+        counted += servers
+        if counted > MAX_COUNTED:
+            raise ValueError(
+                f'more than {MAX_COUNTED} servers would be counted (up to '
+                f'{MAX_SERVERS} in each part of the time); choose a shorter '
+                'time, a longer step, or one zone'
+            )
+        yield part, servers
 
 
 def list_zones(hosts: Iterable[host_mod.Host]) -> list[str]:
@@ -175,17 +190,20 @@ def _ends(during: interval.Interval) -> tuple[int, int]:
 
 
 def _cut(
-    parts: list[_Part], during: interval.Interval, step: int | None
+    parts: list[_Part],
+    during: interval.Interval,
+    step: int | None,
+    most: int = MAX_PARTS,
 ) -> Iterator[_Part]:
     """Return the parts as they are, or of so many seconds each.
 
     :raises ValueError: there are too many
     """
     number = len(parts) if step is None else -(-during.seconds // step)
-    if number > MAX_PARTS:
+    if number > most:
         raise ValueError(
             f'{number} parts of the time are too many (the limit is '
-            f'{MAX_PARTS}); choose a shorter time, or a longer step'
+            f'{most}); choose a shorter time, or a longer step'
         )
     if step is None:
         yield from parts

@@ -447,11 +447,14 @@ class Reservations:
         else:
             flavor = order_mod.make_flavor(order)
         try:
-            return flavor.make_demand(self._grammar), flavor.name
+            demand = flavor.make_demand(self._grammar)
         except ValueError as err:
             raise exception.InvalidReservation(
                 key=key, field='flavor', reason=str(err)
             ) from err
+        if 'flavor' not in order:
+            order_mod.check_groups(key, demand)
+        return demand, flavor.name
 
     def _check_known(self, request: request_mod.Request) -> None:
         """Check that there is such a zone, and each class and trait.

@@ -7,7 +7,8 @@ left out but ``name``::
 
     name         unique among the reservations, of up to 250 characters
     flavor       name or id of a flavor; or instead of it
-    resources    {CLASS: AMOUNT}, with extra_specs {KEY: VALUE}
+    resources    {CLASS: AMOUNT}, with extra_specs {KEY: VALUE}; up to 64 of
+                 each, and 8 request groups, for planning takes time for each
     starts_at    now (the default), +2h, or 2030-01-31T08:00Z
     ends_at      the same; or instead of it
     duration     2h30m; with neither of them there is no end
@@ -39,6 +40,16 @@ from nova_ext_resources.reservation import times
 Document: TypeAlias = Mapping[str, Any]
 
 MAX_SERVERS = 10_000
+
+#: Amounts, and extra specs, of an order without a flavor. Nova's own ones are
+#: made by operators.
+MAX_SPECS = 64
+
+#: Request groups of the same: each multiplies the ways to serve it.
+MAX_GROUPS = 8
+
+#: What placement can count to.
+_MAX_AMOUNT = 0x7FFFFFFF
 
 AFFINITIES = {
     'any': request_mod.Affinity.ANY,
@@ -73,11 +84,20 @@ _CHANGEABLE = {
     'flavor': _TEXT,
     'resources': {
         'type': 'object',
-        'additionalProperties': {'type': 'integer', 'minimum': 1},
+        'maxProperties': MAX_SPECS,
+        'propertyNames': {'maxLength': 255},
+        'additionalProperties': {
+            'type': 'integer',
+            'minimum': 1,
+            'maximum': _MAX_AMOUNT,
+        },
     },
     'extra_specs': {
         'type': 'object',
-        'additionalProperties': {'type': 'string'},
+        'maxProperties': MAX_SPECS,
+        'propertyNames': {'maxLength': 255},
+        # As long as in Nova.
+        'additionalProperties': {'type': 'string', 'maxLength': 255},
     },
     'affinity': {'enum': sorted(AFFINITIES)},
     'starts_at': _TEXT,
@@ -204,6 +224,22 @@ def check_demand(
                 f'no host that is enabled has {names}; correct the name, or '
                 'see "openstack resource provider list"',
             )
+
+
+def check_groups(key: str, demand: demand_mod.Demand) -> None:
+    """Check that an order without a flavor has not too many request groups.
+
+    :raises InvalidReservation: it has
+    """
+    number = len(demand.requirement.groups)
+    if number > MAX_GROUPS:
+        raise _refuse(
+            key,
+            'extra_specs',
+            f'{number} request groups are too many (the limit is '
+            f'{MAX_GROUPS}); ask for more of a class in one group, or have '
+            'an operator make a flavor',
+        )
 
 
 #: Extra spec that has a server get CPUs of its own.
@@ -385,6 +421,9 @@ def explain(err: jsonschema.ValidationError) -> str:
         case 'maxLength':
             length = len(str(err.instance))
             return f'{length} characters; {err.validator_value} are allowed'
+        case 'maxProperties':
+            found: Any = err.instance
+            return f'{len(found)} of them; {err.validator_value} are allowed'
         case 'minProperties':
             return 'it names nothing that is to be changed'
         case 'pattern':

@@ -214,6 +214,64 @@ class CreateTest(ApiTestCase):
                     field, reason, self.create, 'lease', **order
                 )
 
+    def test_more_than_is_planned_in_a_moment(self) -> None:
+        """The sentence names the bound; up to it, all is read."""
+        many = {f'CUSTOM_C{one}': 1 for one in range(65)}
+        groups = {f'resources{one}:CUSTOM_C': '1' for one in range(8)}
+        vcpu = {'VCPU': 1}
+        for field, reason, order in (
+            ('resources', '65 of them; 64 are', {'resources': many}),
+            (
+                'extra_specs',
+                '65 of them; 64 are',
+                {'extra_specs': dict.fromkeys(many, 'x')},
+            ),
+            (
+                'extra_specs',
+                '9 request groups are too many (the limit is 8)',
+                {'extra_specs': groups},
+            ),
+            (
+                'extra_specs',
+                '256 characters; 255 are',
+                {'extra_specs': {'a': 256 * 'x'}},
+            ),
+            (
+                'extra_specs',
+                '256 characters; 255 are',
+                {'extra_specs': {256 * 'x': 'a'}},
+            ),
+            ('VCPU', '2147483647', {'resources': {'VCPU': 2**31}}),
+        ):
+            for name, call in (
+                ('lease', self.api.create),
+                ('capacity', self.count),
+            ):
+                document = {'name': name, 'resources': vcpu, **order}
+                with self.subTest(name=name, **order):
+                    self.assert_invalid(field, reason, call, document)
+        del groups['resources7:CUSTOM_C']
+        self.assert_invalid(
+            'resource class',
+            'CUSTOM_C',
+            self.api.create,
+            {'name': 'lease', 'resources': vcpu, 'extra_specs': groups},
+        )
+
+    def test_a_flavor_is_as_its_operators_made_it(self) -> None:
+        groups = {f'resources{one}:VCPU': '1' for one in range(1, 9)}
+        self.site.flavors['wide'] = flavor_mod.Flavor(
+            name='wide', memory_mb=0, extra_specs={**groups, 'a': 300 * 'x'}
+        )
+
+        found = self.create('lease', flavor='wide')
+
+        self.assertEqual(1, len(found.servers))
+
+    def count(self, document: order_mod.Document) -> object:
+        order = {key: document[key] for key in document if key != 'name'}
+        return self.api.list_fits(order, hours(0, 1))
+
     def test_names_that_nobody_could_type(self) -> None:
         for name in ('', ' ', ' a', 'a\n', 'a\x00b', 'x' * 251, '\udcff'):
             with self.subTest(name=name):
@@ -957,6 +1015,44 @@ class CapacityTest(ApiTestCase):
             [(hours(1, 2), 4), (hours(2, 4), 1), (hours(4, 5), 4)], found
         )
         self.assertEqual([(hours(1, 5), 2)], south)
+
+    def test_only_so_many_servers_are_counted(self) -> None:
+        self.site.hosts = [
+            hosts.make_host(f'{one}', VCPU=10**6) for one in range(2)
+        ]
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+        order = {'resources': {'VCPU': 1}}
+
+        self.assertEqual(
+            {1000},
+            {most for _part, most in self.count(order, step=HOUR // 7)},
+        )
+        self.assert_invalid(
+            'step',
+            'more than 50000 servers would be counted',
+            self.count,
+            order,
+            step=HOUR // 9,
+        )
+
+    def test_only_so_many_times_servers_are_counted(self) -> None:
+        order = {'resources': {'VCPU': 10**6}}
+        for parts in (200, 201):
+            call = functools.partial(
+                self.api.list_fits,
+                order,
+                interval.Interval(NOW, NOW + parts),
+                step=1,
+            )
+            if parts == 200:
+                self.assertEqual(200, len(call()))
+            else:
+                self.assert_invalid('step', 'the limit is 200', call)
+
+    def count(
+        self, order: dict[str, Any], step: int
+    ) -> list[tuple[interval.Interval, int]]:
+        return self.api.list_fits(order, hours(0, 6), step=step)
 
     def test_what_other_processes_reserve_is_seen(self) -> None:
         other = sites.make_reservations(self.url, self.site, self.clock)
