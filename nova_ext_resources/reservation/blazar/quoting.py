@@ -17,7 +17,7 @@ class Quoting:
     """Answers Blazar's API; Blazar finds its methods by their names.
 
     Each may raise ``InvalidInput`` (400), ``NotFound`` (404) and
-    ``CantUpdateParameter`` (409), all of Blazar.
+    ``CantUpdateParameter`` (409), all of Blazar, in an ``ExpectedException``.
     """
 
     def _answer(self) -> AbstractContextManager[api.Reservations]:

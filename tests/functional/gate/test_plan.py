@@ -36,8 +36,10 @@ class ChooseTest(base.TestCase):
     def test_the_short_form(self) -> None:
         self.assertEqual(list(plan.SHORT), self.choose('--short'))
 
-    def test_those_that_are_named_are_played_in_the_order_given(self) -> None:
-        self.assertEqual(['removal', 'life'], self.choose('removal', 'life'))
+    def test_those_that_are_named_are_played_in_the_order_of_the_plan(
+        self,
+    ) -> None:
+        self.assertEqual(['life', 'lease'], self.choose('lease', 'life'))
 
     def test_an_unknown_scenario_is_refused(self) -> None:
         self.assertRaises(SystemExit, self.choose, 'no-such')
