@@ -54,7 +54,7 @@ def explain_offers(
 
 def _explain_hosts(shortfalls: shortfalls_mod.Shortfalls) -> Iterator[str]:
     """Explain the hosts where least is short, and then the others."""
-    near = shortfalls.sort_by_lack()
+    near = shortfalls.nearest
     names = [*near, *sorted(shortfalls.keys() - set(near))]
     for name in names[:MAX_HOSTS]:
         reasons = '; '.join(str(one) for one in shortfalls[name])

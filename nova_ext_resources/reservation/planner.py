@@ -314,7 +314,7 @@ class Planner:
         """Return what may be moved, of the hosts where least is short."""
         by_host: list[list[_Reservation]] = []
         left = MAX_MOVED
-        for name in packing.shortfalls.sort_by_lack():
+        for name in packing.shortfalls.nearest:
             movable = [
                 one
                 for server in self.fleet.list_overlapping(name, request.during)

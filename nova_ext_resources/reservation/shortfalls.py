@@ -8,6 +8,7 @@ where they are looked at.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
 from typing import NamedTuple, TypeAlias
 
 from nova_ext_resources import exception
@@ -62,20 +63,25 @@ class Shortfalls(Mapping[str, Found]):
     def __len__(self) -> int:
         return len(self._short) + len(self._decided)
 
-    def sort_by_lack(self) -> list[str]:
-        """Return hosts, those first that lack the smallest part of a server.
+    @functools.cached_property
+    def nearest(self) -> Sequence[str]:
+        """Hosts, those first that lack the smallest part of a server.
 
         Without those that can never serve it.
         """
-        lacks = {
-            name: sum(1 - one.available / one.requested for one in found)
-            for name, (_host, found) in self._short.items()
-            if all(one.place for one in found)
-        }
-        for name, shortfalls in self._decided.items():
-            if not any(one.is_permanent for one in shortfalls):
+        lacks = {}
+        for name, (_host, found) in self._short.items():
+            lack = 0.0
+            for one in found:
+                if one.place is None:
+                    break
+                lack += 1 - one.available / one.requested
+            else:
+                lacks[name] = lack
+        for name, decided in self._decided.items():
+            if not any(one.is_permanent for one in decided):
                 lacks[name] = sum(
-                    1 - one.available / one.requested for one in shortfalls
+                    1 - one.available / one.requested for one in decided
                 )
         return sorted(lacks, key=lacks.__getitem__)
 

@@ -48,7 +48,7 @@ class LackTest(base.TestCase):
         )
 
         self.assertEqual(
-            ['eighth', 'half', 'twice a quarter', 'all'], found.sort_by_lack()
+            ['eighth', 'half', 'twice a quarter', 'all'], found.nearest
         )
 
     def test_hosts_that_can_never_serve_it_are_left_out(self) -> None:
@@ -63,7 +63,7 @@ class LackTest(base.TestCase):
             never=(make_short(8, 7), make_short(8, 7, is_permanent=True)),
         )
 
-        self.assertEqual(['later'], found.sort_by_lack())
+        self.assertEqual(['later'], found.nearest)
         self.assertEqual({'later', 'without', 'never'}, {*found})
         self.assertEqual(3, len(found))
         self.assertEqual(
