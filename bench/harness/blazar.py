@@ -5,7 +5,7 @@
 Runs in the environment of Blazar (``tox -e blazar``), where nothing of this
 package is needed. The rows are those that Blazar writes for a lease of
 ``virtual:instance``, and the tables those that it makes, with the indexes that
-InnoDB adds to foreign keys: without them a search takes ten times as long on
+InnoDB adds to foreign keys: without them a search takes much longer on
 SQLite.
 """
 
