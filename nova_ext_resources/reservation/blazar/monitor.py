@@ -31,8 +31,9 @@ LOG = logging.getLogger(__name__)
 #: How the reason of each reservation begins that was made for a lease.
 REASON = 'reserved by lease '
 
-#: Of more orphans than these, if they are most of all reservations, it is
-#: taken that this is not the database of the leases that they are of.
+#: Of more orphans than these, if they are most of all reservations, or of any
+#: number if they are all, it is taken that this is not the database of the
+#: leases that they are of.
 MAX_ORPHANS = 3
 
 #: Reservation -> what Blazar notes of it.
@@ -125,6 +126,9 @@ class Monitor(base.BaseMonitorPlugin):
                     },
                 )
                 rows.set_right(lease, step)
+                if step is repair.Step.FORGET:
+                    for key in lease.reservations:
+                        self.release(key, 'its lease in Blazar is gone')
 
     def _compare(self) -> Flags:
         with self._keeper.use() as reservations:
@@ -186,7 +190,8 @@ class Monitor(base.BaseMonitorPlugin):
         orphans = [
             key for key in ours if key not in known and not rows.exists(key)
         ]
-        if len(orphans) > max(MAX_ORPHANS, len(ours) // 2):
+        are_most = len(orphans) > max(MAX_ORPHANS, len(ours) // 2)
+        if orphans and (are_most or len(orphans) == len(ours)):
             LOG.error(
                 '%(orphans)s of %(all)s reservations for leases are of leases '
                 'that are not in the database of Blazar. Nothing is released: '
