@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from blazar import policy
+from oslo_policy import generator
 from oslo_policy import policy as oslo_policy
 
 from nova_ext_resources.reservation.blazar import policies
@@ -751,3 +752,11 @@ class PoliciesTest(RestTestCase):
 
         for one in policies.list_policies():
             self.assertIn(one.name, policy._ENFORCER.registered_rules)
+
+    def test_the_generator_of_samples_finds_them(self) -> None:
+        found = generator.get_policies_dict(['nova_ext_resources'])
+
+        self.assertEqual(
+            [one.name for one in policies.list_policies()],
+            [one.name for one in found['nova_ext_resources']],
+        )

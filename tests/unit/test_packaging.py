@@ -34,7 +34,13 @@ PLACES = {
 }
 
 #: The groups of Blazar, which has an environment of its own.
-BLAZAR = frozenset({'blazar.api.v1.extensions', 'blazar.resource.plugins'})
+BLAZAR = frozenset(
+    {
+        'blazar.api.v1.extensions',
+        'blazar.resource.plugins',
+        'oslo.policy.policies',
+    }
+)
 
 WITHOUT_NOVA = (
     'Nova is not installed here; the functional tests load this with it'
