@@ -10,6 +10,8 @@ from oslo_policy import generator
 from oslo_policy import policy as oslo_policy
 
 from nova_ext_resources.reservation.blazar import policies
+from nova_ext_resources.reservation.blazar import rest
+from nova_ext_resources.reservation.blazar import words
 from nova_ext_resources.reservation.store import database
 from nova_ext_resources.reservation.store import slots
 from tests.blazar import base
@@ -736,6 +738,27 @@ class PoliciesTest(RestTestCase):
             ('DELETE', f'/v1/extended/reservations/{made["id"]}'), requests
         )
         self.assertEqual([made['id']], [*self.list_states()])
+
+    def test_a_word_of_no_meaning_is_refused(self) -> None:
+        cases = {
+            'reservations?stat=ended': "'stat'",
+            'reservations?until=2030-01-01T00:00Z&al=1': "'al'",
+            'capacity/servers?flavour=large': 'flavor, from, resources',
+            'reservations/1?force=1': 'has none',
+        }
+        for path, text in cases.items():
+            with self.subTest(path=path):
+                answer = self.ask('GET', f'/extended/{path}', roles=ADMIN)
+
+                self.assertEqual(400, answer.status, answer.body)
+                self.assertIn(text, str(answer.body))
+
+    def test_each_request_with_a_query_has_words(self) -> None:
+        requests = rest.rest.routes_with_query_support
+
+        self.assertEqual(
+            {one.rpartition('.')[2] for one in requests}, words.WORDS.keys()
+        )
 
     def test_users_see_no_hosts_in_a_list(self) -> None:
         self.reserve(1, 2)

@@ -25,4 +25,5 @@ only this folder imports Blazar, and nothing else imports this folder.
 * ``rest_quotas``: its requests for quotas and limits
 * ``rows``: the leases in Blazar's database
 * ``subscribing``: what the extension asks about subscriptions
+* ``words``: words that the query of a request may have
 """

@@ -18,10 +18,12 @@ from blazar.utils import service
 from nova_ext_resources.reservation.blazar import body
 from nova_ext_resources.reservation.blazar import flag
 from nova_ext_resources.reservation.blazar import options
+from nova_ext_resources.reservation.blazar import words
 
 #: What Blazar mounts; modules with requests add theirs.
 rest = api_utils.Rest('extended', __name__, url_prefix='/v1/extended')
 rest.before_request(body.check)
+rest.before_request(words.check)
 
 
 @functools.cache
