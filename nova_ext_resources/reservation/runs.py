@@ -8,11 +8,13 @@ asked, on the view that the host publishes, for each time at which slots of
 that host are promised.
 
 A decision takes a tenth of a millisecond. So of times that follow each other
-only those count at which most slots are promised at once; and slots that ask
-for the same, of the same places, are decided on once, whenever they are.
+only those count at which most slots are promised at once, unless these are too
+many; and slots that ask for the same, of the same places, are decided on once,
+whenever they are.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import dataclasses
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
@@ -22,6 +24,7 @@ from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import view as view_obj
 from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import promises as promises_mod
 
 
@@ -91,11 +94,11 @@ class Runs:
         if not decision.fits:
             return None
         after, before = _Placed(self, decision.view), _Placed(self, view)
-        for growing in list_together(wanted, now, self.describe):
-            if after.find_missed(growing[-1]) is None:
+        for peak in list_peaks(wanted, now, self.describe):
+            if after.find_missed(peak.most) is None:
                 continue
             # The most may be too many anyhow, and fewer not.
-            for together in reversed(growing):
+            for together in (peak.most, *peak.list_fewer()):
                 missed = after.find_missed(together)
                 if missed and not before.find_missed(together):
                     return missed
@@ -162,30 +165,54 @@ class _Placed:
         return None
 
 
-def list_together(
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Peak:
+    """What is promised at once, until something begins after an end.
+
+    :ivar growing: whenever something begins: each has what the one before has,
+        and more
+    :ivar until: when the next peak begins, in seconds since the epoch
+    """
+
+    growing: list[Together]
+    until: int = interval.FOREVER
+
+    @property
+    def most(self) -> Together:
+        """All that is promised at once."""
+        return self.growing[-1]
+
+    def list_fewer(self) -> Iterator[Together]:
+        """Return what is promised before and after that, of the same."""
+        yield from self.growing[-2::-1]
+        ends = {promise.during.end for _kind, promise in self.most}
+        for end in sorted(ends):
+            if end < self.until:
+                yield [one for one in self.most if end < one[1].during.end]
+
+
+def list_peaks(
     promises: Iterable[promises_mod.Promise],
     now: int,
     describe: Callable[[promises_mod.Promise], Kind],
-) -> list[list[Together]]:
-    """Return what is promised at once, whenever something begins.
-
-    :returns: lists, in order of time, until the next end: each list has what
-        the one before has, and more
-    """
+) -> list[Peak]:
+    """Return all that is promised at once, in order of time."""
     rest = sorted(promises, key=lambda one: one.during.start)
     starts = sorted({max(one.during.start, now) for one in rest})
     active: list[tuple[Kind, promises_mod.Promise]] = []
-    found: list[list[Together]] = []
+    found: list[Peak] = []
     index = 0
     for start in starts:
         left = [one for one in active if start < one[1].during.end]
         if not found or len(left) < len(active):
-            found.append([])
+            if found:
+                found[-1].until = start
+            found.append(Peak(growing=[]))
         while index < len(rest) and rest[index].during.start <= start:
             left.append((describe(rest[index]), rest[index]))
             index += 1
         active = sorted(left, key=_rank)
-        found[-1].append(active)
+        found[-1].growing.append(active)
     return found
 
 
