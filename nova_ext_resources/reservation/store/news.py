@@ -162,20 +162,15 @@ def _list_changes(connection: sa.Connection) -> list[_New]:
         .order_by(columns.number, columns.changed_at, columns.reservation)
         .limit(events.MOST)
     )
-    times: dict[str, int] = {}
-    found = []
-    for row in rows:
-        # The clock of whoever wrote it may have been behind.
-        time = max(row.changed_at, times.get(row.reservation, row.changed_at))
-        times[row.reservation] = time
-        found.append(
-            _New(
-                time,
-                change=(row.reservation, row.number),
-                row=events.make_row(_make_change(row)),
-            )
+    times = _Times()
+    return [
+        _New(
+            times.follow(row.reservation, row.changed_at),
+            change=(row.reservation, row.number),
+            row=events.make_row(_make_change(row)),
         )
-    return found
+        for row in rows
+    ]
 
 
 def _make_change(row: Any) -> event_mod.Event:
@@ -199,15 +194,49 @@ def _make_change(row: Any) -> event_mod.Event:
 
 
 def _list_noted(connection: sa.Connection) -> list[_New]:
-    """Return events that were written when they happened."""
+    """Return events that were written when they happened.
+
+    Those of a reservation in the order in which they were written: whoever
+    takes a place writes after whoever has freed it.
+    """
     columns = _EVENTS.c
     rows = connection.execute(
-        sa.select(columns.number, columns.happened_at)
+        sa.select(
+            columns.number,
+            columns.happened_at,
+            columns.subject,
+            columns.subscription,
+        )
         .where(columns.position.is_(None))
         .order_by(columns.number)
         .limit(events.MOST)
     )
-    return [_New(row.happened_at, number=row.number) for row in rows]
+    times = _Times()
+    return [
+        _New(
+            times.follow((row.subject, row.subscription), row.happened_at),
+            number=row.number,
+        )
+        for row in rows
+    ]
+
+
+class _Times:
+    """Times by which what has happened is put in order.
+
+    The clock of whoever wrote it may have been behind.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[object, int] = {}
+
+    def follow(self, what: object, time: int) -> int:
+        """Return a time that is not before the last one.
+
+        :param what: that has happened to
+        """
+        self._last[what] = max(time, self._last.get(what, time))
+        return self._last[what]
 
 
 def _find_until(until: int, now: int) -> int:

@@ -231,6 +231,24 @@ class NotifyingTest(notifiers.NotifyingTestCase):
         for one in self.receiver.got:
             self.assertEqual(SERVER, one.event['data']['server'])
 
+    def test_a_place_that_is_taken_by_a_clock_that_is_behind(self) -> None:
+        """Two programs have freed and taken it, whose clocks differ."""
+        self.reserve('one')
+        self.subscribe(events=['allocation'])
+        self.take('one')
+        admission = stores.make_admission(self.url)
+        admission.refresh(NOW)
+        (taken,) = admission._mirror.held['one']
+        slots.free(self.database, 'one', taken, now=NOW + 30)
+        self.take('one', SERVER[:-1] + '2')
+
+        self.make_manager().run()
+
+        self.assertEqual(
+            ['allocation.taken', 'allocation.released', 'allocation.taken'],
+            self.receiver.kinds,
+        )
+
     def test_an_update_that_releases_what_is_taken(self) -> None:
         self.reserve('one', after=0, least=2)
         self.subscribe(events=['allocation.released'])
