@@ -221,6 +221,85 @@ class BrokenTest(base.BlazarTestCase):
         self.assertFalse(lease['reservations'][0]['missing_resources'])
 
 
+class RestoredTest(base.BlazarTestCase):
+    """A promise that is kept again is told, too, and a second outage."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        answer = self.lease(
+            'night', 1, 2, {'flavor': 'large'}, {'flavor': 'large'}
+        )
+        self.made = answer.body['lease']
+        self.first, self.second = (
+            one['id'] for one in self.made['reservations']
+        )
+
+    def become(self, key: str, state: state_mod.State) -> None:
+        self.open_store()._survey.find_changing().change(
+            key, state, now=sites.NOW, reason=f'host a makes it {state}'
+        )
+
+    def show_flags(self) -> tuple[bool, set[str]]:
+        """Return whether the lease is degraded, and what lacks something."""
+        self.play_monitor()
+        lease = self.show(self.made)
+        return lease['degraded'], {
+            one['id']
+            for one in lease['reservations']
+            if one['missing_resources']
+        }
+
+    def test_the_flags_go_and_a_second_outage_sets_them_again(self) -> None:
+        seen = []
+        for _outage in range(2):
+            self.become(self.first, state_mod.State.DEGRADED)
+            seen.append(self.show_flags())
+            self.become(self.first, state_mod.State.PENDING)
+            seen.append(self.show_flags())
+
+        self.assertEqual([(True, {self.first}), (False, set())] * 2, seen)
+        self.assertEqual(2, self.log.output.count('lacks something'))
+        self.assertEqual(2, self.log.output.count('lacks nothing any more'))
+
+    def test_while_another_one_lacks_something_the_lease_does(self) -> None:
+        for key in (self.first, self.second):
+            self.become(key, state_mod.State.DEGRADED)
+        self.assertEqual((True, {self.first, self.second}), self.show_flags())
+
+        self.become(self.first, state_mod.State.PENDING)
+        self.assertEqual((True, {self.second}), self.show_flags())
+
+        self.become(self.second, state_mod.State.PENDING)
+        self.assertEqual((False, set()), self.show_flags())
+
+    def test_what_other_plugins_have_flagged_stays(self) -> None:
+        self.become(self.first, state_mod.State.DEGRADED)
+        self.show_flags()
+        db_api.reservation_update(self.second, {'resources_changed': True})
+
+        self.become(self.first, state_mod.State.PENDING)
+
+        self.assertEqual((True, set()), self.show_flags())
+
+    def test_other_leases_stay_degraded(self) -> None:
+        other = self.make('other', 3, 4)
+        key = other['reservations'][0]['id']
+        for one in (key, self.first):
+            self.become(one, state_mod.State.DEGRADED)
+        self.play_monitor()
+
+        self.become(self.first, state_mod.State.PENDING)
+
+        self.assertEqual((False, set()), self.show_flags())
+        self.assertTrue(self.show(other)['degraded'])
+
+    def test_what_has_no_record_that_goes_on_stays_flagged(self) -> None:
+        self.open_store().cancel(self.first, reason='the hall is on fire')
+
+        self.assertEqual((True, {self.first}), self.show_flags())
+        self.assertEqual((True, {self.first}), self.show_flags())
+
+
 class RaceTest(base.BlazarTestCase):
     def test_a_lease_that_is_made_while_both_sides_are_read(self) -> None:
         made: list[Any] = []

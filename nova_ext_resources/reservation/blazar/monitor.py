@@ -144,10 +144,13 @@ class Monitor(base.BaseMonitorPlugin):
         for lease in leases:
             if lease.is_stable and now < lease.ends_at:
                 for key in lease.reservations:
-                    reason = self._check(lease, going_on.get(key), key)
+                    record = going_on.get(key)
+                    reason = self._check(lease, record, key)
                     if reason and key not in lease.broken:
                         _warn_broken(lease.key, key, reason)
                         broken[key] = {'missing_resources': True}
+                    elif not reason and record and key in lease.broken:
+                        _clear(lease.key, key)
         return broken
 
     def _check(
@@ -231,6 +234,19 @@ def _warn_broken(lease: str, key: str, reason: str) -> None:
     LOG.warning(
         'Reservation %(key)s of lease %(lease)s lacks something: %(reason)s',
         {'key': key, 'lease': lease, 'reason': reason},
+    )
+
+
+def _clear(lease: str, key: str) -> None:
+    """Let Blazar show that a reservation has all its servers again.
+
+    Here, for of flags that a poll returns Blazar makes each lease degraded,
+    whatever the flags are.
+    """
+    rows.clear_missing(key)
+    LOG.info(
+        'Reservation %(key)s of lease %(lease)s lacks nothing any more.',
+        {'key': key, 'lease': lease},
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from blazar.db import api as db_api
 from blazar.db.sqlalchemy import facade_wrapper
 from blazar.db.sqlalchemy import models
+import sqlalchemy as sa
 
 from nova_ext_resources.reservation.blazar import options
 from nova_ext_resources.reservation.blazar import orders
@@ -110,6 +111,26 @@ def _count_changed(row: Any) -> int:
 def exists(reservation: str) -> bool:
     """Return whether Blazar has a reservation."""
     return db_api.reservation_get(reservation) is not None
+
+
+def clear_missing(key: str) -> None:
+    """Note that a reservation has all its servers again.
+
+    Its lease is degraded no more, unless another one of it is flagged; each of
+    these may be of another plugin.
+    """
+    own, lease = models.Reservation, models.Lease
+    with facade_wrapper.session_for_write() as session:
+        session.query(own).filter(own.id == key).update(
+            {'missing_resources': False}, synchronize_session=False
+        )
+        flagged = session.query(own.lease_id).filter(
+            sa.or_(own.missing_resources, own.resources_changed)
+        )
+        of_key = session.query(own.lease_id).filter(own.id == key)
+        session.query(lease).filter(
+            lease.id.in_(of_key), lease.id.not_in(flagged)
+        ).update({'degraded': False}, synchronize_session=False)
 
 
 def set_right(lease: repair.Lease, step: repair.Step) -> None:
