@@ -6,6 +6,7 @@ Nothing that is promised depends on it: promises are in the tables, and are
 judged by the clock. Any number of managers may run at once, may be killed at
 any moment, or may not run at all.
 
+* ``beside``: what is done beside the passes, and may take long
 * ``borrowers``: who holds what is short, and can be told to go
 * ``case``: a reservation, for whoever looks at its servers
 * ``chores``: what the parts of a pass have in common

@@ -8,7 +8,6 @@ Its thread may take longer, where it searches for a host; then it sends
 nothing.
 """
 
-from collections.abc import Callable
 from concurrent import futures
 import dataclasses
 import threading
@@ -18,6 +17,7 @@ from typing import Protocol
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.reservation.manager import beside
 from nova_ext_resources.reservation.manager import deliveries as deliveries_mod
 from nova_ext_resources.reservation.manager import lanes as lanes_mod
 from nova_ext_resources.reservation.store import followers
@@ -247,7 +247,7 @@ class Courier:
             until=now + self._sender.timeout,
         )
         self._lanes.take(one.lanes)
-        future = _start(lambda: self._send(request))
+        future = beside.start(lambda: self._send(request), 'notification')
         self._under_way[future] = request
         future.add_done_callback(lambda _future: self._wakes.set())
 
@@ -306,22 +306,3 @@ class Courier:
         err: sender_mod.NotDelivered,
     ) -> None:
         self._deliveries.write_failed(attempt, err)
-
-
-def _start(function: Callable[[], float]) -> futures.Future[float]:
-    """Call it in a thread of its own, which keeps no program from ending.
-
-    Threads of an executor would: the end of the program waits for them.
-    """
-    future: futures.Future[float] = futures.Future()
-
-    def run() -> None:
-        try:
-            result = function()
-        except BaseException as err:
-            future.set_exception(err)
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=run, name='notification', daemon=True).start()
-    return future

@@ -8,6 +8,7 @@ thread reads, and a later pass compares.
 
 from collections.abc import Callable, Sequence
 from concurrent import futures
+import functools
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -16,6 +17,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import amounts as amounts_mod
 from nova_ext_resources.reservation import event as event_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation.manager import beside
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import events
 from nova_ext_resources.reservation.store import followers
@@ -56,7 +58,6 @@ class Shortages:
         self._has_doubts = has_doubts
         self._is_once = is_once
         self._is_watched = is_watched
-        self._thread = futures.ThreadPoolExecutor(1)
         self._looked_at: int | None = None
         self._reading: futures.Future[Sequence[amounts_mod.Amounts]] | None = (
             None
@@ -73,7 +74,9 @@ class Shortages:
             if not self._is_due(now):
                 return True
             self._looked_at = now
-            self._reading = self._thread.submit(self._read_amounts, now)
+            self._reading = beside.start(
+                functools.partial(self._read_amounts, now), 'amounts'
+            )
         if not self._is_once and not self._reading.done():
             return True
         reading, self._reading = self._reading, None
