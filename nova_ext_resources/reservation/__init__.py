@@ -37,6 +37,7 @@ But for ``api``, ``blazar``, ``capacity``, ``manager``, ``site``, ``store``,
 * ``lending``: what is lent until it is needed, and who gives it back
 * ``limits``: how far ahead, and for how long, may be reserved
 * ``manager``: carries out what time brings
+* ``needs``: what servers of an order need, by its flavor or its amounts
 * ``nova_server``: a server of Nova, and how it leaves its host
 * ``order``: what people ask for, checked as a whole
 * ``outage``: what a reservation loses with its hosts

@@ -36,12 +36,11 @@ from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import capacity as capacity_mod
 from nova_ext_resources.reservation import chart
 from nova_ext_resources.reservation import counter_offer
-from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import figures as figures_mod
-from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import limits as limits_mod
+from nova_ext_resources.reservation import needs as needs_mod
 from nova_ext_resources.reservation import order as order_mod
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
@@ -101,7 +100,9 @@ class Reservations:
         self._database = database
         self._site = site
         self._tests = tests
-        self._grammar = grammar
+        self._needs = needs_mod.Needs(
+            lambda name: site.find_flavor(name), grammar
+        )
         self._clock = clock
         self._survey = survey_mod.Survey(
             database, site, trackers, tests, clock
@@ -122,7 +123,11 @@ class Reservations:
     # Changes
 
     def create(
-        self, order: order_mod.Document, *, reason: str = 'created'
+        self,
+        order: order_mod.Document,
+        *,
+        reason: str = 'created',
+        flavors: needs_mod.Flavors = needs_mod.NO_FLAVORS,
     ) -> records.Record:
         """Reserve what an order asks for.
 
@@ -131,6 +136,7 @@ class Reservations:
         :param order: see :mod:`~nova_ext_resources.reservation.order`
         :param reason: a sentence that is kept with the reservation, of up to
             1,000 characters
+        :param flavors: see :meth:`read_flavors`
         :raises InvalidReservation: the order makes no sense here, or there is
             no reason
         :raises InvalidExtraSpec: its flavor has an extra spec that cannot be
@@ -142,7 +148,7 @@ class Reservations:
         """
         order_mod.check(order)
         order_mod.check_reason(order['name'], reason)
-        demand, flavor = self._read_demand(order['name'], order)
+        demand, flavor = self._needs.read(order['name'], order, flavors)
         admission = self._survey.find_admission()
         # Not before: to read the hosts of a large cloud takes minutes, and
         # what has started meanwhile must not be moved.
@@ -158,7 +164,12 @@ class Reservations:
         return self.get(request.key)
 
     def update(
-        self, key: str, changes: order_mod.Document, *, reason: str = 'updated'
+        self,
+        key: str,
+        changes: order_mod.Document,
+        *,
+        reason: str = 'updated',
+        flavors: needs_mod.Flavors = needs_mod.NO_FLAVORS,
     ) -> records.Record:
         """Plan a reservation anew, as a whole or not at all.
 
@@ -181,7 +192,7 @@ class Reservations:
         """
         order_mod.check_reason(key, reason)
         for _attempt in range(_MAX_CHANGES):
-            request, answer = self._try_update(key, changes, reason)
+            request, answer = self._try_update(key, changes, reason, flavors)
             if answer is not None:
                 counter_offer.check_planned(request, answer)
                 return self.get(key)
@@ -284,6 +295,7 @@ class Reservations:
         *,
         zone: str | None = None,
         step: int | None = None,
+        flavors: needs_mod.Flavors = needs_mod.NO_FLAVORS,
     ) -> list[tuple[interval.Interval, int]]:
         """Return how many servers fit throughout each part of a time.
 
@@ -294,7 +306,7 @@ class Reservations:
         """
         document = {'name': _CAPACITY, **order}
         order_mod.check(document)
-        demand, _flavor = self._read_demand(_CAPACITY, document)
+        demand, _flavor = self._needs.read(_CAPACITY, document, flavors)
         fleet = self._look_at(zone)
         self._survey.check_demand(_CAPACITY, demand)
         try:
@@ -346,6 +358,20 @@ class Reservations:
 
     # Life
 
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the hosts were read."""
+        return self._survey.has_hosts
+
+    def read_flavors(self, order: order_mod.Document) -> needs_mod.Flavors:
+        """Ask Nova for what an order names; any thread may, at any time.
+
+        :param order: or changes of one; they may make no sense
+        :returns: what the changes and questions here take, so that they do
+            not have to wait for Nova
+        """
+        return self._needs.read_flavors(order)
+
     def prepare(self) -> None:
         """Read the hosts and all reservations, if that was not done yet.
 
@@ -381,7 +407,11 @@ class Reservations:
             )
 
     def _try_update(
-        self, key: str, changes: order_mod.Document, reason: str
+        self,
+        key: str,
+        changes: order_mod.Document,
+        reason: str,
+        flavors: needs_mod.Flavors,
     ) -> tuple[
         request_mod.Request, planner_mod.Plan | planner_mod.Refusal | None
     ]:
@@ -391,7 +421,7 @@ class Reservations:
             changed it meanwhile
         """
         has_needs = order_mod.check_changes(key, changes)
-        needs = self._read_demand(key, changes) if has_needs else None
+        needs = self._needs.read(key, changes, flavors) if has_needs else None
         admission = self._survey.find_admission()
         now = self._now()  # As in create, not before the hosts are read.
         known = self.get(key)
@@ -429,32 +459,6 @@ class Reservations:
         if zone is not None:
             self._survey.check_zone(_CAPACITY, zone)
         return self._survey.refresh()
-
-    def _read_demand(
-        self, key: str, order: order_mod.Document
-    ) -> tuple[demand_mod.Demand, str]:
-        """Return what a server of an order needs, and its flavor's name."""
-        flavor: flavor_mod.Flavor | None
-        if 'flavor' in order:
-            flavor = self._site.find_flavor(order['flavor'])
-            if flavor is None:
-                raise exception.InvalidReservation(
-                    key=key,
-                    field='flavor',
-                    reason=f'there is no flavor {order["flavor"]}; "openstack '
-                    'flavor list --all" has them',
-                )
-        else:
-            flavor = order_mod.make_flavor(order)
-        try:
-            demand = flavor.make_demand(self._grammar)
-        except ValueError as err:
-            raise exception.InvalidReservation(
-                key=key, field='flavor', reason=str(err)
-            ) from err
-        if 'flavor' not in order:
-            order_mod.check_groups(key, demand)
-        return demand, flavor.name
 
     def _check_known(self, request: request_mod.Request) -> None:
         """Check that there is such a zone, and each class and trait.

@@ -79,6 +79,11 @@ class Survey:
         self._classes: frozenset[str] = frozenset()
         self._traits: frozenset[str] = frozenset()
 
+    @property
+    def has_hosts(self) -> bool:
+        """Whether they were read."""
+        return self._fleet is not None
+
     def find_fleet(self) -> fleet_mod.Fleet:
         """Return the hosts, with what was booked when they were refreshed."""
         if self._fleet is None:

@@ -138,7 +138,7 @@ class _ShowRecord(store.StoreCommand, command.ShowOne):
         changes = reservations.list_changes(record.request.key)
         return columns.make_fields(record, changes)
 
-    def find_reason(self, arguments: argparse.Namespace) -> dict[str, str]:
+    def find_reason(self, arguments: argparse.Namespace) -> dict[str, Any]:
         return _read(arguments, 'reason')
 
 

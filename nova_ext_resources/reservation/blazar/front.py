@@ -24,6 +24,7 @@ from nova_ext_resources.reservation.blazar import quoting
 from nova_ext_resources.reservation.blazar import subscribing
 from nova_ext_resources.reservation import errors as own_errors
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import needs
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import records
 
@@ -81,7 +82,10 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         :param query: may have ``from`` and ``until``, ``scope``, ``state`` and
             ``zone``
         """
-        with self._answer() as reservations, _refusing('window'):
+        with (
+            self._answer(needs_hosts='zone' in query) as reservations,
+            _refusing('window'),
+        ):
             during = documents.read_window(query, reservations.now())
             scope = _SCOPES.get(query.get('scope', 'overlapping'))
             if scope is None:
@@ -105,7 +109,8 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         self, order: Mapping[str, Any], project: str, user: str
     ) -> documents.Document:
         """Reserve what an order asks for, without a lease."""
-        with self._answer() as reservations:
+        flavors = self._read_flavors(order)
+        with self._answer(needs_hosts=True) as reservations:
             for name in ('name', 'project'):
                 if name in order:
                     raise exception.InvalidReservation(
@@ -117,6 +122,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
             found = reservations.create(
                 {**order, 'name': key, 'project': project},
                 reason=f'{_REASON}{user}',
+                flavors=flavors,
             )
             return documents.describe(found, has_hosts=False)
 
@@ -128,11 +134,15 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         project: str | None = None,
     ) -> documents.Document:
         """Plan a reservation anew, as a whole or not at all."""
-        with self._answer() as reservations:
+        flavors = self._read_flavors(changes)
+        with self._answer(needs_hosts=True) as reservations:
             _find(reservations, reservation_id, project)
             _check_own(reservations, reservation_id)
             found = reservations.update(
-                reservation_id, changes, reason=f'changed by user {user}'
+                reservation_id,
+                changes,
+                reason=f'changed by user {user}',
+                flavors=flavors,
             )
             return documents.describe(found, has_hosts=False)
 
@@ -154,7 +164,10 @@ class Front(quoting.Quoting, subscribing.Subscribing):
 
         :param query: may have ``from``, ``until``, ``zone`` and ``step``
         """
-        with self._answer() as reservations, _refusing('query'):
+        with (
+            self._answer(needs_hosts=True) as reservations,
+            _refusing('query'),
+        ):
             found = reservations.list_amounts(
                 **documents.read_parts(query, reservations.now())
             )
@@ -166,7 +179,11 @@ class Front(quoting.Quoting, subscribing.Subscribing):
         :param query: as of :meth:`list_amounts`, and ``flavor`` or
             ``resources``
         """
-        with self._answer() as reservations, _refusing('query'):
+        flavors = self._read_flavors(query)
+        with (
+            self._answer(needs_hosts=True) as reservations,
+            _refusing('query'),
+        ):
             order: dict[str, Any] = {}
             if 'flavor' in query:
                 order['flavor'] = query['flavor']
@@ -175,7 +192,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
                     query['resources']
                 )
             parts = documents.read_parts(query, reservations.now())
-            found = reservations.list_fits(order, **parts)
+            found = reservations.list_fits(order, **parts, flavors=flavors)
             return documents.describe_fits(found)
 
     def list_capacity_changes(
@@ -204,7 +221,7 @@ class Front(quoting.Quoting, subscribing.Subscribing):
 
         :param plan: with ``reason``
         """
-        with self._answer() as reservations:
+        with self._answer(needs_hosts=True) as reservations:
             order = {**plan}
             reason = order.pop('reason', '')
             _check_name(order.get('name'))
@@ -224,9 +241,13 @@ class Front(quoting.Quoting, subscribing.Subscribing):
             return documents.describe_outcome(outcome)
 
     @contextlib.contextmanager
-    def _answer(self) -> Iterator[api.Reservations]:
+    def _answer(
+        self, *, needs_hosts: bool = False
+    ) -> Iterator[api.Reservations]:
         with _expecting(), errors.translating():
             try:
+                if needs_hosts:
+                    self._keeper.prepare()
                 with self._keeper.use() as reservations:
                     yield reservations
             except (
@@ -237,6 +258,11 @@ class Front(quoting.Quoting, subscribing.Subscribing):
                 own_errors.SubscriptionNotFound,
             ) as err:
                 raise blazar_exceptions.NotFound(str(err)) from err
+
+    def _read_flavors(self, order: Mapping[str, Any]) -> needs.Flavors:
+        """Ask Nova for what an order names, while others go on."""
+        with _expecting(), errors.translating():
+            return self._keeper.read_flavors(order)
 
 
 @contextlib.contextmanager

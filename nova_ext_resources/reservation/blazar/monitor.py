@@ -160,23 +160,26 @@ class Monitor(base.BaseMonitorPlugin):
         with self._keeper.use() as reservations:
             if record is None:
                 return _find_end(reservations, key)
-            if record.state is state_mod.State.DEGRADED:
-                return record.last.reason
-            changes = orders.make_dates(
-                record,
-                {
-                    'start_date': _make_date(lease.starts_at),
-                    'end_date': _make_date(lease.ends_at),
-                },
-                reservations.now(),
-            )
-            if changes:
-                try:
-                    reservations.update(
-                        key, changes, reason='its lease has other dates'
-                    )
-                except exception.ReservationError as err:
-                    return str(err)
+            now = reservations.now()
+        if record.state is state_mod.State.DEGRADED:
+            return record.last.reason
+        dates = {
+            'start_date': _make_date(lease.starts_at),
+            'end_date': _make_date(lease.ends_at),
+        }
+        changes = orders.make_dates(record, dates, now)
+        return self._change_dates(key, changes) if changes else ''
+
+    def _change_dates(self, key: str, changes: dict[str, str]) -> str:
+        """Make the dates those of the lease; return why it cannot be done."""
+        self._keeper.prepare()
+        with self._keeper.use() as reservations:
+            try:
+                reservations.update(
+                    key, changes, reason='its lease has other dates'
+                )
+            except exception.ReservationError as err:
+                return str(err)
         return ''
 
     def _release_orphans(

@@ -3,6 +3,7 @@
 """The resource type ``extended:instance`` of Blazar's leases."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
 import threading
 from typing import Any, ClassVar
 
@@ -89,15 +90,10 @@ class ExtendedInstance(front.Front, base.BasePlugin):
         lease = db_api.lease_get(values['lease_id'])
         reason = f'{monitor.REASON}{lease["id"]} ({lease["name"]}) of Blazar'
         try:
-            with errors.translating(), self._keeper.use() as reservations:
-                reservations.prepare()
-                order = self._make_order(
-                    reservation_id,
-                    values,
-                    lease['project_id'] or '',
-                    reservations.now(),
+            with errors.translating():
+                self._reserve(
+                    reservation_id, values, lease['project_id'] or '', reason
                 )
-                reservations.create(order, reason=reason)
         except Exception:
             self._release_lease(lease['id'])
             raise
@@ -115,8 +111,7 @@ class ExtendedInstance(front.Front, base.BasePlugin):
         lease_id = db_api.reservation_get(reservation_id)['lease_id']
         self._updates.begin(lease_id, reservation_id)
         try:
-            with errors.translating(), self._keeper.use() as reservations:
-                reservations.prepare()
+            with errors.translating(), self._use_hosts() as reservations:
                 before = reservations.get(reservation_id)
                 changes = orders.make_changes(
                     before,
@@ -198,6 +193,21 @@ class ExtendedInstance(front.Front, base.BasePlugin):
         return found
 
     # What is behind
+
+    def _reserve(
+        self, key: str, values: Mapping[str, Any], project: str, reason: str
+    ) -> None:
+        named = self._make_order(key, values, project, 0)
+        flavors = self._keeper.read_flavors(named)
+        with self._use_hosts() as reservations:
+            order = self._make_order(key, values, project, reservations.now())
+            reservations.create(order, reason=reason, flavors=flavors)
+
+    @contextlib.contextmanager
+    def _use_hosts(self) -> Iterator[api.Reservations]:
+        self._keeper.prepare()
+        with self._keeper.use() as reservations:
+            yield reservations
 
     def _make_order(
         self, key: str, values: Mapping[str, Any], project: str, now: int

@@ -90,3 +90,70 @@ class KeeperTest(stores.StoreTestCase):
 
         with self.keeper.use() as after:
             self.assertIs(before, after)
+
+    def block(self, name: str) -> tuple[threading.Event, threading.Event]:
+        """Let a question to the cloud wait; return its start, and its end."""
+        asked, answered = threading.Event(), threading.Event()
+        ask = getattr(self.site, name)
+
+        def wait(*known: Any) -> Any:
+            asked.set()
+            self.assertTrue(answered.wait(30))
+            return ask(*known)
+
+        self.patch(self.site, name, wait)
+        return asked, answered
+
+    def test_others_go_on_while_nova_is_asked_for_a_flavor(self) -> None:
+        asked, answered = self.block('find_flavor')
+        with futures.ThreadPoolExecutor(1) as pool:
+            found = pool.submit(self.keeper.read_flavors, {'flavor': 'large'})
+            self.assertTrue(asked.wait(30))
+            with self.keeper.use() as meanwhile:
+                self.assertEqual([], meanwhile.list_reservations())
+            self.assertFalse(found.done())
+            answered.set()
+
+            self.assertEqual(
+                {'large': self.site.flavors['large']}, found.result(30)
+            )
+
+    def test_others_go_on_while_hosts_are_read_for_the_first_time(
+        self,
+    ) -> None:
+        asked, answered = self.block('list_hosts')
+        with futures.ThreadPoolExecutor(2) as pool:
+            prepared = [pool.submit(self.keeper.prepare) for _ in range(2)]
+            self.assertTrue(asked.wait(30))
+            with self.keeper.use() as meanwhile:
+                self.assertEqual([], meanwhile.list_reservations())
+            self.assertFalse(any(one.done() for one in prepared))
+            answered.set()
+            for one in prepared:
+                one.result(30)
+
+        self.assertEqual(1, self.site.asked)
+        self.keeper.prepare()
+        self.assertEqual(1, self.site.asked)
+
+    def test_nova_is_not_asked_again_for_what_is_known(self) -> None:
+        names = ('large', 'none')
+        flavors = [self.keeper.read_flavors({'flavor': one}) for one in names]
+        self.assertEqual({}, self.keeper.read_flavors({'flavor': 1}))
+        self.assertEqual({}, self.keeper.read_flavors({}))
+
+        def fail(_name: str) -> Any:
+            raise exception.ComputeUnavailable(action='show', reason='away')
+
+        self.patch(self.site, 'find_flavor', fail)
+        with self.keeper.use() as reservations:
+            reservations.create(
+                {'name': 'x', 'flavor': 'large'}, flavors=flavors[0]
+            )
+            refused = self.assertRaises(
+                exception.InvalidReservation,
+                reservations.create,
+                {'name': 'y', 'flavor': 'none'},
+                flavors=flavors[1],
+            )
+        self.assertIn('there is no flavor none', str(refused))
