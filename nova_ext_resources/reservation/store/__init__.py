@@ -30,6 +30,7 @@
 * ``shards``: revisions, by which a change sees that it comes too late
 * ``shrinking``: releases what was not taken in time
 * ``slots``: which server of Nova has taken which planned server
+* ``staying``: servers of Nova that stay when their slots are over
 * ``states``: rows of what happened to a reservation, and why
 * ``subscriptions``: the subscriptions of projects and of operators
 * ``tables``: the tables as they are now

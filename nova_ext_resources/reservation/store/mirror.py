@@ -15,6 +15,7 @@ from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import reader as reader_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
+from nova_ext_resources.reservation.store import staying
 
 
 class Mirror:
@@ -35,6 +36,7 @@ class Mirror:
         self._places = planner.fleet.calendar.places
         #: Reservations of which all servers are with the planner.
         self._accepted: set[str] = set()
+        self._staying = staying.Staying(planner.fleet)
 
     @property
     def revisions(self) -> shards.Revisions:
@@ -55,7 +57,7 @@ class Mirror:
         self.changes = changes
 
     def foresee(self, now: int) -> None:
-        """Let the fleet have the capacity that is planned.
+        """Let the fleet have the capacity that is planned, and what stays.
 
         :param now: seconds since the epoch: what has come by then, placement
             shows
@@ -67,6 +69,7 @@ class Mirror:
         if self._applied != (self.changes, passed):
             capacity_plan.apply(self.planner.fleet, self.changes, now)
             self._applied = self.changes, passed
+        self._staying.look(now)
 
     @contextlib.contextmanager
     def trying(
@@ -85,6 +88,10 @@ class Mirror:
         """Book what was read."""
         key, fleet = request.key, self.planner.fleet
         known = tuple(self._leave_out(one) for one in found)
+        for one in found:
+            self._staying.forget(one.key)
+            if one.consumer and request.at_end is request_mod.AtEnd.KEEP:
+                self._staying.expect(one.key, one.during.end)
         if known == found:
             plan = planner_mod.Plan(during=found[0].during, servers=found)
             self.planner.accept(request, plan)
@@ -98,6 +105,7 @@ class Mirror:
         """Release what was booked."""
         for one in found:
             del self.owners[one.key]
+            self._staying.leave(one.key)
         if key in self._accepted:
             self._accepted.remove(key)
             self.planner.cancel(key)

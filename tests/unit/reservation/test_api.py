@@ -725,7 +725,7 @@ class UpdateTest(ApiTestCase):
         )
 
 
-class TakenTest(ApiTestCase):
+class TakenTestCase(ApiTestCase):
     """Servers of Nova have taken some slots."""
 
     def take(self, name: str, server: str) -> None:
@@ -737,6 +737,8 @@ class TakenTest(ApiTestCase):
             now=NOW,
         )
 
+
+class TakenTest(TakenTestCase):
     def test_the_site_hears_what_is_taken_and_not_over(self) -> None:
         for name, end in (('lease', '+2h'), ('soon', '+1h')):
             self.create(name, servers=2, ends_at=end)
@@ -768,6 +770,72 @@ class TakenTest(ApiTestCase):
         self.assertEqual(
             ['server 1', 'server 2'], [one.consumer for one in found.servers]
         )
+
+
+class StayingTest(TakenTestCase):
+    """A server stays when its slot is over; it holds half of host a."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reserve('lease', 'north')
+
+    def reserve(self, name: str, zone: str, **order: Any) -> None:
+        self.create(name, servers=2, ends_at='+1h', zone=zone, **order)
+        self.take(name, f'server of {name}')
+        self.api.prepare()
+
+    def test_it_is_there_after_the_end(self) -> None:
+        self.clock.now += HOUR
+
+        self.assert_fits(1, 'north')
+
+    def test_it_is_there_when_the_reservation_is_cancelled(self) -> None:
+        self.api.cancel('lease')
+
+        self.assert_fits(1, 'north')
+
+    def test_it_is_gone_if_the_hosts_say_so(self) -> None:
+        self.api.cancel('lease')
+        self.api = sites.make_reservations(self.url, self.site, self.clock)
+
+        self.assert_fits(2, 'north')
+
+    def test_others_go_at_the_end(self) -> None:
+        self.reserve('other', 'south', at_end='delete')
+        self.clock.now += HOUR
+
+        self.assert_fits(2, 'south')
+
+    def test_none_is_left_in_a_slot_that_was_freed(self) -> None:
+        found = self.api.get('lease').servers[0]
+        slots.free(database_mod.Database(self.url), 'lease', found)
+        self.api.prepare()
+        self.api.cancel('lease')
+
+        self.assert_fits(2, 'north')
+
+    def test_a_slot_that_goes_on_has_all(self) -> None:
+        self.api.update('lease', {'ends_at': '+2h'})
+        self.clock.now += HOUR
+
+        self.assert_fits(0, 'north')
+
+        self.clock.now += HOUR
+        self.assert_fits(1, 'north')
+        # Clocks may be set back.
+        self.clock.now -= HOUR
+        self.api.prepare()
+        self.assert_fits(0, 'north')
+
+    def assert_fits(self, number: int, zone: str) -> None:
+        """Check how many servers fit in the next half an hour."""
+        now = int(self.clock.now)
+        [(_part, fits), *_later] = self.api.list_fits(
+            {'flavor': 'large'},
+            interval.Interval(now, now + HOUR // 2),
+            zone=zone,
+        )
+        self.assertEqual(number, fits)
 
 
 class SlowSiteTest(ApiTestCase):

@@ -646,6 +646,8 @@ class EndingTest(ServersTests):
             'lease', State.CANCELLED, now=END - 200, reason='not needed'
         )
         self.assertEqual(1, purge.purge(self.database, END))
+        # Its servers are there until the hosts are read again.
+        self.admission = stores.make_admission(self.url)
         self.reserve(at_end=AtEnd.KEEP)
         self.take('one')
 

@@ -391,10 +391,12 @@ class Life(stateful.RuleBasedStateMachine):
     ) -> tuple[Mapping[str, server_mod.PlannedServer], Mapping[str, Any]]:
         """Return what is booked, and what each reservation holds."""
         mirror = admission._mirror
+        # Beside slots, servers that stay when these are over: only programs
+        # that have seen the slots need them.
         booked = {
             key: one
             for key, one in mirror.planner.fleet.bookings.items()
-            if one.during.end > self.now
+            if one.during.end > self.now and key in mirror.owners
         }
         held = {
             key: {one.key: one for one in found}
