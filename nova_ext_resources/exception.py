@@ -416,15 +416,18 @@ class ReservationExists(ReservationError):
     """Another request was accepted under this key, or it has ended."""
 
     message = (
-        'Reservation %(key)s was accepted before, for another request or for '
-        'servers that were released since; choose another key.'
+        'There was a reservation %(key)s before, for something else, or it is '
+        'over; choose another name.'
     )
 
 
 class ReservationNotFound(ReservationError):
     """There is no such reservation."""
 
-    message = 'There is no reservation %(key)s; list them to find its key.'
+    message = (
+        'There is no reservation %(key)s; list them all, also those that are '
+        'over, to find its name.'
+    )
 
 
 class ReservationRefused(ReservationError):
@@ -448,12 +451,12 @@ class StateRefused(ReservationError):
 
     :ivar state: its state
     :ivar wanted: the state that is asked for
-    :ivar allowed: the states that it can have next, as text
+    :ivar advice: what can be done instead
     """
 
     message = (
-        'Reservation %(key)s is %(state)s and cannot become %(wanted)s; it '
-        'can become: %(allowed)s.'
+        'Reservation %(key)s is %(state)s and cannot become %(wanted)s: '
+        '%(advice)s.'
     )
 
 

@@ -26,6 +26,7 @@ left out but ``name``::
 """
 
 from collections.abc import Mapping, Set
+import re
 from typing import Any, TypeAlias
 
 import jsonschema
@@ -137,6 +138,11 @@ _CHANGE_SCHEMA = {
 #: Keys of an order that say what one server needs.
 _NEEDS = ('flavor', 'resources', 'extra_specs')
 
+#: Extra specs of an order. A flavor may have others, for other programs.
+_MEANINGFUL = re.compile(
+    r'resource:|(resources|trait)([A-Za-z0-9_-]{1,64})?:|hw:|group_policy$'
+)
+
 
 def check(document: Document) -> None:
     """Check an order as far as that is possible without a cloud.
@@ -181,6 +187,14 @@ def _check_needs(key: str, document: Document) -> None:
             f'{", ".join(sorted(twice))}: that amount is in resources, too; '
             'name it once',
         )
+    for name in document.get('extra_specs', {}):
+        if not _MEANINGFUL.match(name):
+            raise _refuse(
+                key,
+                'extra_specs',
+                f'{name} means nothing here; what does begins with resource:, '
+                'resources, trait or hw:, or is group_policy',
+            )
 
 
 def check_reason(key: str, reason: str) -> None:

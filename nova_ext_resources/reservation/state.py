@@ -65,13 +65,19 @@ _NEXT: Mapping[State, frozenset[State]] = {
 }
 
 
+_ADVICE = 'nothing changes any more; make another one, with another name'
+
+
 def check_next(key: str, state: State, wanted: State) -> None:
     """Check that a state may follow another one.
 
     :raises StateRefused: it may not
     """
     if wanted not in _NEXT[state]:
-        allowed = ', '.join(sorted(_NEXT[state])) or 'nothing else'
+        allowed = ', '.join(sorted(_NEXT[state]))
         raise exception.StateRefused(
-            key=key, state=state, wanted=wanted, allowed=allowed
+            key=key,
+            state=state,
+            wanted=wanted,
+            advice=f'it can become: {allowed}' if allowed else _ADVICE,
         )

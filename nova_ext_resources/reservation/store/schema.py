@@ -16,6 +16,9 @@ from nova_ext_resources.reservation.store import retry
 
 _MIGRATIONS = pathlib.Path(__file__).parent / 'migrations'
 
+#: Table of Alembic.
+_VERSIONS = 'alembic_version'
+
 _UPGRADE = (
     'Stop what uses them, copy the database, and run '
     '"nova-ext-resources-reservations --upgrade-tables"; or install the '
@@ -39,6 +42,7 @@ def upgrade(database: database_mod.Database) -> None:
     """
     config = _make_config()
     with database.transaction() as connection:
+        _check_whole(connection)
         config.attributes['connection'] = connection
         try:
             command.upgrade(config, 'head')
@@ -79,9 +83,21 @@ def check(database: database_mod.Database) -> None:
         )
 
 
+def _check_whole(connection: sa.Connection) -> None:
+    names = sa.inspect(connection).get_table_names()
+    # It is made before all others.
+    if names and _VERSIONS not in names:
+        raise exception.StoreError(
+            reason=f'it has tables, such as {min(names)}, but no version of '
+            'ours: to make them was interrupted, a copy is not whole, or it '
+            'is the database of another program. Restore a copy; or, if '
+            'nothing was reserved yet, empty it and run this again.'
+        )
+
+
 def _find_version(connection: sa.Connection) -> str | None:
     # Alembic would log two lines each time.
-    if not sa.inspect(connection).has_table('alembic_version'):
+    if not sa.inspect(connection).has_table(_VERSIONS):
         return None
     query = sa.text('SELECT version_num FROM alembic_version')
     version: str | None = connection.scalar(query)

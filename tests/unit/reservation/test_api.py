@@ -289,6 +289,20 @@ class CreateTest(ApiTestCase):
             },
         )
 
+    def test_extra_specs_that_mean_nothing(self) -> None:
+        for name in ('trat:HW_CPU_X86_AVX', 'resource', 'group_policy:x', 'x'):
+            with self.subTest(name=name):
+                self.assert_invalid(
+                    'extra_specs',
+                    f'{name} means nothing here',
+                    self.api.create,
+                    {
+                        'name': 'x',
+                        'resources': {'VCPU': 1},
+                        'extra_specs': {name: '2'},
+                    },
+                )
+
     def test_the_longest_name_leaves_room_for_the_number_of_a_server(
         self,
     ) -> None:

@@ -41,8 +41,8 @@ class StateTest(base.TestCase):
         )
 
         self.assertEqual(
-            'Reservation lease is ended and cannot become pending; it can '
-            'become: nothing else.',
+            'Reservation lease is ended and cannot become pending: nothing '
+            'changes any more; make another one, with another name.',
             str(err),
         )
 

@@ -106,11 +106,26 @@ class SchemaTest(base.TestCase):
     def test_an_upgrade_that_fails_leaves_nothing(self) -> None:
         database = self.make('migrated')
         with database.transaction() as connection:
+            connection.execute(
+                sa.text('CREATE TABLE alembic_version (version_num CHAR(32))')
+            )
             tables.STATES.create(connection)
 
         self.assertRaises(exception.StoreError, schema.upgrade, database)
 
-        self.assertEqual(['states'], [*self._list_tables(database)])
+        self.assertEqual(
+            ['alembic_version', 'states'], self._list_tables(database)
+        )
+
+    def test_tables_without_a_version_are_left_alone(self) -> None:
+        database = self.make('part')
+        with database.transaction() as connection:
+            tables.STATES.create(connection)
+
+        err = self.assertRaises(exception.StoreError, schema.upgrade, database)
+
+        self.assertIn('such as states, but no version', str(err))
+        self.assertEqual(['states'], self._list_tables(database))
 
     def _list_tables(self, database: database_mod.Database) -> list[str]:
         with database.transaction() as connection:
