@@ -127,9 +127,17 @@ def identify(spec_obj: Any) -> dict[str, str]:
 
 
 def find_reservation(spec_obj: Any) -> str | None:
-    """Return the reservation that a server asks for; None without one."""
+    """Return the reservation that a server asks for; None without one.
+
+    A hint that is no name, or several, gives a name that none has: the server
+    is refused with it. Its place would be missed, or taken from the wrong one.
+    """
     values = get_hints(spec_obj).get(HINT)
-    return str(values[0]) if values else None
+    if values is None:
+        return None
+    # JSON can have what is no text: no database takes it.
+    text = ', '.join(map(str, values))
+    return text.encode(errors='replace').decode() or "''"
 
 
 def get_hints(spec_obj: Any) -> lease.Hints:

@@ -390,6 +390,24 @@ class ReservedTest(reserving.ReservingTestCase):
             ['a'], self.boot(uuidsentinel.one, 'theirs', project_id='theirs')
         )
 
+    def test_a_hint_that_is_not_one_name(self) -> None:
+        self.reserve('lease')
+        cases: list[tuple[list[str], str]] = [
+            ([], "''"),
+            ([''], "''"),
+            (['lease', 'other'], 'lease, other'),
+            (['lease\ud800'], 'lease?'),
+        ]
+        for values, name in cases:
+            with self.subTest(values=values):
+                refused = self.refuse(
+                    uuidsentinel.one,
+                    None,
+                    scheduler_hints={request.HINT: values},
+                )
+
+                self.assertIn(f'There is no reservation {name} for', refused)
+
     def test_a_larger_flavor_is_refused_and_a_smaller_one_is_not(
         self,
     ) -> None:
