@@ -190,6 +190,8 @@ def list_cpus(
 
     Each guest cell gets a cell of the host of its own (Nova's rule); CPUs of
     one cache domain come before those of several.
+
+    :param sizes: of each guest cell; they are alike
     """
     assert future.cells is not None
     domains = {
@@ -197,12 +199,12 @@ def list_cpus(
         for one in future.view.tracked.values()
         if one.cpus is not None
     }
-    for cells in itertools.permutations(future.cells, len(sizes)):
-        choices = [
-            _choose_cpus(cell, size, domains)
-            for cell, size in zip(cells, sizes, strict=True)
-        ]
-        for chosen in itertools.product(*choices):
+    choices = [_choose_cpus(one, sizes[0], domains) for one in future.cells]
+    # A host of many cells has millions of ways to leave out those that are
+    # full, and as many for each order of the others, which makes none.
+    able = [one for one in choices if one]
+    for some in itertools.combinations(able, len(sizes)):
+        for chosen in itertools.product(*some):
             yield frozenset[int]().union(*chosen)
 
 
