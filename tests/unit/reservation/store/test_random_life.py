@@ -185,7 +185,7 @@ class Life(stateful.RuleBasedStateMachine):
         if isinstance(plan, planner_mod.Plan):
             self.note(request, plan, Told(request, amount, plan.during, {}))
         else:
-            self.check_refusal(request, amount)
+            self.check_refusal(request, amount, which)
 
     def note(
         self,
@@ -202,19 +202,37 @@ class Life(stateful.RuleBasedStateMachine):
             assert not self.is_fixed(key), f'{key} was moved'
             self.told[key].at[one.key] = one.host
 
-    def check_refusal(self, request: request_mod.Request, amount: int) -> None:
+    def check_refusal(
+        self, request: request_mod.Request, amount: int, which: int
+    ) -> None:
         """Check that what is refused would not fit by itself."""
         if request.affinity is not request_mod.Affinity.ANY:
             return
         fitting = sum(
-            self.find_free(host, request.during) // amount for host in HOSTS
+            self.find_free(host, request.during, which) // amount
+            for host in HOSTS
         )
         assert fitting < request.least, f'{request} was refused'
 
-    def find_free(self, host: str, during: interval.Interval) -> int:
+    def find_free(
+        self, host: str, during: interval.Interval, which: int
+    ) -> int:
         return min(
-            CPUS - self.count_used(host, second)
+            CPUS
+            - self.count_used(host, second)
+            - self.count_staying(host, second, which)
             for second in range(during.start, during.end, STEP)
+        )
+
+    def count_staying(self, host: str, second: int, which: int) -> int:
+        """Return what servers hold whose slots a program has seen go."""
+        mirror = self.admissions[which]._mirror
+        return sum(
+            sum(one.places.values())
+            for key, one in mirror.planner.fleet.bookings.items()
+            if one.host == host
+            and one.during.start <= second
+            and key not in mirror.owners
         )
 
     def count_used(self, host: str, second: int) -> int:
@@ -294,6 +312,11 @@ class Life(stateful.RuleBasedStateMachine):
         self.told[key].state = state
         if state.is_final:
             del self.told[key]
+
+    @stateful.rule(which=WHICH)
+    def read_hosts(self, which: int) -> None:
+        """Servers that stayed have gone by then."""
+        self.admissions[which] = self.make_admission(which)
 
     @stateful.rule(steps=st.integers(1, 4))
     def wait(self, steps: int) -> None:
