@@ -92,7 +92,7 @@ class Survey:
             known = publications.read(self._database, now)
             hosts = self._site.list_hosts(taken, known)
             self._fleet = fleet_mod.Fleet(hosts, self._trackers)
-            self._admission = self._make_admission(self._fleet)
+            self._admission = self._make_admission(self._fleet, now)
             places = self._fleet.calendar.places
             self._classes = frozenset(place[1] for place in places)
             self._traits = frozenset[str]().union(
@@ -144,10 +144,10 @@ class Survey:
         order_mod.check_demand(key, demand, self._classes, self._traits)
 
     def _make_admission(
-        self, fleet: fleet_mod.Fleet
+        self, fleet: fleet_mod.Fleet, since: int | None = None
     ) -> admission_mod.Admission:
         return admission_mod.Admission(
-            self._database, planner_mod.Planner(fleet, self._tests)
+            self._database, planner_mod.Planner(fleet, self._tests), since
         )
 
     def _now(self) -> int:

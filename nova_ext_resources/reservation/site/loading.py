@@ -232,7 +232,7 @@ class ManagedSite(Site):
         planner = planner_mod.Planner(
             fleet, plugins.load_claim_tests(self._trackers)
         )
-        return admission_mod.Admission(database, planner)
+        return admission_mod.Admission(database, planner, now)
 
 
 def from_conf(conf: cfg.ConfigOpts) -> api.Reservations:

@@ -54,6 +54,8 @@ class Admission:
     """Admits requests to one fleet. Its threads plan one after the other.
 
     :param planner: with nothing accepted, and used by nothing else
+    :param since: when its hosts were read, in seconds since the epoch; None:
+        when something is asked for the first time
     :ivar capacity: plans changes of capacity
     """
 
@@ -61,9 +63,10 @@ class Admission:
         self,
         database: database_mod.Database,
         planner: planner_mod.Planner,
+        since: int | None = None,
     ) -> None:
         self._database = database
-        self._mirror = mirror_mod.Mirror(planner)
+        self._mirror = mirror_mod.Mirror(planner, since)
         self._lock = threading.Lock()
         self.capacity = capacity.Capacity(
             database,

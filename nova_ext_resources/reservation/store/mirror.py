@@ -21,12 +21,15 @@ from nova_ext_resources.reservation.store import staying
 class Mirror:
     """Keeps a planner as the store is.
 
+    :param since: when its hosts were read; see :class:`.staying.Staying`
     :ivar planner: nobody else may book with it
     :ivar owners: server -> its reservation, of the servers that are held
     :ivar changes: planned changes of capacity
     """
 
-    def __init__(self, planner: planner_mod.Planner) -> None:
+    def __init__(
+        self, planner: planner_mod.Planner, since: int | None = None
+    ) -> None:
         self.planner = planner
         self.owners: dict[str, str] = {}
         self.changes: capacity_plan.Changes = ()
@@ -36,7 +39,7 @@ class Mirror:
         self._places = planner.fleet.calendar.places
         #: Reservations of which all servers are with the planner.
         self._accepted: set[str] = set()
-        self._staying = staying.Staying(planner.fleet)
+        self._staying = staying.Staying(planner.fleet, since)
 
     @property
     def revisions(self) -> shards.Revisions:

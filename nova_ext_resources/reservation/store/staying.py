@@ -13,55 +13,76 @@ import heapq
 
 from nova_ext_resources.reservation import fleet as fleet_mod
 from nova_ext_resources.reservation import interval
+from nova_ext_resources.reservation import server as server_mod
 
 
 class Staying:
-    """Books servers beside their slots, on hosts that are not read again."""
+    """Books servers beside their slots, on hosts that are not read again.
 
-    def __init__(self, fleet: fleet_mod.Fleet) -> None:
+    :param since: when the hosts were read, in seconds since the epoch: they
+        show the servers whose slots were over by then. None: at the first look
+    """
+
+    def __init__(
+        self, fleet: fleet_mod.Fleet, since: int | None = None
+    ) -> None:
         self._fleet = fleet
-        self._now = interval.ALWAYS
+        self._since = since
         #: (end, slot), the first end at the front.
         self._ends: list[tuple[int, str]] = []
+        #: Slots whose servers stay at the end.
+        self._kept: set[str] = set()
+        #: Slots that were released since the last look.
+        self._left: dict[str, server_mod.PlannedServer] = {}
 
     def expect(self, slot: str, end: int) -> None:
         """Note a slot that is taken, whose server stays at its end."""
+        self._kept.add(slot)
         heapq.heappush(self._ends, (end, slot))
 
     def look(self, now: int) -> None:
-        """Book servers whose slots have ended.
+        """Book servers whose slots have ended, or were released early.
 
         :param now: seconds since the epoch
         """
-        self._now = now
+        if self._since is None:
+            self._since = now
+        for slot, server in self._left.items():
+            if now < server.during.end or slot in self._kept:
+                self._book(server, now, self._since)
+        self._kept -= self._left.keys()
+        self._left.clear()
         while self._ends and self._ends[0][0] <= now:
             end, slot = heapq.heappop(self._ends)
-            server = self._fleet.bookings.get(slot)
-            if server and server.consumer and server.during.end == end:
-                self._book(slot, end)
+            ended = self._fleet.bookings.get(slot)
+            if ended and ended.consumer and ended.during.end == end:
+                self._book(ended, now, self._since)
 
     def leave(self, slot: str) -> None:
-        """Book the server of a slot that is about to be released early.
-
-        One that is over was booked then, if it stays.
-        """
+        """Note a slot that is about to be released."""
         server = self._fleet.bookings[slot]
-        if server.consumer and self._now < server.during.end:
-            self._book(slot, server.during.start)
+        if server.consumer:
+            self._left[slot] = server
 
     def forget(self, slot: str) -> None:
         """Release the server of a slot that is there again."""
+        self._left.pop(slot, None)
+        self._kept.discard(slot)
         key = _make_key(slot)
         if key in self._fleet.bookings:
             self._fleet.release(key)
 
-    def _book(self, slot: str, start: int) -> None:
-        key = _make_key(slot)
-        if key not in self._fleet.bookings:
-            during = interval.Interval(start)
-            server = self._fleet.bookings[slot]
+    def _book(
+        self, slot: server_mod.PlannedServer, now: int, since: int
+    ) -> None:
+        """Book the server of a slot, unless the hosts show it."""
+        key = _make_key(slot.key)
+        if key not in self._fleet.bookings and slot.during.end > since:
+            start = min(now, slot.during.end)
             self._fleet.book(
-                dataclasses.replace(server, key=key, during=during)
+                dataclasses.replace(
+                    slot, key=key, during=interval.Interval(start)
+                )
             )
 
 
