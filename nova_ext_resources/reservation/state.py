@@ -64,7 +64,7 @@ _NEXT: Mapping[State, frozenset[State]] = {
     **dict.fromkeys(_OVER, frozenset[State]()),
 }
 
-
+#: For what is over.
 _ADVICE = 'nothing changes any more; make another one, with another name'
 
 
