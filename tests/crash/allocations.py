@@ -7,7 +7,7 @@ Nothing counts as left by Nova but by what Nova's database and placement say.
 
 from collections.abc import Callable, Iterator
 import dataclasses
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
@@ -263,12 +263,12 @@ def _find_taken_again(one: _Difference) -> str | None:
     return find_taken_again(one.server_uuid)
 
 
-def _count_of_resize(one: _Difference) -> int | None:
+def _count_of_resize(one: _Difference, server_uuid: str) -> int | None:
     """Return the ways that a server is to get by its resize."""
-    server = one.seen.found.get(one.server_uuid)
+    server = one.seen.found.get(server_uuid)
     if server is None:
         return None
-    flavor = records.find_request(one.server_uuid).flavor
+    flavor = records.find_request(server_uuid).flavor
     if flavor.flavorid == server.flavor.flavorid:
         return None
     return int(flavor.extra_specs[f'resources:{seen_mod.WAYS}'])
@@ -298,31 +298,49 @@ def find_taken_again(server_uuid: str) -> str | None:
 def _find_abandoned(one: _Difference) -> str | None:
     """Return the resize on this host with which Nova does not go on.
 
-    It took the task away from the server when the host started, and leaves
-    the server what it was to get. The host has to report that; the server may
-    have got another task since.
+    It took the task away from the server when the host started, or could not
+    give the server its former allocations back, and leaves it what it was to
+    get. The next move to elsewhere takes that with it, under its own uuid. The
+    host has to report that; the server may have got another task since.
     """
-    server = one.seen.found.get(one.server_uuid)
+    taker = records.find_move(one.place[0])
+    uuid = one.server_uuid if taker is None else taker.instance_uuid
+    server = one.seen.found.get(uuid)
     if server is None or novas.is_resizing(server):
         return None
-    is_told = any(
-        name == alarm.NOT_RECORDED
-        and one.seen.find_server_uuid(subject) == server.uuid
-        for name, subject, _text in one.seen.said['problems']
-    )
     amount = one.allocated.get(one.place)
-    if not is_told or amount is None or amount != _count_of_resize(one):
+    if amount is None or amount != _count_of_resize(one, uuid):
         return None
-    moves = records.list_moves(server.uuid)
-    # The task is of the last one.
-    over = moves[:-1] if novas.is_resizing(server) else moves
-    for move in over:
-        hosts = {server.host, move.source_compute, move.dest_compute} - {None}
-        is_cold = move.migration_type in records.COLD
-        is_left = is_cold and move.status in novas.ON_ITS_WAY
-        if is_left and hosts == {one.seen.host}:
+    if not _is_told(one, uuid):
+        return None
+    for move in records.list_moves(uuid):
+        if taker is not None and move.id >= taker.id:
+            break
+        hosts = {move.source_compute, move.dest_compute} - {None}
+        if taker is None:
+            hosts.add(server.host)
+        if hosts == {one.seen.host} and _is_abandoned(one, move):
             return str(move.uuid)
     return None
+
+
+def _is_told(one: _Difference, server_uuid: str) -> bool:
+    """Return whether the host says that placement has too much."""
+    subjects = {server_uuid, one.place[0]}
+    return any(
+        name in (alarm.NOT_RECORDED, alarm.NOT_HELD)
+        and subjects & {subject, one.seen.find_server_uuid(subject)}
+        for name, subject, _text in one.seen.said['problems']
+    )
+
+
+def _is_abandoned(one: _Difference, move: Any) -> bool:
+    if move.migration_type not in records.COLD:
+        return False
+    if move.status == 'error':
+        # Placement was away when Nova would have given them back.
+        return bool(placement.read_allocations(one.seen.site, move.uuid))
+    return move.status in novas.ON_ITS_WAY
 
 
 def _find_blocked(one: _Difference) -> str | None:

@@ -12,6 +12,11 @@ from tests.crash import site as site_mod
 
 def describe(site: site_mod.Site, texts: Iterable[str]) -> Iterator[str]:
     """Yield lines about each server that one of the texts names."""
+    said = [
+        f'{host}: {name} {subject}: {text}'
+        for host, report in site.report().items()
+        for name, subject, text in report['problems']
+    ]
     whole = '\n'.join(texts)
     for one in records.list_all_servers():
         moves = [*records.list_moves(one.uuid)]
@@ -28,6 +33,9 @@ def describe(site: site_mod.Site, texts: Iterable[str]) -> Iterator[str]:
                 f'to {move.dest_compute}, {move.status}, allocated: '
                 f'{placement.read_allocations(site, move.uuid)}'
             )
+        for text in said:
+            if any(uuid in text for uuid in (one.uuid, *_uuids(moves))):
+                yield f'  alarm: {text}'
 
 
 def _uuids(moves: Iterable[Any]) -> list[str]:
