@@ -183,9 +183,7 @@ class Supplies:
             for name in one.names
         }
         with self._database.transaction() as connection:
-            shards.raise_revisions(
-                connection, {number: revisions[number] for number in numbers}
-            )
+            shards.raise_revisions(connection, revisions.pick(numbers))
             capacity_changes.change_bases(connection, own, after)
 
 

@@ -12,6 +12,7 @@
 * ``events``: rows of events, and their order
 * ``files``: connections to a file that outlive a transaction
 * ``followers``: rows of subscriptions, and how far each has been told
+* ``history``: which revisions the shards have had
 * ``limits``: the limits of single projects
 * ``migrations``: makes the tables of each version from those before it
 * ``mirror``: a planner that follows the store

@@ -286,8 +286,9 @@ class Capacity:
         touched = itertools.chain(
             *way.moved.values(), *(held[key] for key in way.moved)
         )
-        own = {number: revisions[number] for number in numbers}
-        return {**own, **shards.choose_revisions(touched, revisions)}
+        return revisions.pick(
+            numbers | shards.choose_revisions(touched, revisions).keys()
+        )
 
 
 def list_changes(

@@ -23,6 +23,7 @@ from nova_ext_resources.reservation import capacity_plan
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import capacity_changes
+from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import reservations
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import shards
@@ -79,7 +80,7 @@ class Reader:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.revisions: shards.Revisions = {}
+        self.revisions = shards.Revisions()
         self.held: dict[str, servers.PlannedServers] = {}
         #: What ended until then has been dropped.
         self._oldest = interval.ALWAYS
@@ -112,21 +113,13 @@ class Reader:
         if former - slack <= oldest:
             oldest = max(former, oldest)
         revisions, purged = shards.read_revisions(connection)
-        is_older = not _is_until(before, revisions)
-        if is_older:
-            LOG.warning(
-                'The database of the reservations is older than what was read '
-                'of it before: all is read anew. If it was not restored, its '
-                'URL leads to several servers, one of which lags behind; let '
-                'it name the one that is written to.'
-            )
         is_whole = (
             not before
             or oldest < former
-            or is_older
             or _has_missed(before, purged)
+            or _is_another(connection, before, revisions)
         )
-        seen: shards.Revisions = {} if is_whole else before
+        seen = shards.Revisions() if is_whole else before
         changed = _list_changed(connection, seen, revisions, oldest)
         capacity: capacity_plan.Changes | None = None
         requests: Mapping[str, request_mod.Request] = {}
@@ -182,10 +175,7 @@ class Reader:
 
     def raise_revisions(self, raised: shards.Revisions) -> None:
         """Note revisions that were raised for what the target has taken."""
-        self.revisions = {
-            **self.revisions,
-            **{number: one + 1 for number, one in raised.items()},
-        }
+        self.revisions = self.revisions.follow(raised)
 
     def _clear(self) -> None:
         for key in [*self.held]:
@@ -203,9 +193,31 @@ class Reader:
                 self._drop(key)
 
 
-def _has_missed(seen: shards.Revisions, purged: shards.Revisions) -> bool:
+def _has_missed(seen: shards.Revisions, purged: Mapping[int, int]) -> bool:
     """Return whether rows are gone that were not read in time."""
     return any(seen.get(number, one) < one for number, one in purged.items())
+
+
+def _is_another(
+    connection: sa.Connection,
+    seen: shards.Revisions,
+    revisions: shards.Revisions,
+) -> bool:
+    """Return whether what was seen is not of this database."""
+    former = {
+        number: revision
+        for number, revision in seen.items()
+        if revision != revisions.get(number)
+    }
+    if history.has_had(connection, former):
+        return False
+    LOG.warning(
+        'The database of the reservations has never been as it was read '
+        'before: all is read anew. If it was not restored from a copy, its '
+        'URL leads to several servers, one of which lags behind; let it name '
+        'the one that is written to.'
+    )
+    return True
 
 
 def _is_until(one: shards.Revisions, other: shards.Revisions) -> bool:

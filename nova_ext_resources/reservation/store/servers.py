@@ -3,7 +3,7 @@
 """The rows of planned servers and of what they take."""
 
 import collections
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 import dataclasses
 import functools
 import itertools
@@ -153,7 +153,7 @@ def _write_place(
         'starts_at': server.during.start,
         'ends_at': server.during.end,
         'shard': shard,
-        'revision': revisions[shard] + 1,
+        'revision': revisions.find_next(shard),
         'consumer': server.consumer,
         'taken_at': server.taken_at,
     }
@@ -171,7 +171,7 @@ def _write(one: assignment.Assignment) -> dict[str, Any]:
 
 
 def list_changed(
-    connection: sa.Connection, seen: shards.Revisions
+    connection: sa.Connection, seen: Mapping[int, int]
 ) -> list[str]:
     """Return the reservations with servers written or released since.
 
@@ -189,7 +189,7 @@ def list_changed(
 
 def find_revisions(
     connection: sa.Connection, reservations: Collection[str]
-) -> shards.Revisions:
+) -> Mapping[int, int]:
     """Return shard -> up to which revision it has servers of these."""
     columns = tables.SERVERS.c
     rows = connection.execute(

@@ -10,7 +10,8 @@ new host: the same transaction has raised both.
 ``servers.consumer`` is the uuid of the server of Nova that has taken the row,
 since ``servers.taken_at`` (seconds since the epoch). No other row has it.
 
-Rows up to revision ``shards.purged`` may be gone.
+Rows up to revision ``shards.purged`` may be gone, those of ``history`` too,
+which has all revisions that shards have had since.
 
 ``states.cause`` says what a row is about where a program needs it, or where
 its reason is not for everybody; see :mod:`..cause`.
@@ -74,6 +75,16 @@ SHARDS = sa.Table(
     sa.Column('number', sa.Integer, primary_key=True, autoincrement=False),
     sa.Column('revision', sa.BigInteger, nullable=False),
     sa.Column('purged', sa.BigInteger, nullable=False),
+    **OPTIONS,
+)
+
+HISTORY = sa.Table(
+    'history',
+    METADATA,
+    sa.Column('shard', sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column(
+        'revision', sa.BigInteger, primary_key=True, autoincrement=False
+    ),
     **OPTIONS,
 )
 

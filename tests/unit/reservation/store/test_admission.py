@@ -106,7 +106,7 @@ class AdmitTest(stores.StoreTestCase):
 
         self.admit(self.admission, 'lease', hosts.span(0, 9))
 
-        reads, writes = 'BEGIN SELECT SELECT', 'BEGIN UPDATE' + 3 * ' INSERT'
+        reads, writes = 'BEGIN SELECT SELECT', 'BEGIN UPDATE' + 4 * ' INSERT'
         self.assertEqual(f'{reads} {writes}', ' '.join(seen))
 
     def test_a_project_costs_two_statements_more(self) -> None:

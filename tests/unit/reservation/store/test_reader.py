@@ -8,10 +8,12 @@ import fixtures
 
 from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
+from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import reader as reader_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
+from nova_ext_resources.reservation.store import tables
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import stores
 
@@ -158,25 +160,88 @@ class ThreadsTest(stores.StoreTestCase):
 
         self.assertTrue(self.fetch(99, 100).is_whole)
 
-    def test_an_older_copy_of_the_database_is_read_as_a_whole(self) -> None:
-        self.reader.apply(self.fetch())
-        self.admit(self.admission, 'lease', hosts.span(5, 9))
-        changes = self.fetch()
-        self.reader.apply(changes)
-        self.reader.revisions = {
-            number: revision + 1
-            for number, revision in changes.revisions.items()
-        }
-        self.admit(self.admission, 'other', hosts.span(5, 9))
 
-        log = self.useFixture(fixtures.FakeLogger())
+class RestoredTest(stores.StoreTestCase):
+    """The database is restored from a copy under a running program."""
 
-        self.assertTrue(self.reader.apply(self.fetch()))
+    def setUp(self) -> None:
+        super().setUp()
+        self.database = database_mod.Database(self.url)
+        self.promises = promises_mod.Promises()
+        self.reader = reader_mod.Reader(self.promises)
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.write('early')
+        self.copy = stores.dump(self.url)
+        self.write('later')
+        self.read()
 
-        self.assertEqual(8, self.find_peak())
-        self.assertEqual(1, log.output.count('is older than what was read'))
-        self.fetch()
-        self.assertEqual(1, log.output.count('is older than what was read'))
+    def write(self, key: str) -> None:
+        self.admit(stores.make_admission(self.url), key, hosts.span(5, 9))
+
+    def read(self) -> None:
+        with self.database.transaction() as connection:
+            self.reader.refresh(connection, 0)
+
+    def restore(self) -> None:
+        with self.database.transaction() as connection:
+            for table in reversed(tables.METADATA.sorted_tables):
+                connection.execute(table.delete())
+            for table in tables.METADATA.sorted_tables:
+                if rows := self.copy[table.name]:
+                    connection.execute(
+                        table.insert(), [one._asdict() for one in rows]
+                    )
+
+    def check(self) -> None:
+        """Check that all is as whoever begins anew reads it."""
+        promises = promises_mod.Promises()
+        with self.database.transaction() as connection:
+            reader_mod.Reader(promises).refresh(connection, 0)
+        self.read()
+        self.assertEqual(
+            promises.find_peak(('a', 'VCPU'), 0, 100),
+            self.promises.find_peak(('a', 'VCPU'), 0, 100),
+        )
+        for _again in range(2):
+            self.assertEqual(
+                1, self.log.output.count('has never been as it was read')
+            )
+            self.read()
+
+    def test_before_anything_is_written(self) -> None:
+        self.restore()
+
+        self.check()
+
+    def test_after_other_writes_with_higher_revisions(self) -> None:
+        self.restore()
+        longest = 2**24 - 1
+        self.useFixture(
+            fixtures.MonkeyPatch('secrets.randbelow', lambda _most: longest)
+        )
+        self.write('other')
+        stores.make_admission(self.url).change(
+            'early', state_mod.State.CANCELLED, now=0, reason='not needed'
+        )
+
+        self.check()
+
+    def test_after_as_many_other_writes(self) -> None:
+        self.restore()
+        self.write('other')
+
+        self.check()
+
+    def test_a_lagging_server_is_noticed_each_way(self) -> None:
+        ahead = stores.dump(self.url)
+        self.restore()
+        self.check()
+
+        self.copy = ahead
+        self.restore()
+        self.read()
+
+        self.assertEqual(8, self.promises.find_peak(('a', 'VCPU'), 0, 100))
 
 
 class OldestTest(stores.StoreTestCase):

@@ -137,7 +137,7 @@ class SchemaTest(base.TestCase):
         err = self.assertRaises(exception.StoreError, schema.check, database)
 
         self.assertIn('version none', str(err))
-        self.assertIn('needs version v08', str(err))
+        self.assertIn('needs version v09', str(err))
 
     def test_an_empty_database_gets_its_tables(self) -> None:
         database = self.make('new')

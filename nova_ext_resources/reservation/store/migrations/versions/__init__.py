@@ -10,4 +10,5 @@
 * ``v06_subscriptions``: subscriptions, and the events that they are told of
 * ``v07_limits``: limits of single projects
 * ``v08_publications``: what hosts have published of their units
+* ``v09_history``: which revisions the shards have had
 """
