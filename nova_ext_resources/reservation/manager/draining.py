@@ -181,7 +181,7 @@ class Draining:
         :returns: whether nothing failed
         """
         self._known.pop(host, None)
-        needs = self._list_needs(near, host, now)
+        near, needs = self._find_needs(near, host, now)
         self._known[host] = next(
             (need for need in needs if need.start <= now), None
         )
@@ -195,11 +195,34 @@ class Draining:
         )
         return all(done)
 
-    def _list_needs(
+    def _find_needs(
         self, near: promised.Promised, host: str, now: int
+    ) -> tuple[promised.Promised, list[need_mod.Need]]:
+        """Return what is short on a host, and what was promised by then.
+
+        What seems to be short may be held by servers that have taken their
+        slots since these were read.
+        """
+        rp_uuids = {one[0] for one in near.list_places(host)}
+        uses = self._cloud.read_uses(sorted(rp_uuids))
+        needs = self._list_needs(near, host, uses, now)
+        if not needs:
+            return near, []
+        keys = {key for one in needs for key, _slot in one.slots}
+        with self._database.transaction() as connection:
+            near = promised.renew(connection, near, keys, now)
+        if host not in near.by_host:
+            return near, []
+        return near, self._list_needs(near, host, uses, now)
+
+    def _list_needs(
+        self,
+        near: promised.Promised,
+        host: str,
+        uses: lending.Uses,
+        now: int,
     ) -> list[need_mod.Need]:
         places = near.list_places(host)
-        uses = self._cloud.read_uses(sorted({one[0] for one in places}))
         found = []
         for start in near.list_starts(host, now):
             one = need_mod.Need(

@@ -2,7 +2,7 @@
 
 """What is promised soon, by host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 import dataclasses
 import functools
 from typing import TypeAlias
@@ -197,18 +197,47 @@ def read(
         for one in progress.list_unfinished(connection)
         if one.during.start <= until
     ]
-    held = servers.read_servers(
-        connection, [one.key for one in found], interval.ALWAYS
-    )
-    slots = [(key, one) for key, ones in held.items() for one in ones]
+    slots, taken = _read_slots(connection, {one.key for one in found}, now)
     return Promised(
         reservations=found,
-        slots=[
+        slots=slots,
+        taken=taken,
+        requests=requests.read(connection, found),
+        changes=capacity_changes.read_changes(connection, now),
+    )
+
+
+def renew(
+    connection: sa.Connection, near: Promised, keys: Set[str], now: int
+) -> Promised:
+    """Return the same, with the slots of some reservations as they are now.
+
+    A server takes its slot, and then what it holds in placement. If placement
+    is read after the slots, a server that comes in between counts twice: as
+    promised, and as holding what is promised.
+
+    :param keys: the reservations
+    :param now: seconds since the epoch
+    """
+    slots, taken = _read_slots(connection, keys, now)
+    return dataclasses.replace(
+        near,
+        slots=[*(one for one in near.slots if one[0] not in keys), *slots],
+        taken=[*(one for one in near.taken if one[0] not in keys), *taken],
+    )
+
+
+def _read_slots(
+    connection: sa.Connection, keys: Set[str], now: int
+) -> tuple[list[Slot], list[Slot]]:
+    """Return the slots that no server has taken, and those that one has."""
+    held = servers.read_servers(connection, keys, interval.ALWAYS)
+    slots = [(key, one) for key, ones in held.items() for one in ones]
+    return (
+        [
             one
             for one in slots
             if one[1].consumer is None and one[1].during.end > now
         ],
-        taken=[one for one in slots if one[1].consumer is not None],
-        requests=requests.read(connection, found),
-        changes=capacity_changes.read_changes(connection, now),
+        [one for one in slots if one[1].consumer is not None],
     )

@@ -2,7 +2,7 @@
 
 """Tests of borrowers that go before what is promised begins."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import contextlib
 import dataclasses
 import itertools
@@ -264,6 +264,56 @@ class DrainingTest(DrainingTestCase):
         self.run_from(END - 600, END + 60)
 
         self.assertEqual([], self.cloud.asked)
+
+    def test_a_server_that_comes_in_a_pass_takes_nothing_away(self) -> None:
+        read_uses = self.cloud.read_uses
+
+        def read(rp_uuids: Iterable[str]) -> Any:
+            if 'y' not in self.cloud.servers:
+                self.come('y', 1)
+            return read_uses(rp_uuids)
+
+        self.run_at(START)
+        self.come('x', 0)
+        self.cloud.read_uses = read  # type: ignore[method-assign]
+        log = self.useFixture(fixtures.FakeLogger())
+        self.run_at(START + 60)
+
+        self.assertIn('y', self.cloud.servers)
+        self.assertNotIn('lacks', log.output)
+        self.assertEqual(
+            ['pending', 'active'], managers.list_states(self.url, 'lease')
+        )
+
+    def test_a_server_that_comes_in_a_pass_does_not_go_for_others(
+        self,
+    ) -> None:
+        """A plain server has room that is promised, too."""
+        read_uses = self.cloud.read_uses
+
+        def read(rp_uuids: Iterable[str]) -> Any:
+            if 'y' not in self.cloud.servers:
+                self.come('y', 0)
+            return read_uses(rp_uuids)
+
+        self.run_at(START)
+        self.cloud.hold('x', 'a', 4)
+        self.cloud.read_uses = read  # type: ignore[method-assign]
+        self.run_at(START + 60)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.assertEqual([], self.list_notices())
+
+    def come(self, uuid: str, number: int) -> None:
+        """Create a server that may be told to go in a slot of the lease."""
+        slots.take(
+            self.database,
+            'lease',
+            uuid,
+            lambda held: held[number],
+            now=START,
+        )
+        self.borrow(uuid, 4)
 
     def change_meanwhile(self, change: Callable[[], None], look: int) -> None:
         """Let something change just before Nova is asked for a server.
