@@ -2,7 +2,13 @@
 
 """What a reservation loses with its hosts, or by changes of capacity."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Collection,
+    Container,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from typing import TypeAlias
 
 from nova_ext_resources.objects import view as view_obj
@@ -12,6 +18,9 @@ from nova_ext_resources.reservation import server as server_mod
 
 #: Name of each host -> whether its compute is enabled and up.
 Enabled: TypeAlias = Mapping[str, bool]
+
+#: What a reservation has on a host: (reservation, host).
+Part: TypeAlias = tuple[str, str]
 
 #: How many hosts, or changes of capacity, a text names.
 NAMED = 10
@@ -24,7 +33,9 @@ Lost: TypeAlias = Mapping[str, int]
 
 
 def list_lost(
-    rows: Iterable[tuple[str, str, int, int]], enabled: Enabled
+    rows: Iterable[tuple[str, str, int, int]],
+    enabled: Enabled,
+    replaced: Container[Part] = (),
 ) -> dict[str, dict[str, int]]:
     """Return reservation -> what it has lost; without those that have all.
 
@@ -32,10 +43,11 @@ def list_lost(
     on one whose compute is down; no other one can be created.
 
     :param rows: (reservation, host, servers, how many of them are taken)
+    :param replaced: what was planned on other providers than the host has now
     """
     found: dict[str, dict[str, int]] = {}
     for key, host, servers, taken in rows:
-        if enabled.get(host):
+        if enabled.get(host) and (key, host) not in replaced:
             continue
         lost = servers - taken if host in enabled else servers
         if lost:
@@ -46,16 +58,20 @@ def list_lost(
 def describe(lost: Lost, enabled: Enabled, down: Collection[str] = ()) -> str:
     """Return a sentence that names the hosts, some of many.
 
+    One that is enabled and up has another provider than it had.
+
     :param down: hosts whose compute does not report
     """
 
-    def find_word(host: str) -> str:
+    def find_words(host: str) -> str:
         if host not in enabled:
-            return 'not in placement any more'
-        return 'down' if host in down else 'disabled'
+            return 'is not in placement any more'
+        if enabled[host]:
+            return 'has another resource provider now'
+        return 'is down' if host in down else 'is disabled'
 
     parts = [
-        f'host {host} is {find_word(host)}, with {number} of its servers'
+        f'host {host} {find_words(host)}, with {number} of its servers'
         for host, number in sorted(lost.items())
     ]
     return join(parts)

@@ -31,6 +31,7 @@ any moment, or may not run at all.
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts
+* ``replaced``: what is planned on providers that are gone
 * ``requests``: requests, each text read once
 * ``rights``: whether Nova shows the servers of all projects
 * ``room``: the slots that servers may still have in a pass

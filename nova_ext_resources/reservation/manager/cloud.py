@@ -28,6 +28,9 @@ class Cloud(Protocol):
     def list_enabled(self) -> Mapping[str, bool]:
         """Return name of each host -> whether its compute is enabled."""
 
+    def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
+        """Return which providers placement does not have."""
+
     def list_down(self) -> Set[str]:
         """Return the hosts whose compute does not report."""
 

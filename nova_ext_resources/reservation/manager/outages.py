@@ -20,6 +20,7 @@ from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import cuts
+from nova_ext_resources.reservation.manager import replaced as replaced_mod
 from nova_ext_resources.reservation.manager import sight
 from nova_ext_resources.reservation.manager import supplies as supplies_mod
 from nova_ext_resources.reservation.manager import watch as watch_mod
@@ -143,6 +144,7 @@ class Outages:
         self._tried: dict[str, _Try] = {}
         self._admission: admission_mod.Admission | None = None
         self._is_readable = True
+        self._replaced = replaced_mod.Replaced(database, cloud)
         self._cuts = cuts.Cuts(
             database,
             supplies_mod.Supplies(database, cloud, is_once=is_once),
@@ -164,12 +166,15 @@ class Outages:
         }
         cut = self._cuts.list_cut(found, rows, changes, now)
         spared = _list_spared(found, changes, now)
+        hosts = {row[1] for row in rows}
+        replaced = self._replaced.list(enabled.keys() & hosts, now)
         lost = outage.list_lost(
-            (one for one in rows if one[:2] not in spared), enabled
+            (one for one in rows if one[:2] not in spared), enabled, replaced
         )
         if (lost or cut) and not sight.can_trust(enabled):
             return False
-        self._watch({row[1] for row in rows}, lost, enabled.keys() - down, now)
+        seen = enabled.keys() - down - {host for _key, host in replaced}
+        self._watch(hosts, lost, seen, now)
         self._admission, self._is_readable = None, True
         self._tried = {
             key: one
@@ -214,7 +219,7 @@ class Outages:
         """Note since when hosts are lost.
 
         :param hosts: all with reservations
-        :param seen: all that are in placement and not down
+        :param seen: all that are in placement as they were, and not down
         """
         found = {host for one in lost.values() for host in one}
         self._since = {

@@ -155,6 +155,12 @@ class ManagedSite(Site):
     See :class:`~nova_ext_resources.reservation.manager.cloud.Cloud`.
     """
 
+    def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
+        """Return which providers placement does not have."""
+        client = placement_client.Client(self._adapter)
+        found = placement_retry.call(client.list_providers)
+        return rp_uuids - {one.rp_uuid for one in found}
+
     def list_down(self) -> Set[str]:
         """Return the hosts whose compute does not report."""
         return self._compute.list_down()

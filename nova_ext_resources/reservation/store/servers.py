@@ -294,6 +294,44 @@ def count_by_host(
     return list(rows.tuples())
 
 
+def list_providers(
+    connection: sa.Connection, now: int
+) -> list[tuple[str, str, frozenset[str]]]:
+    """Return on which providers of hosts servers are planned after a time.
+
+    Of those of one reservation on one host, by one that nobody has taken: all
+    of them were planned on the same provider of the host.
+
+    :returns: (reservation, host, uuids of providers)
+    """
+    columns = tables.SERVERS.c
+    rows = connection.execute(
+        sa.select(
+            columns.reservation,
+            columns.host,
+            sa.func.min(columns.assignments),
+        )
+        .where(
+            columns.is_held,
+            columns.ends_at > now,
+            columns.consumer.is_(None),
+        )
+        .group_by(columns.reservation, columns.host)
+    )
+    return [
+        (
+            key,
+            host,
+            frozenset(
+                one.rp_uuid
+                for one in parse_assignments(text)
+                if one.is_allocated
+            ),
+        )
+        for key, host, text in rows
+    ]
+
+
 def list_taken(
     connection: sa.Connection, before: int
 ) -> list[tuple[str, server_mod.PlannedServer]]:

@@ -2,7 +2,7 @@
 
 """A cloud without services, for tests of the manager."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 import dataclasses
 from typing import Any
 
@@ -34,6 +34,7 @@ class FakeCloud:
     :ivar told: servers that got metadata, in order
     :ivar holds: consumer that holds room for a slot -> its project
     :ivar searched: how often these were searched
+    :ivar gone: providers that placement does not have
     :ivar down: hosts whose compute does not report
     :ivar is_unshelved: whether Nova finds room for what it unshelves
     :ivar refusal: why Nova unshelves nothing; '' if it tries
@@ -48,6 +49,7 @@ class FakeCloud:
         self.hosts = [*hosts]
         self.enabled = {one.name: True for one in hosts}
         self.down: set[str] = set()
+        self.gone: set[str] = set()
         self.servers: dict[str, nova_server.NovaServer] = {}
         self.holders: set[str] = set()
         self.asked: list[tuple[str, str]] = []
@@ -92,6 +94,10 @@ class FakeCloud:
     def list_enabled(self) -> Mapping[str, bool]:
         self.check_placement()
         return dict(self.enabled)
+
+    def find_gone(self, rp_uuids: Set[str]) -> Set[str]:
+        self.check_placement()
+        return rp_uuids & self.gone
 
     def list_down(self) -> frozenset[str]:
         self.check_nova()

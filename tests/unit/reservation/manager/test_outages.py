@@ -8,6 +8,8 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import view
+from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation.manager import outages
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
@@ -197,6 +199,62 @@ class OutagesTest(OutagesTestCase):
         self.assertEqual(
             ['pending', 'degraded', 'pending'], self.list_states()
         )
+
+    def install_anew(self) -> None:
+        """Let the first host have another provider, and be empty."""
+        root = hosts.make_provider('new', VCPU=8)
+        self.cloud.hosts = [
+            host_mod.make_host('a', [root], view.HostView()),
+            hosts.make_host('b'),
+        ]
+        self.cloud.gone = {'a'}
+
+    def list_providers(self) -> set[str]:
+        return {
+            one.rp_uuid
+            for server in self.get().servers
+            for one in server.assignments
+        }
+
+    def test_a_host_that_is_installed_anew(self) -> None:
+        self.fill()
+        self.run_at(5)
+        self.install_anew()
+
+        for clock in (70, 85, 150):
+            self.assertTrue(self.run_at(clock))
+
+        self.assertEqual(
+            (['a', 'a'], {'new'}), (self.list_hosts(), self.list_providers())
+        )
+        self.assertEqual(['pending', 'pending'], self.list_states())
+        self.assertEqual(
+            'moved: host a has another resource provider now, with 2 of its '
+            'servers',
+            self.get().last.reason,
+        )
+
+    def test_a_host_that_comes_back_as_another_one(self) -> None:
+        self.fill()
+        self.lose()
+        self.run_at(5)
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.install_anew()
+        self.cloud.enabled['a'] = True
+
+        self.run_at(70)
+
+        self.assertEqual({'new'}, self.list_providers())
+        self.assertEqual(State.PENDING, self.get().last.state)
+
+    def test_what_has_started_on_a_host_that_is_installed_anew(self) -> None:
+        self.run_at(START)
+        self.install_anew()
+
+        self.run_at(START + 60)
+        self.run_at(START + 120)
+
+        self.assertEqual(['pending', 'active', 'degraded'], self.list_states())
 
     def test_room_that_is_found_later(self) -> None:
         self.fill()
