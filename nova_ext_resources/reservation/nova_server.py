@@ -19,6 +19,8 @@ RESERVATION = 'nova_ext:reservation'
 class Action(enum.Enum):
     """What Nova is asked to do with a server; the names are its own."""
 
+    UNRESCUE = 'unrescue'
+    CONFIRM = 'confirmResize'
     SHELVE = 'shelve'
     OFFLOAD = 'shelveOffload'
     DELETE = 'delete'
@@ -75,8 +77,16 @@ class Step:
     missing: str = ''
 
 
-#: What Nova shelves.
-_SHELVABLE = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+#: Status -> what leads to a server that is shelved and offloaded. Its owner
+#: could keep it where it is otherwise, by a rescue or a resize.
+_TO_SHELVE = {
+    **dict.fromkeys(
+        ('ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'), Action.SHELVE
+    ),
+    'RESCUE': Action.UNRESCUE,
+    'VERIFY_RESIZE': Action.CONFIRM,
+    'SHELVED': Action.OFFLOAD,
+}
 
 
 def find_step(server: NovaServer | None, *, is_deleted: bool) -> Step:
@@ -137,6 +147,4 @@ def _choose(status: str, *, is_deleted: bool) -> Action | None:
         # Nova may keep what is deleted, with all its resources, for a while.
         is_kept = status == 'SOFT_DELETED'
         return Action.FORCE_DELETE if is_kept else Action.DELETE
-    if status == 'SHELVED':
-        return Action.OFFLOAD
-    return Action.SHELVE if status in _SHELVABLE else None
+    return _TO_SHELVE.get(status)

@@ -31,7 +31,8 @@ class StepTest(base.TestCase):
             ('SHELVED_OFFLOADED', '', (None, False)),
             ('SHELVED_OFFLOADED', 'spawning', (None, False)),
             ('ERROR', '', (None, True)),
-            ('VERIFY_RESIZE', '', (None, True)),
+            ('RESCUE', '', (Action.UNRESCUE, True)),
+            ('VERIFY_RESIZE', '', (Action.CONFIRM, True)),
             ('DELETED', '', (None, False)),
         ):
             with self.subTest(status=status, task_state=task_state):

@@ -18,7 +18,12 @@ from tests.unit.reservation import hosts as hosts_mod
 Action = nova_server.Action
 
 #: What a server is after what was asked for has been done.
-_AFTER = {Action.SHELVE: 'SHELVED', Action.OFFLOAD: 'SHELVED_OFFLOADED'}
+_AFTER = {
+    Action.UNRESCUE: 'ACTIVE',
+    Action.CONFIRM: 'ACTIVE',
+    Action.SHELVE: 'SHELVED',
+    Action.OFFLOAD: 'SHELVED_OFFLOADED',
+}
 
 
 class FakeCloud:
@@ -143,7 +148,7 @@ class FakeCloud:
             )
         else:
             del self.servers[uuid]
-        if action is not Action.SHELVE:
+        if action is Action.OFFLOAD or action not in _AFTER:
             self.holders.discard(uuid)
 
     def set_metadata(self, uuid: str, metadata: Mapping[str, str]) -> None:

@@ -120,6 +120,29 @@ class DrainingTest(DrainingTestCase):
         self.assertEqual(1, len(self.list_notices()))
         self.assertEqual(State.ACTIVE, self.get().last.state)
 
+    def test_a_borrower_goes_that_its_owner_has_rescued_or_resized(
+        self,
+    ) -> None:
+        for uuid, status in (('x', 'RESCUE'), ('y', 'VERIFY_RESIZE')):
+            self.cloud.hold(
+                uuid, 'a', 4, status=status, extra_specs=make_specs()
+            )
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual(
+            [
+                ('x', 'unrescue'),
+                ('x', 'shelve'),
+                ('x', 'shelveOffload'),
+                ('y', 'confirmResize'),
+                ('y', 'shelve'),
+                ('y', 'shelveOffload'),
+            ],
+            sorted(self.cloud.asked, key=lambda one: one[0]),
+        )
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
     def test_a_borrower_is_deleted_if_its_flavor_says_so(self) -> None:
         self.borrow('x', 8, on_drain='delete', drain_seconds='0')
 

@@ -370,6 +370,8 @@ class ServersTest(ComputeTestCase):
         for action, method, body in (
             (nova_server.Action.SHELVE, 'POST', {'shelve': None}),
             (nova_server.Action.OFFLOAD, 'POST', {'shelveOffload': None}),
+            (nova_server.Action.UNRESCUE, 'POST', {'unrescue': None}),
+            (nova_server.Action.CONFIRM, 'POST', {'confirmResize': None}),
             (nova_server.Action.FORCE_DELETE, 'POST', {'forceDelete': None}),
             (nova_server.Action.DELETE, 'DELETE', None),
         ):
