@@ -395,24 +395,50 @@ class Draining:
         one = self._found.get(key)
         if one is None:
             return True
-        needs = [self._known.get(host) for host in hosts]
-        reason = need_mod.describe(
-            [need for need in needs if need and key in need.keys]
-        )
-        if one.state is not State.DEGRADED:
-            return not reason or self._degrade(one, reason, now)
-        if not self._known.keys() >= {*hosts}:
+        needs = [
+            need
+            for host in hosts
+            if (need := self._known.get(host)) and key in need.keys
+        ]
+        reason = need_mod.describe(needs)
+        is_degraded = one.state is State.DEGRADED
+        if not (is_degraded or reason) or (
+            is_degraded and not self._known.keys() >= {*hosts}
+        ):
             return True
         with self._database.transaction() as connection:
-            lack = states.find_lack(states.list_changes(connection, key))
-        if lack is None or lack.cause is not Cause.SHORTAGE:
+            changes = states.list_changes(connection, key)
+        lack = states.find_lack(changes)
+        if is_degraded and (lack is None or lack.cause is not Cause.SHORTAGE):
             return True
+        since = lack.changed_at if lack else states.find_since(changes)
+        if not self._have_looked(
+            hosts if is_degraded else [need.host for need in needs], since
+        ):
+            return True
+        if lack is None:
+            return self._degrade(one, reason, now)
         if reason:
             return reason == lack.reason or self._degrade(one, reason, now)
         state = State.PENDING if now < one.during.start else State.ACTIVE
         return chores.write(
             self._database, one, state, now, 'its room is there again'
         ).is_well
+
+    def _have_looked(self, hosts: Iterable[str], since: int) -> bool:
+        """Return whether all of these were looked at since a time.
+
+        What was seen before may be old: another manager has looked at them
+        meanwhile, and written what it saw. They are looked at in the next
+        pass.
+
+        :param since: seconds since the epoch
+        """
+        old = [host for host in hosts if self._looks[host].at < since]
+        for host in old:
+            look = self._looks[host]
+            self._looks[host] = dataclasses.replace(look, next_at=look.at)
+        return not old
 
     def _degrade(
         self, one: progress.Unfinished, reason: str, now: int

@@ -84,6 +84,20 @@ def find_lack(changes: Sequence[Change]) -> Change | None:
     return lacks[-1] if lacks else None
 
 
+def find_since(changes: Sequence[Change]) -> int:
+    """Return since when a reservation has the state that it has.
+
+    :param changes: all of them, the first one first
+    """
+    *before, last = changes
+    since = last.changed_at
+    for one in reversed(before):
+        if one.state is not last.state:
+            break
+        since = one.changed_at
+    return since
+
+
 def list_lacks(changes: Sequence[Change]) -> list[Change]:
     """Return all changes by which programs say why one is degraded now.
 

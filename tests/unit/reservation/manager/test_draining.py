@@ -327,6 +327,34 @@ class DrainingTest(DrainingTestCase):
         self.assertEqual(State.DEGRADED, self.get().last.state)
         self.assertEqual([], self.list_notices())
 
+    def test_of_two_managers_none_takes_back_what_the_other_has_seen(
+        self,
+    ) -> None:
+        """They look at a host at different times."""
+        other = self.make_turn()
+
+        def run_others_at(clock: float) -> None:
+            self.time.clock = clock
+            self.assertTrue(other.run())
+
+        self.run_at(START)
+        run_others_at(START + 30)
+        self.cloud.hold('x', 'a', 4)
+        self.run_at(START + 60)
+        for clock in (65, 80, 95):
+            run_others_at(START + clock)
+            self.run_at(START + clock + 5)
+        self.cloud.holders.discard('x')
+        run_others_at(START + 140)
+        for clock in (145, 160, 175):
+            self.run_at(START + clock)
+            run_others_at(START + clock + 5)
+
+        self.assertEqual(
+            ['pending', 'active', 'degraded', 'active'],
+            managers.list_states(self.url, 'lease'),
+        )
+
     def come(self, uuid: str, number: int) -> None:
         """Create a server that may be told to go in a slot of the lease."""
         slots.take(
