@@ -14,6 +14,7 @@ import functools
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation import cause as cause_mod
+from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
@@ -90,6 +91,8 @@ class Draining:
         self._looks: dict[str, _Look] = {}
         #: Host -> what was short there for what has begun, if anything was.
         self._known: dict[str, need_mod.Need | None] = {}
+        #: Host -> when it was logged last that servers should have left it.
+        self._warned: dict[str, int] = {}
         #: Reservation as it is now, while a pass goes on. Those that another
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
@@ -310,17 +313,33 @@ class Draining:
             for one in chosen
             if lending.has_drained(one, now)
         ]
-        if any(waiting):
-            LOG.info(
-                'Host %(host)s is being drained: %(waiting)s',
-                {
-                    'host': need.host,
-                    'waiting': '; '.join(filter(None, waiting)),
-                },
-            )
+        if left := '; '.join(filter(None, waiting)):
+            self._report_waiting(need, left, now)
         for one in chosen:
             if not lending.has_drained(one, now):
                 self._tell_owner(one)
+
+    def _report_waiting(
+        self, need: need_mod.Need, waiting: str, now: int
+    ) -> None:
+        """Log what still has to go; as a warning, if it is late.
+
+        :param waiting: what is missing, in words
+        """
+        facts = {'host': need.host, 'waiting': waiting}
+        since = self._warned.get(need.host, interval.ALWAYS)
+        if now < need.start or 0 <= now - since < CHECK_SECONDS:
+            LOG.info('Host %(host)s is being drained: %(waiting)s', facts)
+            return
+        self._warned[need.host] = now
+        LOG.warning(
+            'Host %(host)s is not free for %(keys)s, which have begun: '
+            '%(waiting)s. Nova is asked again in each pass. If it fails, see '
+            '"openstack server event list" of such a server; if it does '
+            'nothing any more, "openstack server set --state active" ends '
+            'the task of the server.',
+            {'keys': ', '.join(need.keys), **facts},
+        )
 
     def _check(
         self,

@@ -112,8 +112,9 @@ def warn(need: Need, left: lending.Shortage, holders: Collection[str]) -> None:
     LOG.warning(
         'Host %(host)s lacks %(missing)s for reservations %(keys)s, from '
         '%(start)s on, and no more servers there can be told to go. Held by '
-        'these (%(number)d): %(holders)s. Move or delete some of them, or '
-        'cancel a reservation.',
+        'these servers or migrations (%(number)d): %(holders)s. Move or '
+        'delete some of the servers, confirm the resize or migration of '
+        'others, or cancel a reservation.',
         {
             'host': need.host,
             'missing': ', '.join(lending.list_parts(left, need.names)),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 import contextlib
 import dataclasses
 import itertools
+import logging
 import shutil
 import sqlite3
 from typing import Any
@@ -202,7 +203,7 @@ class DrainingTest(DrainingTestCase):
         self.assertIn(
             'Host a lacks 1 VCPU of provider a for reservations lease, from '
             '1970-01-02T03:46:40Z on, and no more servers there can be told '
-            'to go. Held by these (1): own.',
+            'to go. Held by these servers or migrations (1): own.',
             log.output,
         )
 
@@ -541,6 +542,21 @@ class DrainingTest(DrainingTestCase):
 
         self.assertEqual({'bad'}, self.cloud.holders)
         self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_borrower_that_hangs_is_named_once_a_minute(self) -> None:
+        self.borrow('x', 8)
+        self.run_at(NOTICE)
+        self.cloud.servers['x'] = dataclasses.replace(
+            self.cloud.servers['x'], task_state='shelving'
+        )
+        log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        words = 'is not free for lease, which have begun: server x is shelving'
+
+        self.run_at(START - 15)
+        self.assertNotIn(words, log.output)
+        self.run_from(START, START + 120, 15)
+
+        self.assertEqual(2, log.output.count(words))
 
     def test_words_of_a_person_are_no_notice(self) -> None:
         self.borrow('x', 8, on_drain='delete')
