@@ -249,11 +249,8 @@ class Draining:
 
         :returns: whether nothing failed, and when to look again
         """
-        holders = (
-            lending.list_holders(need.shortage, need.uses)
-            - near.consumers
-            - near.holds
-        )
+        holding = lending.list_holders(need.shortage, need.uses) - near.holds
+        holders = holding - near.consumers
         with self._database.transaction() as connection:
             told = notices.read_notices(
                 connection, holders, now - lending.MAX_NOTICE_SECONDS
@@ -267,7 +264,8 @@ class Draining:
         )
         is_asked &= not self._borrowers.has_more(need.host)
         if left and is_asked and now >= need.start - lending.LEAVE_SECONDS:
-            need_mod.warn(need, left, holders)
+            stayed = near.list_over(need.start) - need.leaving
+            need_mod.warn(need, left, holders | (holding & stayed))
         new = [
             one
             for one in chosen

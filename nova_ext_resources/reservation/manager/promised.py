@@ -80,6 +80,14 @@ class Promised:
             one.consumer for _key, one in self.taken if one.consumer
         )
 
+    def list_over(self, time: int) -> frozenset[str]:
+        """Return the servers whose slots have ended by a time."""
+        return frozenset(
+            one.consumer
+            for _key, one in self.taken
+            if one.consumer and one.during.end <= time
+        )
+
     @functools.cached_property
     def holds(self) -> frozenset[str]:
         """The consumers that may hold room for these slots in placement."""

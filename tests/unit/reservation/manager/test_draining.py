@@ -437,11 +437,14 @@ class DrainingTest(DrainingTestCase):
         self.cloud.hold('x', 'a', 4, status='ERROR')
         slots.take(self.database, 'before', 'x', lambda held: held[0], now=1)
 
+        log = self.useFixture(fixtures.FakeLogger())
+
         self.run_from(START - 60, START + promised.LEAVE_SECONDS, 20)
         self.assertEqual(State.ACTIVE, self.get().last.state)
         self.run_at(START + promised.LEAVE_SECONDS)
 
         self.assertEqual(State.DEGRADED, self.get().last.state)
+        self.assertIn('servers or migrations (1): x.', log.output)
 
     def test_what_is_cancelled_in_a_pass_needs_no_room(self) -> None:
         self.borrow('x', 8, on_drain='delete')
