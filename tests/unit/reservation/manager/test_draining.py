@@ -733,6 +733,22 @@ class DrainingTest(DrainingTestCase):
                 break
         self.assertGreater(step, 50)
 
+    def test_a_clock_that_was_ahead_puts_off_no_look(self) -> None:
+        self.run_at(START + 4000)
+        self.borrow('x', 8)
+
+        self.run_at(START)
+
+        self.assertEqual(1, len(self.list_notices()))
+
+    def test_a_notice_and_a_broken_promise_in_one_pass(self) -> None:
+        self.borrow('x', 8)
+
+        self.assertTrue(self.run_at(START))
+
+        self.assertEqual(1, len(self.list_notices()))
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
     def test_a_host_with_room_is_not_looked_at_each_time(self) -> None:
         reads = []
         read_uses = self.cloud.read_uses

@@ -262,9 +262,11 @@ class HoldingTest(BlockingTestCase):
 
     def test_what_is_not_known_yet_is_not_searched(self) -> None:
         self.useFixture(fixtures.MockPatchObject(holding, 'MOST', 1))
+        self.useFixture(fixtures.MockPatchObject(holding, 'VERIFIED', 0))
         self.reserve()
         self.run_at(HELD)
         self.run_at(HELD + 1)
+        self.assertEqual(2, len(self.cloud.holds))
 
         self.run_at(HELD + 2, self.make_turn())
 
@@ -304,6 +306,18 @@ class NoRoomTest(BlockingTestCase):
         self.assertEqual(1, self.log.output.count('cannot be held now'))
         self.cloud.holders.discard('plain')
         self.run_at(START)
+        self.assertEqual(4, len(self.cloud.holds))
+
+    def test_a_clock_that_was_ahead_puts_off_no_try(self) -> None:
+        self.turn = self.make_turn(interval.FOREVER)
+        self.reserve(least=4)
+        self.cloud.hold('plain', 'a', 1)
+        self.run_at(5000)
+        self.assertEqual(3, len(self.cloud.holds))
+        self.cloud.holders.discard('plain')
+
+        self.run_at(1)
+
         self.assertEqual(4, len(self.cloud.holds))
 
     def test_at_the_start_it_is_tried_and_the_promise_is_broken(self) -> None:

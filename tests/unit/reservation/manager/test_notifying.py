@@ -556,6 +556,15 @@ class ShortagesTest(notifiers.NotifyingTestCase):
 
         self.assertEqual(3, self.read)
 
+    def test_a_clock_that_was_ahead_puts_off_no_look(self) -> None:
+        manager = self.make_manager()
+        self.have(99)
+        for step in (0, 10**6, -(10**6)):
+            self.time.clock += step
+            manager.run()
+
+        self.assertEqual(3, self.read)
+
     def test_placement_that_is_away(self) -> None:
         def refuse(_now: int) -> Any:
             raise exception.PlacementUnavailable(action='list', detail='away')

@@ -322,6 +322,31 @@ class FreeingTest(ServersTests):
 
         self.assertEqual([None, None, None], self.list_consumers())
 
+    def test_a_server_is_gone_in_two_passes_in_a_row(self) -> None:
+        self.reserve(least=1)
+        self.take('one')
+        self.cloud.servers.clear()
+        for clock, holders in ((300, set()), (315, {'one'}), (615, set())):
+            self.cloud.holders = holders
+            self.run_at(START + clock)
+        self.assertEqual(['one'], self.list_consumers())
+
+        self.run_at(START + 630)
+
+        self.assertEqual([None], self.list_consumers())
+
+    def test_a_clock_that_was_ahead_puts_off_no_look(self) -> None:
+        self.reserve(least=1)
+        self.take('one')
+        self.run_at(START + 4000)
+        self.cloud.servers.clear()
+        self.cloud.holders.clear()
+
+        self.run_at(START + 400)
+        self.run_at(START + 415)
+
+        self.assertEqual([None], self.list_consumers())
+
     def test_a_placement_that_is_empty_frees_nothing(self) -> None:
         self.reserve()
         self.take('one')
@@ -672,12 +697,35 @@ class EndingTest(ServersTests):
         self.assertIn('1 of its servers were not shelved', reason)
         self.assertIn('server one cannot be shelved', reason)
 
+    def test_no_place_is_free_for_others_after_the_end(self) -> None:
+        self.end(AtEnd.SHELVE)
+        self.cloud.add('one', status='ERROR')
+        self.cloud.servers.pop('two')
+        self.cloud.holders.discard('two')
+
+        for clock in (GOING, GOING + 15, GOING + 30):
+            self.run_at(clock)
+
+        self.assertEqual(['one', 'two', None], self.list_consumers())
+
     def test_after_a_day_without_a_manager_all_servers_go(self) -> None:
         self.patch(removal, 'MOST', 1)
         self.end(AtEnd.DELETE)
         late = END + ending.MAX_SECONDS + 10
 
         for clock in range(late, late + 60, 15):
+            self.run_at(clock)
+
+        self.assertEqual({}, self.cloud.servers)
+        self.assertTrue(self.is_over())
+
+    def test_after_a_day_of_single_passes_all_servers_go(self) -> None:
+        self.patch(removal, 'MOST', 1)
+        self.end(AtEnd.DELETE)
+        late = END + ending.MAX_SECONDS + 10
+
+        for clock in (late, late + 60):
+            self.turn = self.make_turn(is_once=True)
             self.run_at(clock)
 
         self.assertEqual({}, self.cloud.servers)
@@ -772,6 +820,17 @@ class EndingTest(ServersTests):
 
         self.assertEqual([('two', 'delete')], self.cloud.asked)
         self.assertTrue(self.is_over())
+
+    def test_a_server_that_gets_another_reservation_stays(self) -> None:
+        self.end(AtEnd.DELETE)
+        longer = hosts.span(START, END + 9000)
+        self.admit(self.admission, 'longer', longer, least=1)
+        self.find_and(lambda: self.take('one', 'longer', GOING))
+
+        self.run_at(GOING)
+        self.run_at(GOING + 1)
+
+        self.assertEqual([('two', 'delete')], self.cloud.asked)
 
     def test_a_pass_removes_no_more_than_so_many(self) -> None:
         self.patch(removal, 'MOST', 1)

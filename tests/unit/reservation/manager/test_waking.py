@@ -17,6 +17,7 @@ from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import slots
 from nova_ext_resources.reservation import waiting
+from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.manager import test_holding
 
@@ -191,6 +192,23 @@ class ShelvingTest(WakingTestCase):
 
         self.assertEqual([], self.cloud.asked)
 
+    def test_none_whose_reservation_changes_meanwhile(self) -> None:
+        self.reserve()
+        self.add('one')
+        request = hosts.make_request(
+            'lease', hosts.span(START + 900, END), least=2, project='p'
+        )
+        find = self.cloud.find_server
+
+        def replace_first(uuid: str) -> Any:
+            self.admission.replace(request, now=0, reason='later')
+            return find(uuid)
+
+        with mock.patch.object(self.cloud, 'find_server', replace_first):
+            self.run_at(0)
+
+        self.assertEqual([], self.cloud.asked)
+
     def test_none_by_a_clock_that_is_not_trusted(self) -> None:
         self.reserve()
         self.add('one')
@@ -284,6 +302,18 @@ class WakingTest(WakingTestCase):
             self.run_at(START)
 
         self.assertEqual([(['lease/1'], ['one', None])], seen)
+
+    def test_and_not_while_nova_cannot_be_asked(self) -> None:
+        self.wait('one')
+        self.run_at(HELD)
+        slots.take(
+            self.database, 'lease', 'one', lambda held: held[0], now=START
+        )
+        self.cloud.is_nova_away = True
+
+        self.run_at(START)
+
+        self.assertEqual(['lease/0', 'lease/1'], self.list_holds())
 
     def test_its_end_is_as_that_of_others(self) -> None:
         self.reserve(
