@@ -120,7 +120,7 @@ class AdmitTest(stores.StoreTestCase):
 
         self.admit(self.admission, 'lease', hosts.span(0, 9), project='red')
 
-        reads, writes = 'BEGIN' + 3 * ' SELECT', 'BEGIN UPDATE' + 4 * ' INSERT'
+        reads, writes = 'BEGIN' + 3 * ' SELECT', 'BEGIN UPDATE' + 5 * ' INSERT'
         self.assertEqual(f'{reads} {writes}', ' '.join(seen))
 
     def test_what_takes_the_same_of_a_host_is_one_object(self) -> None:
