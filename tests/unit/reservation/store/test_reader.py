@@ -10,6 +10,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import promises as promises_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import reader as reader_mod
 from nova_ext_resources.reservation.store import servers
 from nova_ext_resources.reservation.store import slots
@@ -229,6 +230,18 @@ class RestoredTest(stores.StoreTestCase):
     def test_after_as_many_other_writes(self) -> None:
         self.restore()
         self.write('other')
+
+        self.check()
+
+    def test_with_a_row_of_history_from_while_it_was_restored(self) -> None:
+        self.restore()
+        with self.database.transaction() as connection:
+            seen = {
+                number: revision
+                for number, revision in self.reader.revisions.items()
+                if not history.has_had(connection, {number: revision})
+            }
+            history.add(connection, seen)
 
         self.check()
 
