@@ -112,7 +112,7 @@ class Draining:
                 self._requests,
                 now,
                 now + lending.HORIZON_SECONDS,
-            )
+            ).with_claiming(now)
         if near.slots:
             enabled = self._cloud.list_enabled()
             if not sight.can_trust(enabled):
@@ -204,16 +204,16 @@ class Draining:
         """Return what is short on a host, and what was promised by then.
 
         What seems to be short may be held by servers that have taken their
-        slots since these were read.
+        slots, before these were read or since.
         """
         rp_uuids = {one[0] for one in near.list_places(host)}
         uses = self._cloud.read_uses(sorted(rp_uuids))
         needs = self._list_needs(near, host, uses, now)
         if not needs:
             return near, []
-        keys = {key for one in needs for key, _slot in one.slots}
         with self._database.transaction() as connection:
-            near = promised.renew(connection, near, keys, now)
+            near = promised.renew(connection, near, host, now)
+        near = near.with_claiming(now, uses)
         if host not in near.by_host:
             return near, []
         return near, self._list_needs(near, host, uses, now)

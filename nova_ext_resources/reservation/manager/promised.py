@@ -2,9 +2,10 @@
 
 """What is promised soon, by host."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 import dataclasses
 import functools
+import types
 from typing import TypeAlias
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import requests as requests_mod
+from nova_ext_resources.reservation import promises
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import server as server_mod
 from nova_ext_resources.reservation.store import capacity_changes
@@ -25,6 +27,8 @@ from nova_ext_resources.reservation.store import servers
 #: So long after its end the servers of a reservation may be there still that
 #: go with it. Whoever has the room next is not degraded by them until then.
 LEAVE_SECONDS = due.MAX_SKEW + lending.LEAVE_SECONDS
+
+_NOTHING_USED: lending.Uses = types.MappingProxyType({})
 
 #: A planned server, after its reservation.
 Slot: TypeAlias = tuple[str, server_mod.PlannedServer]
@@ -39,6 +43,7 @@ class Promised:
     :ivar taken: those that a server has taken, also of what has ended
     :ivar requests: of all of them
     :ivar changes: planned changes of capacity that are not over
+    :ivar rest: where these are the slots of some hosts, what was read of all
     """
 
     reservations: Sequence[progress.Unfinished]
@@ -46,6 +51,7 @@ class Promised:
     taken: Sequence[Slot]
     requests: Mapping[str, request_mod.Request]
     changes: capacity_change.Changes = ()
+    rest: 'Promised | None' = None
 
     @functools.cached_property
     def by_host(self) -> Mapping[str, Sequence[Slot]]:
@@ -76,25 +82,28 @@ class Promised:
     @functools.cached_property
     def consumers(self) -> frozenset[str]:
         """All servers that have a slot of a reservation."""
-        return frozenset(
+        found = frozenset(
             one.consumer for _key, one in self.taken if one.consumer
         )
+        return found | self.rest.consumers if self.rest else found
 
     def list_over(self, time: int) -> frozenset[str]:
         """Return the servers whose slots have ended by a time."""
-        return frozenset(
+        found = frozenset(
             one.consumer
             for _key, one in self.taken
             if one.consumer and one.during.end <= time
         )
+        return found | self.rest.list_over(time) if self.rest else found
 
     @functools.cached_property
     def holds(self) -> frozenset[str]:
         """The consumers that may hold room for these slots in placement."""
-        return frozenset(
+        found = frozenset(
             hold.make_consumer(one.key)
             for _key, one in (*self.slots, *self.taken)
         )
+        return found | self.rest.holds if self.rest else found
 
     @functools.cached_property
     def by_place(self) -> Mapping[view_obj.Place, Sequence[Slot]]:
@@ -165,7 +174,7 @@ class Promised:
         after its end. What holds room for slots is among them: the room is
         theirs.
         """
-        return self.holds | frozenset(
+        found = self.holds | frozenset(
             one.consumer
             for key, one in self.taken
             if one.consumer
@@ -173,6 +182,28 @@ class Promised:
             and now < one.during.end + LEAVE_SECONDS
             and self._goes_at_end(key)
         )
+        return (
+            found | self.rest.list_leaving(time, now) if self.rest else found
+        )
+
+    def with_claiming(
+        self, now: int, uses: lending.Uses = _NOTHING_USED
+    ) -> 'Promised':
+        """Return the same, and as promised what servers are about to claim.
+
+        A server takes its slot, and then what it holds in placement: in
+        between nothing else says that the room of its slot is not free.
+
+        :param now: seconds since the epoch
+        :param uses: what placement showed after the slots were read; without
+            it, all count that were taken shortly before
+        """
+        claiming = [
+            one
+            for one in self.taken
+            if _is_claiming(one[1], now) and not _has_claimed(one[1], uses)
+        ]
+        return dataclasses.replace(self, slots=[*self.slots, *claiming])
 
     def _goes_at_end(self, key: str) -> bool:
         request = self.requests.get(key)
@@ -184,8 +215,10 @@ class Promised:
 
 def is_there(connection: sa.Connection, slots: Sequence[Slot]) -> bool:
     """Return whether slots are as they were read: held, and not taken."""
-    held = servers.read_servers(
-        connection, {key for key, _one in slots}, interval.ALWAYS
+    held = servers.read_servers_on(
+        connection,
+        {key for key, _one in slots},
+        {one.host for _key, one in slots},
     )
     return all(one in held.get(key, ()) for key, one in slots)
 
@@ -205,7 +238,10 @@ def read(
         for one in progress.list_unfinished(connection)
         if one.during.start <= until
     ]
-    slots, taken = _read_slots(connection, {one.key for one in found}, now)
+    keys = {one.key for one in found}
+    slots, taken = _sort_slots(
+        servers.read_servers(connection, keys, interval.ALWAYS), now
+    )
     return Promised(
         reservations=found,
         slots=slots,
@@ -216,30 +252,37 @@ def read(
 
 
 def renew(
-    connection: sa.Connection, near: Promised, keys: Set[str], now: int
+    connection: sa.Connection, near: Promised, host: str, now: int
 ) -> Promised:
-    """Return the same, with the slots of some reservations as they are now.
+    """Return the slots that take from what those of a host do, as they are.
 
     A server takes its slot, and then what it holds in placement. If placement
     is read after the slots, a server that comes in between counts twice: as
     promised, and as holding what is promised.
 
-    :param keys: the reservations
+    Other slots are left out: a pass may do this for each of many hosts.
+
     :param now: seconds since the epoch
     """
-    slots, taken = _read_slots(connection, keys, now)
-    return dataclasses.replace(
-        near,
-        slots=[*(one for one in near.slots if one[0] not in keys), *slots],
-        taken=[*(one for one in near.taken if one[0] not in keys), *taken],
+    found = [
+        one for place in near.list_places(host) for one in near.by_place[place]
+    ]
+    held = servers.read_servers_on(
+        connection,
+        {key for key, _one in found},
+        {one.host for _key, one in found},
     )
+    slots, taken = _sort_slots(held, now)
+    return dataclasses.replace(near, slots=slots, taken=taken, rest=near)
 
 
-def _read_slots(
-    connection: sa.Connection, keys: Set[str], now: int
+def _sort_slots(
+    held: Mapping[str, servers.PlannedServers], now: int
 ) -> tuple[list[Slot], list[Slot]]:
-    """Return the slots that no server has taken, and those that one has."""
-    held = servers.read_servers(connection, keys, interval.ALWAYS)
+    """Return the slots that no server has taken, and those that one has.
+
+    :param held: reservation -> its slots
+    """
     slots = [(key, one) for key, ones in held.items() for one in ones]
     return (
         [
@@ -248,4 +291,22 @@ def _read_slots(
             if one[1].consumer is None and one[1].during.end > now
         ],
         [one for one in slots if one[1].consumer is not None],
+    )
+
+
+def _is_claiming(slot: server_mod.PlannedServer, now: int) -> bool:
+    """Return whether a slot was taken so shortly before."""
+    return (
+        slot.taken_at is not None
+        and now < slot.taken_at + promises.CLAIM_SECONDS
+        and now < slot.during.end
+    )
+
+
+def _has_claimed(slot: server_mod.PlannedServer, uses: lending.Uses) -> bool:
+    """Return whether placement shows the server of a slot in its place."""
+    return any(
+        slot.consumer in uses[place].holders
+        for place in slot.places
+        if place in uses
     )

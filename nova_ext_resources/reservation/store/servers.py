@@ -43,6 +43,9 @@ _READ = sa.select(*_COLUMNS).where(
     tables.SERVERS.c.is_held,
     tables.SERVERS.c.ends_at > sa.bindparam('now'),
 )
+_READ_ON_HOSTS = _READ.where(
+    tables.SERVERS.c.host.in_(sa.bindparam('hosts', expanding=True))
+)
 
 #: What so many planned servers take is kept, to be the same object for many:
 #: that takes less time and less memory than one for each.
@@ -218,11 +221,37 @@ def read_servers(
 
     Those without such servers are left out.
     """
+    return _collect(
+        connection.execute(_READ, {'keys': keys, 'now': now})
+        for keys in chunk(reservations)
+    )
+
+
+def read_servers_on(
+    connection: sa.Connection,
+    reservations: Collection[str],
+    hosts: Collection[str],
+) -> dict[str, PlannedServers]:
+    """Return reservation -> its servers that are held on some hosts.
+
+    Those without such servers are left out.
+    """
+    return _collect(
+        connection.execute(
+            _READ_ON_HOSTS,
+            {'keys': keys, 'hosts': part, 'now': interval.ALWAYS},
+        )
+        for keys in chunk(reservations)
+        for part in chunk(hosts)
+    )
+
+
+def _collect(
+    results: Iterable[sa.CursorResult[Any]],
+) -> dict[str, PlannedServers]:
     found = collections.defaultdict[str, list[server_mod.PlannedServer]](list)
-    for keys in chunk(reservations):
-        rows = connection.execute(_READ, {'keys': keys, 'now': now})
-        for key, *values in rows:
-            found[key].append(_read_server(*values))
+    for key, *values in itertools.chain.from_iterable(results):
+        found[key].append(_read_server(*values))
     return {key: tuple(sorted(ones, key=_sort)) for key, ones in found.items()}
 
 

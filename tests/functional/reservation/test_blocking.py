@@ -236,6 +236,7 @@ class BlockingTest(BlockingTestCase):
 
         with mock.patch.object(self.site, 'unshelve', steal):
             self.pass_at(START)
+        self.assertIn('room is missing on host one', self.list_words()[-1])
         self.wait_for(self.server, 'SHELVED_OFFLOADED')
         self.pass_at(START + 1)
         self.assertEqual([None] * 4, self.list_consumers())
@@ -243,7 +244,6 @@ class BlockingTest(BlockingTestCase):
             'could not be unshelved on host one', self.list_words()[-1]
         )
         self.pass_at(START + 60)
-        self.assertIn('room is missing on host one', self.list_words()[-1])
         self.assertEqual('degraded', self.list_states()[-1])
 
         self.get_client().delete_allocations(stranger)

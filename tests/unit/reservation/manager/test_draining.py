@@ -328,6 +328,41 @@ class DrainingTest(DrainingTestCase):
         self.assertEqual(State.DEGRADED, self.get().last.state)
         self.assertEqual([], self.list_notices())
 
+    def test_a_server_that_claims_still_has_a_promise(self) -> None:
+        """Nothing but its slot says that the room is not free."""
+        self.run_at(START)
+        self.cloud.hold('plain', 'a', 4)
+        self.run_at(START + 60)
+        self.take('x', 0, now=START + 119)
+        self.take('y', 1, now=START + 119)
+
+        self.run_at(START + 120)
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
+        self.turn = self.make_turn()
+        self.cloud.holders.discard('plain')
+        self.borrow('x', 4)
+        self.run_at(START + 140)
+        self.assertEqual(State.ACTIVE, self.get().last.state)
+
+    def test_a_server_takes_its_slot_when_placement_was_read(self) -> None:
+        read_uses = self.cloud.read_uses
+
+        def read(rp_uuids: Iterable[str]) -> Any:
+            found = read_uses(rp_uuids)
+            if self.time.clock == START + 120:
+                self.take('x', 0, now=START + 120)
+                self.take('y', 1, now=START + 120)
+            return found
+
+        self.run_at(START)
+        self.cloud.hold('plain', 'a', 4)
+        self.run_at(START + 60)
+        self.cloud.read_uses = read  # type: ignore[method-assign]
+        self.run_at(START + 120)
+
+        self.assertEqual(State.DEGRADED, self.get().last.state)
+
     def test_of_two_managers_none_takes_back_what_the_other_has_seen(
         self,
     ) -> None:
@@ -358,14 +393,14 @@ class DrainingTest(DrainingTestCase):
 
     def come(self, uuid: str, number: int) -> None:
         """Create a server that may be told to go in a slot of the lease."""
-        slots.take(
-            self.database,
-            'lease',
-            uuid,
-            lambda held: held[number],
-            now=START,
-        )
+        self.take(uuid, number, now=START)
         self.borrow(uuid, 4)
+
+    def take(self, uuid: str, number: int, now: int) -> None:
+        """Take a slot of the lease, and claim nothing yet."""
+        slots.take(
+            self.database, 'lease', uuid, lambda held: held[number], now=now
+        )
 
     def change_meanwhile(self, change: Callable[[], None], look: int) -> None:
         """Let something change just before Nova is asked for a server.
