@@ -43,7 +43,7 @@ def list_lost(
     on one whose compute is down; no other one can be created.
 
     :param rows: (reservation, host, servers, how many of them are taken)
-    :param replaced: what was planned on other providers than the host has now
+    :param replaced: what was planned on providers that the host does not have
     """
     found: dict[str, dict[str, int]] = {}
     for key, host, servers, taken in rows:
@@ -58,7 +58,8 @@ def list_lost(
 def describe(lost: Lost, enabled: Enabled, down: Collection[str] = ()) -> str:
     """Return a sentence that names the hosts, some of many.
 
-    One that is enabled and up has another provider than it had.
+    One that is enabled and up was installed anew, or lacks a nested provider
+    that it had.
 
     :param down: hosts whose compute does not report
     """
@@ -67,7 +68,7 @@ def describe(lost: Lost, enabled: Enabled, down: Collection[str] = ()) -> str:
         if host not in enabled:
             return 'is not in placement any more'
         if enabled[host]:
-            return 'has another resource provider now'
+            return 'does not have the planned resource providers any longer'
         return 'is down' if host in down else 'is disabled'
 
     parts = [

@@ -2,8 +2,9 @@
 
 """Finds what is planned on resource providers that are gone.
 
-A host that was installed anew has the name that it had, and another provider.
-What was planned on the former one is kept for nobody there.
+A host that was installed anew has the name that it had, and other providers. A
+device that was taken out has none. What was planned on the former ones is kept
+for nobody there.
 """
 
 from collections.abc import Set
@@ -31,7 +32,7 @@ class Replaced:
         self._gone: Set[str] = frozenset()
 
     def list(self, hosts: Set[str], now: int) -> frozenset[outage.Part]:
-        """Return what is planned on other providers than its host has.
+        """Return what is planned on providers that its host does not have.
 
         :param hosts: that are in placement
         :param now: seconds since the epoch

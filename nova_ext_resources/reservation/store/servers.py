@@ -328,36 +328,28 @@ def list_providers(
 ) -> list[tuple[str, str, frozenset[str]]]:
     """Return on which providers of hosts servers are planned after a time.
 
-    Of those of one reservation on one host, by one that nobody has taken: all
-    of them were planned on the same provider of the host.
+    Only those count that nobody has taken.
 
     :returns: (reservation, host, uuids of providers)
     """
     columns = tables.SERVERS.c
     rows = connection.execute(
-        sa.select(
-            columns.reservation,
-            columns.host,
-            sa.func.min(columns.assignments),
-        )
+        sa.select(columns.reservation, columns.host, columns.assignments)
         .where(
             columns.is_held,
             columns.ends_at > now,
             columns.consumer.is_(None),
         )
-        .group_by(columns.reservation, columns.host)
+        .distinct()
     )
-    return [
-        (
-            key,
-            host,
-            frozenset(
-                one.rp_uuid
-                for one in parse_assignments(text)
-                if one.is_allocated
-            ),
+    found = collections.defaultdict[tuple[str, str], set[str]](set)
+    for key, host, text in rows:
+        found[key, host].update(
+            one.rp_uuid for one in parse_assignments(text) if one.is_allocated
         )
-        for key, host, text in rows
+    return [
+        (key, host, frozenset(rp_uuids))
+        for (key, host), rp_uuids in found.items()
     ]
 
 

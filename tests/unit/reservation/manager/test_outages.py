@@ -229,8 +229,8 @@ class OutagesTest(OutagesTestCase):
         )
         self.assertEqual(['pending', 'pending'], self.list_states())
         self.assertEqual(
-            'moved: host a has another resource provider now, with 2 of its '
-            'servers',
+            'moved: host a does not have the planned resource providers any '
+            'longer, with 2 of its servers',
             self.get().last.reason,
         )
 

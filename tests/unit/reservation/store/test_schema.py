@@ -18,6 +18,7 @@ from nova_ext_resources.reservation import cause as cause_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import documents
 from nova_ext_resources.reservation.store import events
+from nova_ext_resources.reservation.store import history
 from nova_ext_resources.reservation.store import news
 from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import servers
@@ -279,6 +280,28 @@ class FirstTablesTest(stores.StoreTestCase):
         self.assertIn('version v01', str(err))
         schema.upgrade(database)
         schema.ensure(database)
+
+    def test_the_history_begins_with_the_revisions_that_there_are(
+        self,
+    ) -> None:
+        database = database_mod.Database(self.url)
+        number, before = 3, 7
+        with database.transaction() as connection:
+            connection.execute(
+                sa.text(
+                    f'UPDATE shards SET revision = {before} '
+                    f'WHERE number = {number}'
+                )
+            )
+
+        schema.upgrade(database)
+
+        with database.transaction() as connection:
+            found = [
+                history.has_had(connection, {number: revision})
+                for revision in (before - 1, before)
+            ]
+        self.assertEqual([False, True], found)
 
     def test_rows_stay_and_their_slots_are_free(self) -> None:
         database = database_mod.Database(self.url)
