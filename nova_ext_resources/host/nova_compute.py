@@ -6,7 +6,7 @@ The driver that Nova has loaded answers, from Nova's records and from the
 hypervisor. Nothing here imports Nova.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 import dataclasses
 
 from nova_ext_resources.host import guests
@@ -14,6 +14,7 @@ from nova_ext_resources.host import migrations
 from nova_ext_resources.host import orphans
 from nova_ext_resources.host import periodic
 from nova_ext_resources.host import restore
+from nova_ext_resources.host import unheld
 from nova_ext_resources.objects import server as server_obj
 
 
@@ -31,8 +32,7 @@ class NovaCompute:
         hypervisor has here, and of each entry that a move has left; gets the
         entries; called in a thread, after :meth:`.HostService.accept_host`
     :ivar find_migrations: see :data:`.migrations.FindMigrations`
-    :ivar explain: returns uuid -> words for an operator, of those consumers
-        with which Nova does not go on
+    :ivar explain: see :data:`.unheld.Explain`
     :ivar examine: see :data:`.orphans.Examine`; called like ``list_roles``
     :ivar list_known: returns the uuids of the servers that Nova has here, or
         moves from or to here, whatever the hypervisor has; called like
@@ -56,7 +56,7 @@ class NovaCompute:
     on_changed: Callable[[], None]
     list_roles: periodic.ListRoles
     find_migrations: migrations.FindMigrations
-    explain: Callable[[Iterable[str]], Mapping[str, str]]
+    explain: unheld.Explain
     examine: orphans.Examine
     list_known: Callable[[], Collection[str]]
     find_hosts: Callable[[frozenset[str]], Mapping[str, str]]

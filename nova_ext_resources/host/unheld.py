@@ -7,7 +7,7 @@ a move, a server was evacuated in the midst of one, or one was deleted while
 placement was away. No other server gets these units, and no server has them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 import contextlib
 import time
 from typing import TypeAlias
@@ -35,6 +35,13 @@ PATIENCE = 1800.0
 
 _Given: TypeAlias = Mapping[view_obj.Place, int]
 
+#: Gets the uuids of consumers without an entry, and those of the servers for
+#: which the host has one; returns uuid -> words for an operator, of those
+#: consumers with which Nova does not go on, or only does for a moment.
+Explain: TypeAlias = Callable[
+    [Iterable[str], Container[str]], Mapping[str, str]
+]
+
 
 class Unheld(worker.Worker):
     """Looks again and again, until stopped; nothing that fails ends it.
@@ -46,8 +53,7 @@ class Unheld(worker.Worker):
         one provider, by its uuid
     :param is_hold: returns whether a consumer holds room for reserved
         servers to come, which is no server; asks placement
-    :param explain: describes those of the consumers with which Nova does not
-        go on; asks Nova
+    :param explain: see :data:`Explain`; asks Nova
     :param on_changed: called when other problems were found than before
     :param interval: seconds from one refresh of the host to the next
     :param monotonic: returns seconds that no step of the clock changes
@@ -64,7 +70,7 @@ class Unheld(worker.Worker):
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
         is_hold: Callable[[str], bool],
-        explain: Callable[[Iterable[str]], Mapping[str, str]],
+        explain: Explain,
         on_changed: Callable[[], None],
         interval: float,
         monotonic: Callable[[], float] = time.monotonic,
@@ -140,7 +146,7 @@ class Unheld(worker.Worker):
         )
         for uuid in self._holds:
             del unheld[uuid]
-        explained = self._explain(sorted(unheld)) if unheld else {}
+        explained = self._ask(unheld)
         self._since = {
             uuid: (unheld[uuid], self._find_since(uuid, unheld[uuid], now))
             for uuid in explained
@@ -155,6 +161,12 @@ class Unheld(worker.Worker):
             for uuid, reason in explained.items()
             if uuid in lasting
         )
+
+    def _ask(self, unheld: Iterable[str]) -> Mapping[str, str]:
+        uuids = sorted(unheld)
+        entries = self._host.entries.values()
+        holding = frozenset(one.server_uuid for one in entries)
+        return self._explain(uuids, holding) if uuids else {}
 
     def _list_unheld(self) -> dict[str, dict[view_obj.Place, int]]:
         """Return consumer uuid -> what it is given, of those without entry."""

@@ -2,7 +2,7 @@
 
 """What Nova says of consumers to which placement has allocated something."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Any
 
 from nova.compute import vm_states
@@ -14,13 +14,17 @@ from nova_ext_resources.virt import migrations
 from nova_ext_resources.virt import servers
 
 
-def explain(host: str, uuids: Iterable[str]) -> dict[str, str]:
+def explain(
+    host: str, uuids: Iterable[str], holding: Container[str]
+) -> dict[str, str]:
     """Describe consumers without an entry on a host, for an operator.
 
-    :returns: uuid -> words, of those with which Nova does not go on; none of
-        servers that Nova has on this host, which get their entries again
+    :param holding: uuids of the servers for which the host has an entry
+    :returns: uuid -> words, of those with which Nova does not go on, or that
+        Nova confirms, which takes no longer than a moment; none of servers
+        that Nova has on this host, which get their entries again
     """
-    found = {uuid: _explain(host, uuid) for uuid in uuids}
+    found = {uuid: _explain(host, uuid, holding) for uuid in uuids}
     return {uuid: words for uuid, words in found.items() if words}
 
 
@@ -46,10 +50,10 @@ def find_migrations(
     }
 
 
-def _explain(host: str, uuid: str) -> str:
+def _explain(host: str, uuid: str, holding: Container[str]) -> str:
     migration = _find_migration(uuid)
     if migration is not None:
-        return _explain_migration(migration)
+        return _explain_migration(host, migration, holding)
     instance = servers.find(uuid)
     if instance is None:
         return 'Nova has neither a server nor a migration of this uuid'
@@ -69,15 +73,24 @@ def _explain(host: str, uuid: str) -> str:
     return f'{words}, and may need what it has there'
 
 
-def _explain_migration(migration: Any) -> str:
+def _explain_migration(
+    host: str, migration: Any, holding: Container[str]
+) -> str:
     instance = servers.find(migration.instance_uuid)
     kind = f'this is a {migration.migration_type} with status'
     words = f'{kind} "{migration.status}" of server {migration.instance_uuid}'
     if instance is None:
         return f'{words}, which is deleted'
-    if _is_open(migration, instance):
+    if not _is_open(migration, instance):
+        return f'{words} {_locate(instance)}'
+    # Its former host may not have been able to keep it under this uuid.
+    is_held = instance.host != host and instance.uuid in holding
+    if is_held or not migrations.is_being_confirmed(host, migration, instance):
         return ''
-    return f'{words} {_locate(instance)}'
+    return (
+        f'{words} {_locate(instance)}, and Nova has not ended its '
+        'confirmation, of which this host has released what it kept'
+    )
 
 
 def _is_open(migration: Any, instance: Any) -> bool:

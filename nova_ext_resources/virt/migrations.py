@@ -212,6 +212,24 @@ def is_stuck(migration: Any, patience: float) -> bool:
     )
 
 
+def is_being_confirmed(host: str, migration: Any, instance: Any) -> bool:
+    """Return whether Nova confirms a cold one from a host, or never ends it.
+
+    Nova confirms the move of a server that it deletes, and leaves it
+    ``finished`` meanwhile; of another, it is ``confirming``. It is
+    ``confirmed`` before Nova deletes its allocations. None of them shows
+    whether nova-compute was killed in it, nor does the task of the server.
+    While only the user decides, this is false.
+    """
+    return (
+        migration.migration_type in COLD
+        and migration.source_compute == host
+        and migration.status in ('finished', 'confirming', 'confirmed')
+        and (migration.status, instance.vm_state, instance.task_state)
+        != ('finished', vm_states.RESIZED, None)
+    )
+
+
 def is_abandoned(migration: Any) -> bool:
     """Return whether Nova does nothing more for a move, and has not ended it.
 

@@ -196,7 +196,7 @@ class SourceComesBackTest(EvacuationTestCase):
         )
         nobody = uuidsentinel.nobody
 
-        words = holders.explain('host1', [self.uuid, nobody])
+        words = holders.explain('host1', [self.uuid, nobody], ())
 
         self.assertEqual(
             'this is a server that Nova has on host host2, and that was '
@@ -205,7 +205,7 @@ class SourceComesBackTest(EvacuationTestCase):
             words[self.uuid],
         )
         self.assertIn('neither a server nor a migration', words[nobody])
-        self.assertEqual({}, holders.explain('host2', [self.uuid]))
+        self.assertEqual({}, holders.explain('host2', [self.uuid], ()))
 
     def test_while_the_new_host_starts_the_guest(self) -> None:
         waiting = self.useFixture(breaking.WaitingGuest())

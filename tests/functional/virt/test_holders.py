@@ -105,5 +105,5 @@ class FindMovesTest(backends.Static):
             self.set_state('completed', host)
             self.assertEqual(
                 {self.uuid: f'this is a server that Nova has {expected}'},
-                holders.explain('host1', [self.uuid]),
+                holders.explain('host1', [self.uuid], ()),
             )

@@ -2,7 +2,7 @@
 
 """Placement has allocated resources here to a consumer that has none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 import uuid
 
 import fixtures
@@ -37,6 +37,7 @@ class UnheldTest(with_host.HostTestCase):
         self.failure: Exception | None = None
         self.words = {OTHER: 'nobody knows it'}
         self.asked: list[list[str]] = []
+        self.holding: Container[str] = ()
         self.looked: list[str] = []
         self.changes = 0
         self.now = 1000.0
@@ -61,8 +62,11 @@ class UnheldTest(with_host.HostTestCase):
         self.looked.append(uuid)
         return uuid == HOLD
 
-    def explain(self, uuids: Iterable[str]) -> Mapping[str, str]:
+    def explain(
+        self, uuids: Iterable[str], holding: Container[str]
+    ) -> Mapping[str, str]:
         self.asked.append([*uuids])
+        self.holding = holding
         return self.words
 
     def count_change(self) -> None:
@@ -91,6 +95,7 @@ class UnheldTest(with_host.HostTestCase):
         self.look(1)
 
         self.assertEqual([[OTHER]], self.asked)
+        self.assertEqual({SERVER}, self.holding)
 
     def test_nor_where_all_have_one(self) -> None:
         del self.holders[FIRST][WAYS][OTHER]

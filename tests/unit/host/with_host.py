@@ -43,7 +43,7 @@ COMPUTE = nova_compute.NovaCompute(
     on_changed=lambda: None,
     list_roles=lambda _entries: {},
     find_migrations=lambda _server, _uuids: {},
-    explain=lambda _uuids: {},
+    explain=lambda _uuids, _holding: {},
     examine=lambda _entry: evidence.Evidence(words='', is_proof=False),
     list_known=tuple,
     find_hosts=lambda uuids: dict.fromkeys(uuids, ''),
