@@ -62,6 +62,8 @@ class Allocated(worker.Worker):
 
     :param list_holders: returns resource class -> consumer uuid -> amount of
         one provider, by its uuid
+    :param read_allocations: returns all that placement has allocated to a
+        consumer
     :param follow: moves what placement has allocated to a consumer to where
         that holds it, as after a claim; see :meth:`.Follower.move`
     :param extend: allocates to a consumer all that it holds of some classes;
@@ -83,6 +85,7 @@ class Allocated(worker.Worker):
         host: host_mod.HostResources,
         *,
         list_holders: Callable[[str], Mapping[str, Mapping[str, int]]],
+        read_allocations: Callable[[str], view_obj.Amounts],
         follow: Callable[[str, Iterable[audit.Move], frozenset[str]], None],
         extend: Callable[[str, Mapping[view_obj.Place, int]], None],
         find_migrations: migrations.FindMigrations,
@@ -93,6 +96,7 @@ class Allocated(worker.Worker):
         super().__init__()
         self._host = host
         self._list_holders = list_holders
+        self._read_allocations = read_allocations
         self._follow = follow
         self._extend = extend
         self._migrations = migrations.Migrations(host.host, find_migrations)
@@ -288,7 +292,23 @@ class Allocated(worker.Worker):
                 # The migration still has it where it was.
                 reason = one.migration_uuid
             if reason or one.missing or one.surplus:
-                yield _Found(difference=one, reason=reason)
+                yield _Found(difference=self._locate(one), reason=reason)
+
+    def _locate(self, one: audit.Difference) -> audit.Difference:
+        """Return it with whether placement has its server elsewhere.
+
+        It is not corrected: Nova's own resources are not here either, and
+        with ours alone, the next move would leave these behind.
+
+        :raises PlacementError: it does not answer
+        """
+        if one.migration_uuid or not one.missing:
+            return one
+        given = self._read_allocations(one.entry.consumer_uuid).keys()
+        own = {self._host.node.uuid, *self._host.view.keys}
+        return dataclasses.replace(
+            one, is_elsewhere=bool(given) and not given & own
+        )
 
     def _report(self, before: tuple[alarm_mod.Problem, ...]) -> None:
         """Log each problem once."""

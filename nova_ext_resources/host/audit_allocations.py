@@ -47,6 +47,8 @@ class Difference:
         server holds, and may be a migration of the server
     :ivar migration_uuid: one of them with which Nova does not go on; '' where
         none is known
+    :ivar is_elsewhere: whether placement has the server on other hosts, and
+        nothing at all of this one
     """
 
     entry: assignment.Entry
@@ -56,6 +58,7 @@ class Difference:
     surplus: tuple[assignment.Assignment, ...] = ()
     others: frozenset[str] = frozenset()
     migration_uuid: str = ''
+    is_elsewhere: bool = False
 
     @property
     def is_in_doubt(self) -> bool:
@@ -246,6 +249,17 @@ def _explain_missing(difference: Difference, host: str) -> str:
             f'holds {_describe(difference.missing)} of host {host}, which '
             'placement has allocated to its migration '
             f'{difference.migration_uuid}: {_GIVEN_UP}'
+        )
+    if difference.is_elsewhere:
+        return (
+            f'holds {_describe(difference.missing)} of host {host}, and '
+            'placement has allocated to it resources of other hosts only, as '
+            'after a live migration in which a service of Nova was killed. '
+            'The server keeps what it holds here, and no other server gets '
+            'that. Make sure that the guest is on this host, and on no '
+            'other. Then shelve and unshelve the server, which allocates '
+            'anew; if it was to be resized, set its allocations by hand, see '
+            'not_in_placement in the documentation'
         )
     return (
         f'holds {_describe(difference.missing)} of host {host}, which '

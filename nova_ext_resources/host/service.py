@@ -136,6 +136,7 @@ class HostService:
         return allocated.Allocated(
             self.host,
             list_holders=self._placement.list_holders,
+            read_allocations=self.read_allocations,
             follow=self.follower.move,
             extend=self.follower.extend,
             find_migrations=compute.find_migrations,

@@ -249,6 +249,40 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
 
         self.assert_only_on('host1')
 
+    def lose_the_allocations(self) -> None:
+        """Leave the server, which is on host1, with those of host2 only."""
+        migration = self.kill_the_source()
+        self.placement.delete(f'/allocations/{migration}')
+
+    def test_a_server_that_placement_has_elsewhere_is_reported(self) -> None:
+        self.lose_the_allocations()
+        for _ in range(2):
+            (told,) = self.list_differences('host1')
+            self.assertEqual(
+                (alarm.NOT_IN_PLACEMENT, self.uuid), (told.alarm, told.subject)
+            )
+            self.assertIn('resources of other hosts only', told.text)
+            self.assertNotIn('rebuild', told.text)
+            self.assertEqual(
+                [self.uuid], [*self.get_host('host1').state.unallocated]
+            )
+            # Neither host nor Nova changes anything of it then.
+            self._reboot_server(self.server, hard=True)
+        (left,) = self.list_unheld('host2')
+        self.assertEqual(self.uuid, left.subject)
+
+    def test_so_it_is_until_it_was_shelved_and_unshelved(self) -> None:
+        """As the alarm says."""
+        self.lose_the_allocations()
+        self.assertEqual(1, len(self.list_differences('host1')))
+
+        self.act(self.server, 'shelve')
+        self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
+        self.act(self.server, 'unshelve')
+        server = self._wait_for_state_change(self.server, 'ACTIVE')
+
+        self.assert_only_on(server['OS-EXT-SRV-ATTR:host'])
+
     def test_both_hosts_say_what_is_lost_to_placement(self) -> None:
         migration = self.kill_the_source()
 

@@ -41,6 +41,8 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.holders: dict[str, dict[str, dict[str, int]]] = {
             rp_uuid: {} for rp_uuid in self.host.view.keys
         }
+        # What placement has elsewhere.
+        self.elsewhere: set[str] = set()
         self.failure: Exception | None = None
         self.meanwhile: Callable[[], object] = lambda: None
         self.moved: list[audit_allocations.Move] = []
@@ -58,6 +60,7 @@ class AllocatedTestCase(with_host.HostTestCase):
         self.made = allocated.Allocated(
             self.host,
             list_holders=self.list_holders,
+            read_allocations=self.read_allocations,
             follow=self.follow,
             extend=self.extend,
             find_migrations=self.find_migrations,
@@ -74,6 +77,16 @@ class AllocatedTestCase(with_host.HostTestCase):
         if rp_uuid not in self.holders:
             raise exception.NotFound(action='ask', detail='none')
         return self.holders[rp_uuid]
+
+    def read_allocations(
+        self, consumer_uuid: str
+    ) -> dict[str, dict[str, int]]:
+        found = {rp_uuid: {'VCPU': 1} for rp_uuid in self.elsewhere}
+        for rp_uuid, classes in self.holders.items():
+            for name, amounts in classes.items():
+                if consumer_uuid in amounts:
+                    found.setdefault(rp_uuid, {})[name] = 1
+        return found
 
     def follow(
         self,
@@ -147,9 +160,30 @@ class MissingTest(AllocatedTestCase):
         self.assertEqual(
             (4, 0), (self.count_reserved(), self.count_reserved(SECOND))
         )
+        self.assertIn('as after a rebuild that failed', problem.text)
         self.run_rounds()
         self.assertEqual(1, self.changes)
         self.assertEqual(1, self.log.output.count(problem.text))
+
+    def test_a_server_that_placement_has_elsewhere_is_told_apart(self) -> None:
+        for elsewhere, expected in (
+            ({uuidsentinel.node}, True),
+            ({uuidsentinel.node, self.host.node.uuid}, False),
+            ({uuidsentinel.node, RDT}, False),
+        ):
+            with self.subTest(elsewhere=elsewhere):
+                self.elsewhere = elsewhere
+
+                self.run_rounds()
+
+                (problem,) = self.made.problems
+                self.assertEqual(
+                    (expected, 4),
+                    (
+                        'of other hosts only' in problem.text,
+                        self.count_reserved(),
+                    ),
+                )
 
     def test_only_what_is_missing_is_withheld(self) -> None:
         self.allocate(FIRST, 3)
