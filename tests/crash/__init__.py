@@ -15,6 +15,7 @@ files:
 * ``guests``: guests that outlive their nova-compute
 * ``history``: what there is of a server, for the reader of a failure
 * ``messaging``: has oslo.messaging use the bus
+* ``misallocations``: what Nova has allocated otherwise than a host holds it
 * ``novas``: what Nova has left to a consumer
 * ``nursery``: starts nova-computes fast
 * ``operations``: the operations of Nova

@@ -5,17 +5,20 @@
 import collections
 from collections.abc import Iterator, Mapping
 import dataclasses
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from nova_ext_resources.host import ledger
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from tests.crash import allocations
+from tests.crash import misallocations
 from tests.crash import novas
-from tests.crash import operations
 from tests.crash import placement
 from tests.crash import records
 from tests.crash import seen as seen_mod
+
+if TYPE_CHECKING:
+    from tests.crash import operations
 
 State = assignment.State
 
@@ -33,6 +36,9 @@ _OF_COMING = (alarm.NOT_IN_NOVA, alarm.MOVE_IN_DOUBT, alarm.NOT_IN_PLACEMENT)
 #: Nova's record of a server has other CPUs than it has claimed.
 _OTHERWISE = 'is pinned otherwise'
 
+#: Placement has a server on another host than Nova.
+_ELSEWHERE = 'resources of other hosts only'
+
 #: Statuses of migrations that Nova has ended well.
 _ENDED_WELL = ('completed', 'confirmed', 'done', 'finished', 'reverted')
 
@@ -49,7 +55,7 @@ class Differences:
     novas: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def compare(servers: operations.Servers) -> Differences:
+def compare(servers: 'operations.Servers') -> Differences:
     """Compare all; nothing may be under way."""
     site, made = servers.site, Differences()
     found = records.list_servers()
@@ -112,7 +118,9 @@ def _list_left(
     if name in _OF_PLACEMENT:
         yield _find_blocking(seen, server_uuid)
     if name == alarm.NOT_RECORDED:
-        yield allocations.find_doubled(seen, server_uuid)
+        yield misallocations.find_doubled(seen, server_uuid)
+    if name == alarm.NOT_IN_PLACEMENT and _ELSEWHERE in text:
+        yield misallocations.find_elsewhere(seen, server_uuid)
 
 
 def _find_named_move(
@@ -142,18 +150,24 @@ def _find_elsewhere(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     hosts = {seen.host, server.host}
     if server_uuid not in seen.said['guests'] or not hosts & seen.killed:
         return None
-    # A cold one that has not ended well leaves the server where it was.
-    moves = [
-        one
-        for one in records.list_moves(server_uuid)
-        if one.migration_type == records.LIVE or one.status in _ENDED_WELL
-    ]
+    moves = [*filter(_has_gone, records.list_moves(server_uuid))]
     is_between = moves and (
         moves[-1].migration_type == records.LIVE
         and {moves[-1].source_compute, moves[-1].dest_compute} == hosts
         and moves[-1].status not in _ENDED_WELL
     )
     return server_uuid if is_between else None
+
+
+def _has_gone(move: Any) -> bool:
+    """Return whether a move may have brought its server anywhere.
+
+    A cold one that has not ended well leaves the server where it was, and
+    so does a live one for which Nova has found no host.
+    """
+    if move.migration_type == records.LIVE:
+        return not (move.status == 'error' and move.dest_compute is None)
+    return move.status in _ENDED_WELL
 
 
 def _find_blocking(seen: seen_mod.Seen, server_uuid: str) -> str | None:
@@ -341,7 +355,7 @@ def _find_allocated(
         return None
     if _count(entry) == _count_of_move(one):
         return str(one.uuid)
-    return allocations.find_move_with_same(seen, entry)
+    return misallocations.find_move_with_same(seen, entry)
 
 
 def _count_of_move(one: Any) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
+from tests.crash import misallocations
 from tests.crash import novas
 from tests.crash import placement
 from tests.crash import records
@@ -70,8 +71,12 @@ def compare(seen: seen_mod.Seen) -> Iterator[tuple[str | None, str]]:
 def _find_own(one: _Difference) -> str | None:
     """Return the consumer if Nova has left its own resources with the same."""
     uuid = one.place[0]
-    is_left = one.place not in one.held and novas.is_novas(one.seen, uuid)
-    return uuid if is_left else None
+    if one.place in one.held or not novas.is_novas(one.seen, uuid):
+        return None
+    # What a host has released in a confirmation, it has to report.
+    move = records.find_move(uuid)
+    is_silent = move is not None and novas.is_being_confirmed(one.seen, move)
+    return None if is_silent and not _is_told(one, uuid) else uuid
 
 
 def _find_move(one: _Difference) -> str | None:
@@ -343,6 +348,12 @@ def _is_abandoned(one: _Difference, move: Any) -> bool:
     return move.status in novas.ON_ITS_WAY
 
 
+def _find_elsewhere(one: _Difference) -> str | None:
+    if one.place in one.allocated:
+        return None
+    return misallocations.find_elsewhere(one.seen, one.place[0])
+
+
 def _find_blocked(one: _Difference) -> str | None:
     """Return the consumer whose ways the server of this host cannot have.
 
@@ -376,83 +387,5 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_taken_again, 'its move was taken again'),
     (_find_abandoned, 'for resize {}, which nobody goes on with'),
     (_find_blocked, 'and {} has what it needs'),
+    (_find_elsewhere, 'and Nova has it elsewhere in placement'),
 )
-
-
-# -- what Nova allocates otherwise -------------------------------------------
-
-
-def find_doubled(seen: seen_mod.Seen, server_uuid: str) -> str | None:
-    """Return the server if Nova has allocated to it for two moves at once.
-
-    A source that was killed in a move to here has taken the task away from
-    the server when it started. Nova then accepted a second move to here, and
-    its scheduler added what that was to get to what the first one has. The
-    server is in ERROR on this host, or still on its former one, with all of
-    the first.
-    """
-    if not _has_two_moves(seen, server_uuid):
-        return None
-    held = seen.list_own(seen.list_held(), server_uuid)
-    allocated = seen.list_own(seen.list_allocated(), server_uuid)
-    extra = allocated.keys() - held.keys()
-    is_first_whole = bool(held) and held.items() <= allocated.items()
-    is_beside = all(
-        any(place[2] == other[2] for other in held) for place in extra
-    )
-    return server_uuid if extra and is_first_whole and is_beside else None
-
-
-def _has_two_moves(seen: seen_mod.Seen, server_uuid: str) -> bool:
-    """Return whether two moves of a server to here have come to nothing."""
-    server = seen.found.get(server_uuid)
-    entry = seen.entries.get(server_uuid)
-    if server is None or entry is None:
-        return False
-    cold = [
-        one
-        for one in records.list_moves(server_uuid)
-        if one.migration_type in records.COLD
-    ]
-    failed = [one for one in cold if one.status == 'error']
-    if server.host == seen.host:
-        here = [one for one in failed if one.dest_compute == seen.host]
-        return server.vm_state == 'error' and len(here) >= 2
-    left = [
-        one
-        for one in cold
-        if one.status in (*novas.ON_ITS_WAY, 'error')
-        and one.dest_compute == seen.host
-    ]
-    # Of a failed one, Nova has not always recorded where it went.
-    return (
-        entry.purpose is Purpose.INCOMING
-        and bool(left)
-        and any(one.uuid != left[0].uuid for one in failed)
-    )
-
-
-def find_move_with_same(
-    seen: seen_mod.Seen, entry: assignment.Entry
-) -> str | None:
-    """Return a move that Nova has left with exactly what an entry holds.
-
-    A resize on this host that was killed gives the server a task for ever, and
-    what it was to get in placement, while Nova leaves it its former flavor.
-    When the task is gone, the host gives the guest that; and the next move
-    that is killed keeps it under its uuid.
-    """
-    held = seen.list_own(seen.list_held(), entry.consumer_uuid)
-    wanted = {(place[1], place[2]): amount for place, amount in held.items()}
-    allocated = seen.list_allocated()
-    for move in records.list_moves(entry.server_uuid):
-        kept = {
-            (place[1], place[2]): amount
-            for place, amount in seen.list_own(allocated, move.uuid).items()
-        }
-        is_left = move.source_compute == seen.host and (
-            move.status in (*novas.ON_ITS_WAY, 'error')
-        )
-        if is_left and kept and kept == wanted:
-            return str(move.uuid)
-    return None

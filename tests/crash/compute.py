@@ -31,6 +31,7 @@ from oslo_privsep import priv_context
 from nova_ext_resources.drivers.rmd.api import transport
 from nova_ext_resources.host import allocated
 from nova_ext_resources.host import ledger
+from nova_ext_resources.host import unheld
 from tests.crash import bus
 from tests.crash import guests
 from tests.crash import messaging
@@ -156,10 +157,15 @@ def _compare(manager: Any) -> None:
     manager._cleanup_running_deleted_instances(context)
     ext.publisher.run_round()
     ext.allocated.run_round()
+    ext.unheld.run_round()
     # No difference is in order for so long.
-    later = time.monotonic() + 2 * allocated.LASTING
-    with mock.patch.object(ext.allocated, '_monotonic', lambda: later):
-        ext.allocated.run_round()
+    for made, seconds in (
+        (ext.allocated, 2 * allocated.LASTING),
+        (ext.unheld, 2 * unheld.PATIENCE),
+    ):
+        later = time.monotonic() + seconds
+        with mock.patch.object(made, '_monotonic', lambda now=later: now):
+            made.run_round()
     loop.run_round()
 
 
@@ -181,6 +187,7 @@ def _report(manager: Any) -> dict[str, Any]:
                 *loop._restore.problems,
                 *loop._absent.problems,
                 *ext.allocated.problems,
+                *ext.unheld.problems,
             )
         ],
         'providers': dict(ext.host.view.keys),

@@ -3,15 +3,20 @@
 """What Nova has left to a consumer, with its own resources."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from tests.crash import placement
 from tests.crash import records
 from tests.crash import seen as seen_mod
-from tests.crash import site as site_mod
+
+if TYPE_CHECKING:
+    from tests.crash import site as site_mod
 
 #: Statuses in which the former host keeps what the server had.
 _KEEPING = ('finished', 'confirming', 'reverting')
+
+#: Tasks of a server that Nova deletes.
+_DELETING = ('deleting', 'soft-deleting')
 
 #: Statuses in which it does as soon as the next host has the server.
 ON_ITS_WAY = ('pre-migrating', 'migrating', 'post-migrating')
@@ -46,7 +51,7 @@ def _is_kept_for(seen: seen_mod.Seen, move: Any) -> bool:
     # Nothing for one that is deleted, though its move keeps its status.
     if move.source_compute != seen.host or server is None:
         return False
-    if move.status == 'confirming' and seen.host in seen.killed:
+    if is_being_confirmed(seen, move):
         return False
     if move.status in _KEEPING:
         return True
@@ -57,6 +62,22 @@ def _is_kept_for(seen: seen_mod.Seen, move: Any) -> bool:
         and last.uuid == move.uuid
         and is_resizing(server)
         and server.host == move.dest_compute != seen.host
+    )
+
+
+def is_being_confirmed(seen: seen_mod.Seen, move: Any) -> bool:
+    """Return whether a host was killed in the confirmation of a move.
+
+    Nova confirms the move of a server that it deletes, and leaves it
+    ``finished`` until then. It deletes the allocations of one that is
+    ``confirmed``.
+    """
+    server = seen.found.get(move.instance_uuid)
+    if seen.host not in seen.killed or move.source_compute != seen.host:
+        return False
+    is_deleting = server is not None and server.task_state in _DELETING
+    return move.status in ('confirming', 'confirmed') or (
+        move.status == 'finished' and is_deleting
     )
 
 
@@ -105,7 +126,7 @@ def is_left(seen: seen_mod.Seen, uuid: str) -> bool:
     return is_novas(seen, uuid)
 
 
-def _list_ways(site: site_mod.Site, rp_uuid: str) -> dict[str, int]:
+def _list_ways(site: 'site_mod.Site', rp_uuid: str) -> dict[str, int]:
     return {
         uuid: one['resources'][seen_mod.WAYS]
         for uuid, one in placement.read_provider(site, rp_uuid).items()

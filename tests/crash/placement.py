@@ -2,21 +2,23 @@
 
 """What placement says of providers and consumers."""
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import requests
 
 from cloud.lite import config
-from tests.crash import site as site_mod
+
+if TYPE_CHECKING:
+    from tests.crash import site as site_mod
 
 
-def find_node(site: site_mod.Site, host: str) -> str:
+def find_node(site: 'site_mod.Site', host: str) -> str:
     """Return the provider of Nova's own resources of a host."""
     found = _get(site, f'/resource_providers?name={host}')
     return str(found['resource_providers'][0]['uuid'])
 
 
-def read_provider(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
+def read_provider(site: 'site_mod.Site', rp_uuid: str) -> dict[str, Any]:
     """Return what each consumer has of a provider."""
     path = f'/resource_providers/{rp_uuid}/allocations'
     found: dict[str, Any] = _get(site, path).get('allocations', {})
@@ -24,25 +26,25 @@ def read_provider(site: site_mod.Site, rp_uuid: str) -> dict[str, Any]:
 
 
 def count_capacity(
-    site: site_mod.Site, rp_uuid: str, resource_class: str
+    site: 'site_mod.Site', rp_uuid: str, resource_class: str
 ) -> int:
     found = _get(site, f'/resource_providers/{rp_uuid}/inventories')
     one = found.get('inventories', {}).get(resource_class)
     return one['total'] - one['reserved'] if one else 0
 
 
-def read_allocations(site: site_mod.Site, uuid: str) -> dict[str, Any]:
+def read_allocations(site: 'site_mod.Site', uuid: str) -> dict[str, Any]:
     """Return the resources of each provider that a consumer has."""
     found = _get(site, f'/allocations/{uuid}').get('allocations', {})
     return {rp_uuid: one['resources'] for rp_uuid, one in found.items()}
 
 
-def _get(site: site_mod.Site, path: str) -> Any:
+def _get(site: 'site_mod.Site', path: str) -> Any:
     answer = requests.get(site.urls.placement + path, **_options())
     return answer.json()
 
 
-def remove_allocations(site: site_mod.Site, uuid: str) -> None:
+def remove_allocations(site: 'site_mod.Site', uuid: str) -> None:
     """Do what ``nova-manage placement audit --delete`` does of a consumer."""
     requests.delete(f'{site.urls.placement}/allocations/{uuid}', **_options())
 

@@ -4,11 +4,13 @@
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Any, TypeAlias
+from typing import Any, TYPE_CHECKING, TypeAlias
 
 from nova_ext_resources.objects import assignment
 from tests.crash import placement
-from tests.crash import site as site_mod
+
+if TYPE_CHECKING:
+    from tests.crash import site as site_mod
 
 #: Consumer, provider, resource class.
 Place: TypeAlias = tuple[str, str, str]
@@ -28,7 +30,7 @@ class Seen:
     :ivar killed: hosts that have died since all was compared the last time
     """
 
-    site: site_mod.Site
+    site: 'site_mod.Site'
     host: str
     said: Mapping[str, Any]
     found: Mapping[str, Any]

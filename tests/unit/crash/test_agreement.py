@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which alarms the crash harness takes for right."""
+
+from typing import Any
+
+from nova_ext_resources.objects import alarm
+from tests import base
+from tests.crash import agreement
+from tests.unit.crash import left
+
+_ELSEWHERE = 'and placement has allocated to it resources of other hosts only'
+
+
+class AlarmsTestCase(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.left = self.useFixture(left.Left())
+
+    def judge(
+        self, name: str, *entries: Any, text: str = '', **given: Any
+    ) -> bool:
+        """Return whether an alarm about the server is right."""
+        seen = self.left.see(
+            *entries, problems=[(name, 'server', text)], **given
+        )
+        made = agreement.Differences()
+        agreement._judge_alarms(seen, made)
+        self.assertEqual(1, len(made.ours) + len(made.novas))
+        return not made.ours
+
+
+class ServerElsewhereTest(AlarmsTestCase):
+    """A guest went from host1 to host2, and Nova has it on host1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.move = left.Move(migration_type='live-migration', status='error')
+        self.left.moves = [self.move]
+
+    def is_right(self, **given: Any) -> bool:
+        given = {'guests': {'server': 1}, **given}
+        return self.judge(alarm.SERVER_ELSEWHERE, host='host2', **given)
+
+    def add(self, status: str, **given: Any) -> None:
+        """Add a move that came later."""
+        self.left.moves.append(
+            left.Move(uuid='later', id=2, status=status, **given)
+        )
+
+    def test_the_last_move_explains_it(self) -> None:
+        self.assertTrue(self.is_right())
+
+    def test_not_without_a_guest_or_a_kill(self) -> None:
+        self.assertFalse(self.is_right(guests={}))
+        self.assertFalse(self.is_right(killed=()))
+
+    def test_not_if_that_has_ended_well(self) -> None:
+        self.move.status = 'completed'
+
+        self.assertFalse(self.is_right())
+
+    def test_a_later_live_one_for_which_there_was_no_host_does_not_matter(
+        self,
+    ) -> None:
+        self.add('error', migration_type='live-migration', dest_compute=None)
+
+        self.assertTrue(self.is_right())
+
+    def test_one_that_may_still_find_a_host_does(self) -> None:
+        self.add(
+            'accepted', migration_type='live-migration', dest_compute=None
+        )
+
+        self.assertFalse(self.is_right())
+
+    def test_a_later_cold_one_matters_if_it_has_ended_well(self) -> None:
+        self.add('error')
+        self.assertTrue(self.is_right())
+
+        self.add('confirmed')
+        self.assertFalse(self.is_right())
+
+
+class NotInPlacementTest(AlarmsTestCase):
+    """Placement has the server on host2, and Nova has it on host1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left.allocations = {'server': {'cache2': 2, 'node2': 2}}
+
+    def is_right(self, text: str) -> bool:
+        entry = left.make_entry(2)
+        return self.judge(alarm.NOT_IN_PLACEMENT, entry, text=text)
+
+    def test_it_is_right_if_it_says_so(self) -> None:
+        self.assertTrue(self.is_right(_ELSEWHERE))
+        self.assertFalse(self.is_right('as after a rebuild that failed'))
+
+    def test_not_if_placement_has_it_nowhere(self) -> None:
+        self.left.allocations = {}
+
+        self.assertFalse(self.is_right(_ELSEWHERE))
+
+    def test_not_if_a_migration_has_what_the_server_holds(self) -> None:
+        self.left.moves = [left.Move(migration_type='live-migration')]
+        self.left.allocations['move'] = {'cache1': 2, 'node1': 2}
+
+        self.assertFalse(self.is_right(_ELSEWHERE))
+        self.assertTrue(self.is_right('its migration move has it'))
+
+
+class NotHeldTest(AlarmsTestCase):
+    """Nova has left allocations of host2 to a server of host1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left.allocations = {'server': {'cache2': 2, 'node2': 2}}
+
+    def test_it_is_right(self) -> None:
+        self.assertTrue(self.judge(alarm.NOT_HELD, host='host2'))
+
+    def test_not_if_nova_has_the_server_there(self) -> None:
+        self.left.server.host = 'host2'
+
+        self.assertFalse(self.judge(alarm.NOT_HELD, host='host2'))
+
+    def test_not_if_the_host_holds_it(self) -> None:
+        entry = left.make_entry(2, host='host2')
+
+        self.assertFalse(self.judge(alarm.NOT_HELD, entry, host='host2'))

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the crash harness takes for left by Nova in placement."""
+
+from typing import Any
+
+from nova_ext_resources.objects import alarm
+from tests import base
+from tests.crash import allocations
+from tests.unit.crash import left
+
+Move = left.Move
+
+_TOLD = (alarm.NOT_HELD, 'move', 'text')
+
+
+class LeftTestCase(base.TestCase):
+    """A server on host1 that has two ways."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left = self.useFixture(left.Left())
+        self.server = self.left.server
+
+    def compare(self, *entries: Any, **given: Any) -> list[str | None]:
+        """Return whom Nova has left each difference."""
+        seen = self.left.see(*entries, **given)
+        return [uuid for uuid, _text in allocations.compare(seen)]
+
+
+class AbandonedTest(LeftTestCase):
+    """A resize on host1 from two ways to three was killed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.entry = left.make_entry(2)
+        self.left.requested = 3
+        self.resize = Move(dest_compute='host1', status='migrating')
+        self.left.moves = [self.resize]
+        self.left.allocations = {
+            'server': {'cache1': 3, 'node1': 2},
+            'move': {'cache1': 2, 'node1': 2},
+        }
+        self.told = [
+            (alarm.NOT_RECORDED, 'server', 'text'),
+            (alarm.NOT_HELD, 'move', 'text'),
+        ]
+
+    def find(self, **given: Any) -> list[str | None]:
+        return self.compare(self.entry, problems=self.told, **given)
+
+    def test_it_is_accepted(self) -> None:
+        self.assertEqual(['move', 'move'], self.find())
+
+    def test_not_unless_the_host_reports_it(self) -> None:
+        self.told = []
+
+        self.assertIn(None, self.find())
+
+    def test_nor_by_an_alarm_of_another_server_or_of_something_else(
+        self,
+    ) -> None:
+        for told in (
+            (alarm.NOT_RECORDED, 'other', 'text'),
+            (alarm.NOT_IN_PLACEMENT, 'server', 'text'),
+        ):
+            self.told = [told]
+
+            self.assertIn(None, self.find(), told[0])
+
+    def test_not_another_amount_than_the_request_has(self) -> None:
+        self.left.requested = 4
+
+        self.assertIn(None, self.find())
+
+    def test_not_while_the_server_is_resized(self) -> None:
+        self.server.task_state = 'resize_migrating'
+
+        self.assertIn(None, self.find())
+
+    def test_any_other_task_may_have_come_since(self) -> None:
+        self.server.task_state = 'rebooting'
+
+        self.assertNotIn(None, self.find())
+
+    def test_not_of_a_move_to_another_host_or_one_that_has_ended(self) -> None:
+        for status, target in (('migrating', 'host2'), ('reverted', 'host1')):
+            self.resize.status, self.resize.dest_compute = status, target
+
+            self.assertIn(None, self.find(), status)
+
+    def test_not_of_a_server_on_another_host(self) -> None:
+        self.server.host = 'host2'
+        # Not what Nova has left with its own resources.
+        self.left.allocations = {'server': {'cache1': 3}}
+
+        self.assertIn(None, self.find())
+
+    def test_one_that_failed_if_nova_could_not_give_anything_back(
+        self,
+    ) -> None:
+        self.resize.status = 'error'
+
+        self.assertNotIn(None, self.find())
+
+        del self.left.allocations['move']
+        self.assertIn(None, self.find())
+
+    def test_the_next_move_to_elsewhere_has_it_under_its_own_uuid(
+        self,
+    ) -> None:
+        self.server.host = 'host2'
+        self.left.moves.append(
+            Move(uuid='taker', id=2, status='finished', dest_compute='host2')
+        )
+        self.left.allocations = {
+            'taker': {'cache1': 3, 'node1': 2},
+            'move': {'cache1': 2, 'node1': 2},
+        }
+        kept = left.make_entry(2, 'taker', purpose=left.Purpose.KEPT)
+        for told, expected in ((alarm.NOT_RECORDED, True), ('', False)):
+            found = self.compare(kept, problems=[(told, 'taker', ''), _TOLD])
+            self.assertIs(expected, None not in found, told)
+
+    def test_not_what_a_move_before_it_has(self) -> None:
+        self.server.host = 'host2'
+        self.left.moves.insert(0, Move(uuid='former', id=0, status='finished'))
+        self.left.allocations = {'former': {'cache1': 3, 'node1': 2}}
+        kept = left.make_entry(2, 'former', purpose=left.Purpose.KEPT)
+
+        found = self.compare(
+            kept, problems=[(alarm.NOT_RECORDED, 'former', '')]
+        )
+
+        self.assertEqual([None], found)
+
+
+class ConfirmationTest(LeftTestCase):
+    """host1 was killed when it had released what the move had kept."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.server.host, self.server.vm_state = 'host2', 'resized'
+        self.move = Move(status='confirming')
+        self.left.moves = [self.move]
+        self.left.allocations = {'move': {'cache1': 2, 'node1': 2}}
+
+    def test_it_is_accepted_if_the_host_reports_it(self) -> None:
+        for status in ('confirming', 'confirmed'):
+            self.move.status = status
+
+            self.assertEqual(['move'], self.compare(problems=[_TOLD]))
+            self.assertEqual([None], self.compare(), status)
+
+    def test_so_it_is_in_a_deletion(self) -> None:
+        self.move.status, self.server.task_state = 'finished', 'deleting'
+
+        self.assertEqual(['move'], self.compare(problems=[_TOLD]))
+        self.assertEqual([None], self.compare())
+
+    def test_a_host_that_was_not_killed_has_to_keep_it(self) -> None:
+        for status, task in (('confirming', None), ('finished', 'deleting')):
+            self.move.status, self.server.task_state = status, task
+
+            self.assertEqual([None], self.compare(problems=[_TOLD], killed=()))
+
+    def test_before_a_confirmation_as_well(self) -> None:
+        self.move.status = 'finished'
+
+        self.assertEqual([None], self.compare(problems=[_TOLD]))
+
+
+class ElsewhereTest(LeftTestCase):
+    """Placement has the server on host2, and Nova has it on host1."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left.allocations = {'server': {'cache2': 2, 'node2': 2}}
+        self.entry = left.make_entry(2)
+
+    def test_it_is_accepted(self) -> None:
+        self.assertEqual(['server'], self.compare(self.entry))
+
+    def test_not_unless_nova_has_its_own_resources_there_and_only_there(
+        self,
+    ) -> None:
+        for given in (
+            {'cache2': 2},
+            {'cache2': 2, 'node2': 2, 'node1': 2},
+            {},
+        ):
+            with self.subTest(given=given):
+                self.left.allocations = {'server': given}
+
+                self.assertEqual([None], self.compare(self.entry))
+
+    def test_not_on_another_host_than_that_of_nova(self) -> None:
+        self.server.host = 'host2'
+        self.server.task_state = None
+
+        self.assertEqual([None], self.compare(self.entry))
+
+    def test_a_migration_that_has_it_is_named_instead(self) -> None:
+        self.left.moves = [Move(migration_type='live-migration')]
+        self.left.allocations['move'] = {'cache1': 2, 'node1': 2}
+
+        self.assertEqual({'move'}, {*self.compare(self.entry)})
