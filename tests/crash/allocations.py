@@ -306,17 +306,24 @@ def _find_abandoned(one: _Difference) -> str | None:
     It took the task away from the server when the host started, or could not
     give the server its former allocations back, and leaves it what it was to
     get. The next move to elsewhere takes that with it, under its own uuid. The
-    host has to report that; the server may have got another task since.
+    host has to report that, unless Nova may go on with that move: the server
+    has its task, as for ever after another kill. It may have got a task of
+    another kind since.
     """
     taker = records.find_move(one.place[0])
     uuid = one.server_uuid if taker is None else taker.instance_uuid
     server = one.seen.found.get(uuid)
-    if server is None or novas.is_resizing(server):
+    if server is None:
+        return None
+    is_open = novas.is_resizing(server)
+    if is_open and (
+        taker is None or records.list_moves(uuid)[-1].uuid != taker.uuid
+    ):
         return None
     amount = one.allocated.get(one.place)
     if amount is None or amount != _count_of_resize(one, uuid):
         return None
-    if not _is_told(one, uuid):
+    if not is_open and not _is_told(one, uuid):
         return None
     for move in records.list_moves(uuid):
         if taker is not None and move.id >= taker.id:

@@ -106,21 +106,32 @@ class AbandonedTest(LeftTestCase):
         del self.left.allocations['move']
         self.assertIn(None, self.find())
 
-    def test_the_next_move_to_elsewhere_has_it_under_its_own_uuid(
-        self,
-    ) -> None:
+    def take(self, status: str) -> Any:
+        """Let the next move take it; return what host1 keeps for that."""
         self.server.host = 'host2'
-        self.left.moves.append(
-            Move(uuid='taker', id=2, status='finished', dest_compute='host2')
-        )
+        self.left.moves.append(Move(uuid='taker', id=2, status=status))
         self.left.allocations = {
             'taker': {'cache1': 3, 'node1': 2},
             'move': {'cache1': 2, 'node1': 2},
         }
-        kept = left.make_entry(2, 'taker', purpose=left.Purpose.KEPT)
+        return left.make_entry(2, 'taker', purpose=left.Purpose.KEPT)
+
+    def test_the_next_move_to_elsewhere_has_it_under_its_own_uuid(
+        self,
+    ) -> None:
+        kept = self.take('finished')
         for told, expected in ((alarm.NOT_RECORDED, True), ('', False)):
             found = self.compare(kept, problems=[(told, 'taker', ''), _TOLD])
             self.assertIs(expected, None not in found, told)
+
+    def test_while_nova_may_go_on_with_that_nothing_is_reported(self) -> None:
+        kept = self.take('post-migrating')
+        self.server.task_state = 'resize_finish'
+        self.assertNotIn(None, self.compare(kept))
+
+        # That is the task of the last one.
+        self.left.moves.append(Move(uuid='last', id=3))
+        self.assertIn(None, self.compare(kept))
 
     def test_not_what_a_move_before_it_has(self) -> None:
         self.server.host = 'host2'
