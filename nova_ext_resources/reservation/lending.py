@@ -7,7 +7,8 @@ or if it says itself when it ends, by a scheduler hint.
 It counts as being there until then, so that the scheduler lets it in where
 nothing is promised before. When what is promised comes near, and placement
 does not show the room, borrowers are told to go: as many as are needed, the
-lowest priority first.
+lowest priority first. After them go servers that have stayed when their
+reservation was over, which the scheduler takes to stay for good.
 """
 
 from collections.abc import (
@@ -76,6 +77,9 @@ class Borrower:
     :ivar host: that it is on, '' for none
     :ivar told_at: since when it knows that it is to go; None if it does not
     :ivar is_stuck: whether it was told long ago and is there nevertheless
+    :ivar until: up to when it has a reservation, or had one that is over, in
+        seconds since the epoch; None if it has none
+    :ivar is_kept: whether it can be told to go by that alone
     """
 
     uuid: str
@@ -84,6 +88,16 @@ class Borrower:
     host: str = ''
     told_at: int | None = None
     is_stuck: bool = False
+    until: int | None = None
+    is_kept: bool = False
+
+    @property
+    def leaves_at(self) -> int | None:
+        """From when on it is shelved or deleted; None if it was not told."""
+        if self.told_at is None:
+            return None
+        drained_at = self.told_at + self.lease.drain_seconds
+        return max(drained_at, self.until or drained_at)
 
     @property
     def lead(self) -> int:
@@ -92,7 +106,10 @@ class Borrower:
 
 
 def make_borrower(
-    server: nova_server.NovaServer, told_at: int | None, now: int
+    server: nova_server.NovaServer,
+    told_at: int | None,
+    now: int,
+    until: int | None = None,
 ) -> Borrower | None:
     """Make a borrower of a server, None if it cannot be told to go.
 
@@ -101,8 +118,9 @@ def make_borrower(
 
     :param told_at: when it was told last; None if it never was
     :param now: seconds since the epoch
+    :param until: as of :class:`Borrower`
     """
-    lease = find_lease(server.extra_specs, server.hints)
+    lease = _find_own_lease(server, until)
     if not lease.is_lent:
         return None
     made = Borrower(
@@ -111,12 +129,34 @@ def make_borrower(
         created_at=server.created_at,
         host=server.host,
         told_at=told_at,
+        until=until,
+        is_kept=until is not None
+        and not find_lease(server.extra_specs, server.hints).is_lent,
     )
     is_leaving = nova_server.is_leaving(server)
     wait = LEAVING_SECONDS if is_leaving else NOTICE_SECONDS
     if told_at is None or now < told_at + made.lead + wait:
         return made
     return dataclasses.replace(made, told_at=None, is_stuck=True)
+
+
+def _find_own_lease(
+    server: nova_server.NovaServer, until: int | None
+) -> lease_mod.Lease:
+    """Return when a server goes, and how; never before its reservation ends.
+
+    One that stays longer has no end that anybody has promised it.
+
+    :param until: as of :class:`Borrower`
+    """
+    lease = find_lease(server.extra_specs, server.hints)
+    if until is None:
+        return lease
+    return dataclasses.replace(
+        lease,
+        is_preemptible=False,
+        max_seconds=until + LEAVE_SECONDS - server.created_at,
+    )
 
 
 def find_lease(
@@ -235,9 +275,7 @@ def is_late(one: Borrower, start: int, now: int) -> bool:
 
 def has_drained(one: Borrower, now: int) -> bool:
     """Return whether the time between notice and end is over."""
-    return one.told_at is not None and (
-        now >= one.told_at + one.lease.drain_seconds
-    )
+    return one.leaves_at is not None and now >= one.leaves_at
 
 
 def find_shortage(
@@ -276,7 +314,9 @@ def choose(
 ) -> tuple[list[Borrower], dict[view_obj.Place, int]]:
     """Choose who goes: those who know it, then by priority, and no more.
 
-    Those come last that were told long ago and have not gone.
+    Those come last that were told long ago and have not gone; and before them
+    those that have stayed, the one whose reservation was over first before
+    the others.
 
     :returns: these, and what is short even so
     """
@@ -285,6 +325,7 @@ def choose(
         key=lambda one: (
             one.told_at is None,
             one.is_stuck,
+            one.until if one.is_kept else interval.ALWAYS,
             one.lease.priority,
             -one.created_at,
             one.uuid,
@@ -321,7 +362,7 @@ def find_objection(
         return 'it is on no host any more'
     if server.host != one.host:
         return f'it has moved from host {one.host} to {server.host}'
-    if find_lease(server.extra_specs, server.hints) != one.lease:
+    if _find_own_lease(server, one.until) != one.lease:
         return 'its flavor has changed'
     if not shortage:
         return 'nothing is short any more'

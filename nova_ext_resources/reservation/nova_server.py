@@ -12,7 +12,7 @@ import enum
 
 from nova_ext_resources.reservation import flavor as flavor_mod
 
-#: Metadata of a server: the name of the reservation that it is for.
+#: Hint, or metadata, of a server: the name of the reservation that it is for.
 RESERVATION = 'nova_ext:reservation'
 
 
@@ -59,6 +59,19 @@ class NovaServer:
     hints: Mapping[str, Sequence[str]] = dataclasses.field(
         default_factory=dict
     )
+
+
+def find_reservation(
+    server: NovaServer, *, has_metadata: bool = False
+) -> str | None:
+    """Return the name of the reservation that a server was created for.
+
+    :param has_metadata: whether its metadata say so where no hint does
+    """
+    values = server.hints.get(RESERVATION, ())
+    if len(values) == 1:
+        return values[0]
+    return server.metadata.get(RESERVATION) if has_metadata else None
 
 
 #: How the ``task_state`` begins of what is shelved, offloaded or deleted.

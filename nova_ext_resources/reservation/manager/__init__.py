@@ -21,6 +21,7 @@ any moment, or may not run at all.
 * ``freeing``: frees what servers have taken that are gone
 * ``holding``: holds room in placement, where the scheduler does not keep it
 * ``holds``: what is held there, as far as a manager knows
+* ``kept``: servers that stay when their reservation is over
 * ``lanes``: how many requests may be under way
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is

@@ -3,7 +3,7 @@
 """Who holds what is short, and can be told to go."""
 
 import bisect
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from oslo_log import log as logging
 
@@ -23,10 +23,19 @@ KEEP_SECONDS = 1800
 
 
 class Borrowers:
-    """Asks Nova, about each server once in a pass."""
+    """Asks Nova, about each server once in a pass.
 
-    def __init__(self, cloud: cloud_mod.Cloud) -> None:
+    :param find_until: returns up to when a server has a reservation, or had
+        one; None if it has none
+    """
+
+    def __init__(
+        self,
+        cloud: cloud_mod.Cloud,
+        find_until: Callable[[nova_server.NovaServer], int | None],
+    ) -> None:
         self._cloud = cloud
+        self._find_until = find_until
         #: Host -> the server that is asked about first, of those that were
         #: too many for the passes before.
         self._next: dict[str, str] = {}
@@ -110,7 +119,12 @@ class Borrowers:
         server = self._seen[uuid][1]
         if server is None:
             return None
-        one = lending.make_borrower(server, told.get((uuid, server.host)), now)
+        one = lending.make_borrower(
+            server,
+            told.get((uuid, server.host)),
+            now,
+            self._find_until(server),
+        )
         return one if one is not None and _can_go(server, one) else None
 
     def _limit(self, host: str, uuids: Iterable[str]) -> Iterable[str]:

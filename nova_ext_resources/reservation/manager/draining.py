@@ -20,6 +20,7 @@ from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import kept as kept_mod
 from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
@@ -66,6 +67,7 @@ class Draining:
 
     :param has_doubts: called with seconds since the epoch; returns whether
         nobody is to go now, because too many hosts are lost
+    :param has_metadata: as of :class:`.kept.Kept`
     """
 
     def __init__(
@@ -73,6 +75,8 @@ class Draining:
         database: database_mod.Database,
         cloud: cloud_mod.Cloud,
         has_doubts: Callable[[int], bool] = lambda _now: False,
+        *,
+        has_metadata: bool = False,
     ) -> None:
         self._database = database
         self._cloud = cloud
@@ -80,7 +84,8 @@ class Draining:
         #: The hosts that servers are told to leave in this pass.
         self._usable: frozenset[str] = frozenset()
         self._removal = removal.Removal(cloud)
-        self._borrowers = borrowers.Borrowers(cloud)
+        self._kept = kept_mod.Kept(database, has_metadata=has_metadata)
+        self._borrowers = borrowers.Borrowers(cloud, self._kept.find_until)
         self._owners = owners.Owners(cloud)
         self._requests = requests_mod.Requests()
         #: While Nova is away, it is seen nevertheless what is missing.
@@ -113,6 +118,7 @@ class Draining:
                 now,
                 now + lending.HORIZON_SECONDS,
             ).with_claiming(now)
+        self._kept.begin(near)
         if near.slots:
             enabled = self._cloud.list_enabled()
             if not sight.can_trust(enabled):
@@ -250,7 +256,7 @@ class Draining:
         :returns: whether nothing failed, and when to look again
         """
         holding = lending.list_holders(need.shortage, need.uses) - near.holds
-        holders = holding - near.consumers
+        holders = holding - (near.consumers - near.list_kept(need.start))
         with self._database.transaction() as connection:
             told = notices.read_notices(
                 connection, holders, now - lending.MAX_NOTICE_SECONDS

@@ -44,12 +44,10 @@ class Owners:
 
         :param one: the same server, which was told to leave
         """
-        if one.told_at is None or effort.is_over:
+        if one.leaves_at is None or effort.is_over:
             return
         metadata = {
-            LEAVES_AT: interval.format_time(
-                one.told_at + one.lease.drain_seconds
-            ),
+            LEAVES_AT: interval.format_time(one.leaves_at),
             LEAVES_BY: 'delete' if one.lease.is_deleted else 'shelve',
         }
         if metadata.items() <= server.metadata.items():

@@ -97,6 +97,24 @@ class Promised:
         return found | self.rest.list_over(time) if self.rest else found
 
     @functools.cached_property
+    def kept(self) -> Mapping[str, int]:
+        """Server that stays when its slot ends -> when that is."""
+        found = dict(self.rest.kept) if self.rest else {}
+        for key, one in self.taken:
+            if one.consumer:
+                # It may have another slot since all were read.
+                found.pop(one.consumer, None)
+                if self._is_kept(key):
+                    found[one.consumer] = one.during.end
+        return found
+
+    def list_kept(self, time: int) -> frozenset[str]:
+        """Return the servers that stay, and whose slots have ended then."""
+        return frozenset(
+            consumer for consumer, end in self.kept.items() if end <= time
+        )
+
+    @functools.cached_property
     def holds(self) -> frozenset[str]:
         """The consumers that may hold room for these slots in placement."""
         found = frozenset(
@@ -206,11 +224,12 @@ class Promised:
         return dataclasses.replace(self, slots=[*self.slots, *claiming])
 
     def _goes_at_end(self, key: str) -> bool:
+        return key in self.requests and not self._is_kept(key)
+
+    def _is_kept(self, key: str) -> bool:
+        """Return whether the servers of a reservation stay at its end."""
         request = self.requests.get(key)
-        return (
-            request is not None
-            and request.at_end is not request_mod.AtEnd.KEEP
-        )
+        return request is not None and request.at_end is request_mod.AtEnd.KEEP
 
 
 def is_there(connection: sa.Connection, slots: Sequence[Slot]) -> bool:

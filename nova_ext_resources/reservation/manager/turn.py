@@ -145,7 +145,12 @@ def make_chores(
         expiring.Expiring(database),
         ending.Ending(database, cloud, notice, is_once=is_once),
         holding.Holding(database, cloud, held, lead),
-        draining.Draining(database, cloud, watched.has_doubts),
+        draining.Draining(
+            database,
+            cloud,
+            watched.has_doubts,
+            has_metadata=blocking is not None,
+        ),
     ]
     if make_notifying is not None:
         found.append(make_notifying(watched.has_doubts))

@@ -63,6 +63,28 @@ def list_changes(connection: sa.Connection, key: str) -> list[Change]:
     return [*map(make_change, rows)]
 
 
+def find_over(connection: sa.Connection, key: str) -> int | None:
+    """Return since when a reservation is over; None if it is not.
+
+    Its end may have come some seconds before that was written. Of one that
+    was deleted nothing is known.
+    """
+    columns, reservations = tables.STATES.c, tables.RESERVATIONS.c
+    row = connection.execute(
+        sa.select(columns.state, columns.changed_at, reservations.ends_at)
+        .join(
+            tables.RESERVATIONS,
+            reservations.reservation == columns.reservation,
+        )
+        .where(columns.reservation == key)
+        .order_by(columns.number.desc())
+        .limit(1)
+    ).one_or_none()
+    if row is None or not state_mod.State(row.state).is_final:
+        return None
+    return int(min(row.changed_at, row.ends_at))
+
+
 def make_change(row: Any) -> Change:
     """Make a change of a row that has its columns."""
     return Change(

@@ -15,6 +15,7 @@ from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import owners
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import planner
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
@@ -248,14 +249,7 @@ class DrainingTest(ManagerTestCase):
         capacity = self.find_capacity()
         start = 10_000_000_000
         self.admit_all(start, capacity)
-        body = self._build_server(flavor_id=flavor, networks='none')
-        hints = {lease.HINT: '3600'}
-        server = self._wait_for_state_change(
-            self.api.post_server(
-                {'server': body, 'os:scheduler_hints': hints}
-            ),
-            'ACTIVE',
-        )
+        server = self.boot_with_hint(flavor, lease.HINT, '3600')
         told = start - lending.LEAVE_SECONDS - lease.DEFAULT_DRAIN
 
         found = self.site.find_server(server['id'])
@@ -273,6 +267,52 @@ class DrainingTest(ManagerTestCase):
 
         self.assertEqual('active', self.list_states()[-1])
 
+    def test_one_that_stays_after_its_reservation(self) -> None:
+        """Another one of the host was promised before that."""
+        start = 10_000_000_000
+        told = start - lease.DEFAULT_DRAIN
+        capacity = self.find_capacity()
+        self.admit_all(START, 1, 'before', start, cpus_each=2)
+        server = self.boot_with_hint(
+            self.make_flavor(hw__cpu_policy='shared'),
+            nova_server.RESERVATION,
+            'before',
+        )
+        slots.take(
+            self.database,
+            'before',
+            server['id'],
+            lambda held: held[0],
+            now=START,
+        )
+        self.admit_all(start, capacity)
+
+        self.run_at(told - 1)
+        self.assertEqual(['pending'], self.list_states())
+        self.run_at(told)
+        self.run_at(start - 1)
+        shown = self.admin_api.get_server(server['id'])
+        self.assertEqual('ACTIVE', shown['status'])
+        self.assertEqual(
+            interval.format_time(start), shown['metadata'][owners.LEAVES_AT]
+        )
+        self.wait_until(lambda: self.is_gone(server, start))
+        self.run_at(start + 1)
+
+        shown = self.admin_api.get_server(server['id'])
+        self.assertEqual('SHELVED_OFFLOADED', shown['status'])
+        self.assertEqual('active', self.list_states()[-1])
+
+    def boot_with_hint(self, flavor: str, hint: str, value: str) -> Any:
+        body = self._build_server(flavor_id=flavor, networks='none')
+        hints = {hint: value}
+        return self._wait_for_state_change(
+            self.api.post_server(
+                {'server': body, 'os:scheduler_hints': hints}
+            ),
+            'ACTIVE',
+        )
+
     def is_gone(self, server: Any, clock: int) -> bool:
         self.run_at(clock)
         return not self.site.has_allocations(server['id'])
@@ -285,13 +325,21 @@ class DrainingTest(ManagerTestCase):
             if name == 'VCPU'
         )
 
-    def admit_all(self, start: int, cpus: int) -> None:
-        """Reserve a host for servers of one CPU each."""
+    def admit_all(
+        self,
+        start: int,
+        number: int,
+        key: str = 'lease',
+        end: int = interval.FOREVER,
+        *,
+        cpus_each: int = 1,
+    ) -> None:
+        """Reserve a host for servers."""
         request = hosts.make_request(
-            'lease',
-            hosts.span(start),
-            hosts.make_demand(_={'VCPU': 1}),
-            least=cpus,
+            key,
+            hosts.span(start, end),
+            hosts.make_demand(_={'VCPU': cpus_each}),
+            least=number,
         )
         admission = self.site.make_admission(self.database)
         plan = admission.admit(request, now=0, reason='test')

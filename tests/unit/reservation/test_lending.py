@@ -2,6 +2,7 @@
 
 """Tests of what is lent, and who gives it back."""
 
+import dataclasses
 import itertools
 import random
 from typing import Any, ClassVar
@@ -45,6 +46,10 @@ def make_borrower(
     return lending.Borrower(
         uuid=uuid, lease=lease, created_at=created_at, told_at=told_at
     )
+
+
+def make_kept(uuid: str, until: int) -> lending.Borrower:
+    return dataclasses.replace(make_borrower(uuid), until=until, is_kept=True)
 
 
 class EndTest(base.TestCase):
@@ -221,6 +226,62 @@ class DueTest(base.TestCase):
                 self.assertIs(wanted, lending.has_drained(one, now))
 
 
+class KeptTest(base.TestCase):
+    """A server that stays after its reservation, up to 5000."""
+
+    def make(self, told_at: int | None = None, **specs: Any) -> Any:
+        return lending.make_borrower(
+            nova_server.NovaServer(
+                uuid='x', created_at=1000, extra_specs=make_specs(**specs)
+            ),
+            told_at,
+            told_at or 0,
+            until=5000,
+        )
+
+    def test_it_is_told_in_time_and_not_before_it_may_stay(self) -> None:
+        cases: list[tuple[dict[str, Any], int]] = [
+            ({}, 300),
+            ({'colour': 'red'}, 300),
+            ({'preemptible': 'true', 'drain_seconds': '60'}, 60),
+            ({'max_seconds': '10', 'drain_seconds': '60'}, 60),
+            ({'max_seconds': '999999', 'drain_seconds': '0'}, 0),
+        ]
+        for specs, drain in cases:
+            for start, wanted in (
+                (2000, 5000 - drain),
+                (5000, 5000 - drain),
+                (5000 + LEAVE, 5000 - drain),
+                (9000, 9000 - drain - LEAVE),
+            ):
+                with self.subTest(start=start, **specs):
+                    due = lending.find_due(self.make(**specs), start)
+
+                    self.assertEqual(wanted, due)
+
+    def test_it_goes_no_earlier_than_its_reservation_ends(self) -> None:
+        for told_at, wanted in ((None, None), (4000, 5000), (4900, 5200)):
+            with self.subTest(told_at=told_at):
+                self.assertEqual(wanted, self.make(told_at).leaves_at)
+
+    def test_it_is_no_borrower_if_its_flavor_is_that_of_one(self) -> None:
+        self.assertTrue(self.make().is_kept)
+        self.assertFalse(self.make(preemptible='true').is_kept)
+
+    def test_it_is_another_one_if_its_flavor_has_changed(self) -> None:
+        one = self.make()
+        uses = {CPU: lending.Use(capacity=8, holders={'x': 1})}
+        for created_at, wanted in ((1000, ''), (1001, 'flavor has changed')):
+            with self.subTest(created_at=created_at):
+                server = nova_server.NovaServer(
+                    uuid='x', created_at=created_at
+                )
+
+                found = lending.find_objection(one, server, {CPU: 1}, uses)
+
+                self.assertIn(wanted, found)
+
+
 class ShortageTest(base.TestCase):
     def test_what_is_short(self) -> None:
         uses = {
@@ -307,6 +368,18 @@ class ChooseTest(base.TestCase):
         )
 
         self.assertEqual(('b', {}), found)
+
+    def test_those_that_have_stayed_go_after_all_others(self) -> None:
+        for number, wanted in ((2, 'c'), (4, 'bc'), (6, 'abc')):
+            with self.subTest(number=number):
+                found = self.choose(
+                    number,
+                    (make_kept('a', 20), 2),
+                    (make_kept('b', 10), 2),
+                    (make_borrower('c', priority=9), 2),
+                )
+
+                self.assertEqual((wanted, {}), found)
 
     def test_what_all_of_them_do_not_free_is_left(self) -> None:
         found = self.choose(

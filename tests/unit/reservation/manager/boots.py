@@ -134,9 +134,18 @@ class Boots:
             self._world.hold(self._make_name(), host, amount, **fields)
 
     def _make_fields(self, key: str, amount: int) -> dict[str, Any]:
+        """Return what a server says of its reservation, and what it is.
+
+        By its metadata, which its owner can change, only where no scheduler
+        knows the hint.
+        """
+        name = nova_server.RESERVATION
+        says: dict[str, Any] = {'hints': {name: [key]}}
+        if not self._world.keeps_room:
+            says = {'metadata': {name: key}}
         return {
+            **says,
             'created_at': self.now,
             'project': askers.PROJECT,
-            'metadata': {nova_server.RESERVATION: key},
             'flavor': flavor_mod.Flavor(vcpus=amount),
         }

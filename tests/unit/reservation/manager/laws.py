@@ -69,11 +69,12 @@ class Record:
     def _check_acts(self, view: views.View, world: worlds.World) -> None:
         """Check that servers go that are to, and after a notice."""
         for server, now in world.take_acts():
-            if nova_server.RESERVATION in server.metadata:
-                assert self._may_go(view, world, server, now), server
+            key = nova_server.find_reservation(server, has_metadata=True)
+            if key and self._may_go(view, world, key, server.uuid, now):
                 continue
             lease = lending.find_lease(server.extra_specs)
-            assert lease.is_lent, f'{server} is not lent'
+            is_over = key is not None and has_stayed(view, key, now + SKEW)
+            assert lease.is_lent or is_over, f'{server} is not lent'
             assert any(
                 row.cause is cause_mod.Cause.NOTICE
                 and server.uuid in row.reason
@@ -85,19 +86,31 @@ class Record:
         self,
         view: views.View,
         world: worlds.World,
-        server: nova_server.NovaServer,
+        key: str,
+        uuid: str,
         now: int,
     ) -> bool:
         """Return whether a server goes with its reservation, or waits."""
-        key = server.metadata[nova_server.RESERVATION]
         if key not in view.during:
             return True
         if not world.keeps_room:
             before = self._before.consumers if self._before else frozenset()
-            if server.uuid not in before & view.consumers:
+            if uuid not in before & view.consumers:
                 return True
         is_kept = view.requests[key].at_end is AtEnd.KEEP
         return not is_kept and view.during[key][1] <= now + SKEW
+
+
+def has_stayed(view: views.View, key: str, time: int) -> bool:
+    """Return whether servers of a reservation have no place any more then.
+
+    And nobody removes them for that reservation.
+    """
+    row = view.histories[key][-1]
+    if row.state.is_final:
+        return min(row.changed_at, view.during[key][1]) <= time
+    is_kept = view.requests[key].at_end is AtEnd.KEEP
+    return is_kept and view.during[key][1] <= time
 
 
 def check_new(view: views.View, key: str, row: states.Change) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import dataclasses
 
 from nova_ext_resources.reservation import lending
+from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
+from tests.unit.reservation.manager import laws
 from tests.unit.reservation.manager import views
 from tests.unit.reservation.manager import worlds
 
@@ -84,6 +86,15 @@ class Scene:
         }
 
     def _find_lack(self, slot: views.Slot) -> str | None:
+        if words := self._find_outage(slot):
+            return words
+        if slot.consumer is None and slot.start <= self.now:
+            short = self._count_short(slot.host)
+            if short > 0:
+                return f'{short} VCPU of host {slot.host} are missing'
+        return None
+
+    def _find_outage(self, slot: views.Slot) -> str | None:
         if self._is_maintained(slot):
             return f'host {slot.host} is in maintenance'
         if not self._is_spared(slot):
@@ -91,10 +102,6 @@ class Scene:
                 return f'host {slot.host} is lost'
             if slot.consumer is None and not self.world.is_up(slot.host):
                 return f'host {slot.host} is disabled or down'
-        if slot.consumer is None and slot.start <= self.now:
-            short = self._count_short(slot.host)
-            if short > 0:
-                return f'{short} VCPU of host {slot.host} are missing'
         return None
 
     def _is_maintained(self, slot: views.Slot) -> bool:
@@ -163,20 +170,28 @@ class Scene:
 
     # What can have all
 
-    def is_drainable(self, key: str) -> bool:
+    def is_drainable(self, key: str, grace: int) -> bool:
         """Return whether all that is in the way of a reservation can go.
 
         Before it begins, which is now.
+
+        :param grace: seconds after that in which those still go that stay
+            after another reservation
         """
-        for host in {one.host for one in self.view.list_slots(key)}:
+        slots = self.view.list_slots(key)
+        if any(map(self._find_outage, slots)):
+            return False
+        for host in {one.host for one in slots}:
             capacity = self.find_capacity(host, self.now)
             promised = self.view.count(host, self.now)
             if capacity is None or promised > capacity:
                 return False
             others = self._list_others(host)
-            if not all(self._can_go(uuid, host) for uuid in others):
+            if not self.world.is_up(host) or not all(
+                self._can_go(uuid, host, grace) for uuid in others
+            ):
                 return False
-        return key not in self.list_lacks()
+        return True
 
     def _list_others(self, host: str) -> Iterator[str]:
         """Return the consumers to which nothing is promised there."""
@@ -185,11 +200,27 @@ class Scene:
             if (host, 'VCPU') in amounts and uuid not in own:
                 yield uuid
 
-    def _can_go(self, uuid: str, host: str) -> bool:
+    def _can_go(self, uuid: str, host: str, grace: int) -> bool:
         server = self.world.servers.get(uuid)
         return (
             server is not None
             and server.status == 'ACTIVE'
             and server.host == host
-            and lending.find_lease(server.extra_specs).is_preemptible
+            and (
+                lending.find_lease(server.extra_specs).is_preemptible
+                or self._has_stayed(server, grace)
+            )
+        )
+
+    def _has_stayed(self, server: nova_server.NovaServer, grace: int) -> bool:
+        """Return whether a server goes that stays after its reservation.
+
+        It has all its time.
+        """
+        key = nova_server.find_reservation(server, has_metadata=True)
+        latest = self.now + grace - lending.LEAVE_SECONDS
+        return (
+            key is not None
+            and key in self.view.during
+            and laws.has_stayed(self.view, key, latest)
         )

@@ -285,7 +285,7 @@ class DrainingTest(DrainingTestCase):
             )
         self.admit(self.admission, 'next', hosts.span(END), least=2)
 
-        self.run_from(END - 600, END + 60)
+        self.run_from(END - 600, END)
 
         self.assertEqual([], self.cloud.asked)
 

@@ -22,6 +22,7 @@ import hypothesis
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation import state as state_mod
 from nova_ext_resources.reservation.store import database as database_mod
@@ -200,7 +201,8 @@ class Walk(stateful.RuleBasedStateMachine):
         later = [key for key in view.unfinished if view.during[key][0] > soon]
         key = self.dice.find('reservation', later)
         if key is not None:
-            self.witness.check_drained(key, self.choose_manager())
+            grace = self.dice.choose('grace', (0, lending.LEAVE_SECONDS))
+            self.witness.check_drained(key, self.choose_manager(), grace)
 
     def check_settled(self) -> None:
         self.witness.check_settled(self.choose_manager())
@@ -247,3 +249,32 @@ class RandomLifeTest(base.TestCase):
 
         state = life.read().get_state('lease 2')
         self.assertEqual(state_mod.State.DEGRADED, state)
+
+    def test_one_that_may_stay_is_in_the_way_for_minutes(self) -> None:
+        for lead in (None, LEAD):
+            with self.subTest(lead=lead):
+                self.check_kept(lead)
+
+    def check_kept(self, lead: int | None) -> None:
+        folder = pathlib.Path(self.make_folder())
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        life = lives.Life(f'sqlite:///{folder}/reservations.db', lead)
+        self.addCleanup(life.close)
+        witness = witness_mod.Witness(life)
+        self.addCleanup(witness.close)
+        life.askers.reserve(0, 4000, 8)
+        if lead is None:
+            life.boots.boot_reserved('lease 1', is_lost=False)
+        else:
+            life.boots.boot_waiting('lease 1', 'a', 8)
+            life.managers[0].run()
+        life.askers.reserve(4000, 8000, 8, least=3)
+        self.assertEqual({'server 1'}, {*life.read().consumers})
+
+        witness.check_drained(
+            'lease 2', life.managers[0], lending.LEAVE_SECONDS
+        )
+
+        states = [one.state for one in life.read().histories['lease 2']]
+        self.assertEqual(state_mod.State.ACTIVE, states[-1])
+        self.assertIn(state_mod.State.DEGRADED, states)

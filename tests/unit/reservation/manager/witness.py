@@ -45,21 +45,26 @@ class Witness:
         self._record.look(view, self._life.world)
         return view
 
-    def check_drained(self, key: str, manager: processes.Process) -> None:
+    def check_drained(
+        self, key: str, manager: processes.Process, grace: int = 0
+    ) -> None:
         """Check that borrowers have gone when a reservation begins.
 
         It begins later than :data:`DRAINED`.
+
+        :param grace: seconds after that in which those still go that stay
+            after another reservation
         """
         life, is_due = self._life, True
         start, _end = life.read().during[key]
         life.recover()
         life.pass_by(start - DRAINED - life.now)
-        while life.now < start + 60:
+        while life.now < start + grace + 60:
             view = self.look()
             if key not in view.during or view.during[key][0] != start:
                 return
             scene = scenes.Scene(view=view, world=life.world, now=start)
-            is_due &= scene.is_drainable(key)
+            is_due &= scene.is_drainable(key, grace)
             life.pass_by(60)
             manager.run()
         reasons = [row.reason for row in self.look().histories[key]]
