@@ -23,12 +23,14 @@ any moment, or may not run at all.
 * ``holds``: what is held there, as far as a manager knows
 * ``kept``: servers that stay when their reservation is over
 * ``lanes``: how many requests may be under way
+* ``lateness``: what still has to go from a host
 * ``loop``: one pass after the other, until a signal comes
 * ``moved``: servers that are not where their place is
 * ``need``: what is short on a host for what is promised there
 * ``notifying``: tells subscribers what has happened
 * ``outages``: moves what has lost its hosts, or degrades it
 * ``owners``: tells the owners of servers that these are to leave
+* ``pauses``: pauses that grow, for what is in vain
 * ``promised``: what is promised soon, by host
 * ``purging``: deletes what has long been over
 * ``removal``: lets servers leave their hosts

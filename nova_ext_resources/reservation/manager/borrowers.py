@@ -11,12 +11,17 @@ from nova_ext_resources import exception
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import pauses
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
 
 #: How many servers Nova is asked about for one host in one pass.
 MOST = 500
+
+#: Seconds until a server that cannot go is named again: first, and at most.
+FIRST_PAUSE = 60
+LONGEST_PAUSE = 3600
 
 #: So long it is known, in seconds, what Nova showed of servers that are more.
 KEEP_SECONDS = 1800
@@ -36,6 +41,8 @@ class Borrowers:
     ) -> None:
         self._cloud = cloud
         self._find_until = find_until
+        #: Servers that cannot go, by their status.
+        self._named = pauses.Pauses(FIRST_PAUSE, LONGEST_PAUSE)
         #: Host -> the server that is asked about first, of those that were
         #: too many for the passes before.
         self._next: dict[str, str] = {}
@@ -63,6 +70,7 @@ class Borrowers:
         }
         #: Servers that Nova was asked about in this pass.
         self._asked: set[str] = set()
+        self._named.forget(now)
         self._unknown = set()
         self._failures: list[str] = []
 
@@ -125,7 +133,25 @@ class Borrowers:
             now,
             self._find_until(server),
         )
-        return one if one is not None and _can_go(server, one) else None
+        if one is None or self._can_go(server, one, now):
+            return one
+        return None
+
+    def _can_go(
+        self, server: nova_server.NovaServer, one: lending.Borrower, now: int
+    ) -> bool:
+        """Return whether there is a way to remove a server, or log it."""
+        if nova_server.can_leave(server, is_deleted=one.lease.is_deleted):
+            return True
+        if self._named.find(server.uuid, server.status, now) is None:
+            self._named.begin(server.uuid, server.status, now)
+            LOG.warning(
+                'Server %(uuid)s cannot be shelved while its status is '
+                '%(status)s. Others are told to go in its place; delete it, '
+                'or mend it.',
+                {'uuid': server.uuid, 'status': server.status},
+            )
+        return False
 
     def _limit(self, host: str, uuids: Iterable[str]) -> Iterable[str]:
         """Return servers until Nova was asked often enough."""
@@ -155,15 +181,3 @@ class Borrowers:
             self._asked.discard(uuid)
             self._effort.note(err)
             self._failures.append(f'server {uuid}: {err}')
-
-
-def _can_go(server: nova_server.NovaServer, one: lending.Borrower) -> bool:
-    """Return whether there is a way to remove a server, or log it."""
-    if nova_server.can_leave(server, is_deleted=one.lease.is_deleted):
-        return True
-    LOG.warning(
-        'Server %(uuid)s cannot be shelved while its status is %(status)s. '
-        'Others are told to go in its place; delete it, or mend it.',
-        {'uuid': server.uuid, 'status': server.status},
-    )
-    return False

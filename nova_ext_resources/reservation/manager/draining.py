@@ -14,13 +14,13 @@ import functools
 from oslo_log import log as logging
 
 from nova_ext_resources.reservation import cause as cause_mod
-from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import borrowers
 from nova_ext_resources.reservation.manager import chores
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
 from nova_ext_resources.reservation.manager import kept as kept_mod
+from nova_ext_resources.reservation.manager import lateness
 from nova_ext_resources.reservation.manager import need as need_mod
 from nova_ext_resources.reservation.manager import owners
 from nova_ext_resources.reservation.manager import promised
@@ -96,8 +96,7 @@ class Draining:
         self._looks: dict[str, _Look] = {}
         #: Host -> what was short there for what has begun, if anything was.
         self._known: dict[str, need_mod.Need | None] = {}
-        #: Host -> when it was logged last that servers should have left it.
-        self._warned: dict[str, int] = {}
+        self._lateness = lateness.Lateness()
         #: Reservation as it is now, while a pass goes on. Those that another
         #: program has changed are left out: the next pass reads them.
         self._found: dict[str, progress.Unfinished] = {}
@@ -109,7 +108,7 @@ class Draining:
             return True
         self._nova = effort_mod.Effort()
         self._talk = effort_mod.Effort()
-        self._removal.begin(self._nova)
+        self._removal.begin(self._nova, now)
         self._borrowers.begin(self._nova, now)
         with self._database.transaction() as connection:
             near = promised.read(
@@ -318,32 +317,10 @@ class Draining:
             if lending.has_drained(one, now)
         ]
         if left := '; '.join(filter(None, waiting)):
-            self._report_waiting(need, left, now)
+            self._lateness.report(need, left, now)
         for one in chosen:
             if not lending.has_drained(one, now):
                 self._tell_owner(one)
-
-    def _report_waiting(
-        self, need: need_mod.Need, waiting: str, now: int
-    ) -> None:
-        """Log what still has to go; as a warning, if it is late.
-
-        :param waiting: what is missing, in words
-        """
-        facts = {'host': need.host, 'waiting': waiting}
-        since = self._warned.get(need.host, interval.ALWAYS)
-        if now < need.start or 0 <= now - since < CHECK_SECONDS:
-            LOG.info('Host %(host)s is being drained: %(waiting)s', facts)
-            return
-        self._warned[need.host] = now
-        LOG.warning(
-            'Host %(host)s is not free for %(keys)s, which have begun: '
-            '%(waiting)s. Nova is asked again in each pass. If it fails, see '
-            '"openstack server event list" of such a server; if it does '
-            'nothing any more, "openstack server set --state active" ends '
-            'the task of the server.',
-            {'keys': ', '.join(need.keys), **facts},
-        )
 
     def _check(
         self,

@@ -87,7 +87,7 @@ class Ending:
         if not reading.is_steady:
             return True
         effort = effort_mod.Effort()
-        self._removal.begin(effort)
+        self._removal.begin(effort, reading.now)
         with self._database.transaction() as connection:
             found = [
                 one
@@ -169,7 +169,7 @@ class Ending:
             )
             missing = self._remove(one, request.at_end, leaving)
             waiting = [each for each in missing.values() if each]
-            # Nobody is given up whom this pass has not asked.
+            # Nobody is given up who had no turn in this pass.
             if waiting and (
                 now - leaving.first < MAX_SECONDS
                 or any(self._removal.has_put_off(each) for each in missing)

@@ -15,6 +15,7 @@ from oslo_log import log as logging
 from nova_ext_resources import exception
 from nova_ext_resources.reservation.manager import cloud as cloud_mod
 from nova_ext_resources.reservation.manager import effort as effort_mod
+from nova_ext_resources.reservation.manager import pauses
 from nova_ext_resources.reservation import nova_server
 
 LOG = logging.getLogger(__name__)
@@ -22,24 +23,36 @@ LOG = logging.getLogger(__name__)
 #: How many servers Nova is asked to remove in one pass for one purpose.
 MOST = 50
 
+#: Seconds until Nova is asked again for the same step of a server in the same
+#: status: first, and at most.
+FIRST_PAUSE = 15
+LONGEST_PAUSE = 300
+
 #: Called with a server as Nova shows it now; returns why it is left alone, ''
 #: if it is removed.
 Check: TypeAlias = Callable[[nova_server.NovaServer], str]
 
 
 class Removal:
-    """Asks Nova, for a bounded number of servers in each pass."""
+    """Asks Nova, for a bounded number of servers in each pass.
+
+    For what was in vain it is asked again after pauses that grow.
+    """
 
     def __init__(self, cloud: cloud_mod.Cloud) -> None:
         self._cloud = cloud
-        self.begin(effort_mod.Effort())
+        self._pauses = pauses.Pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self.begin(effort_mod.Effort(), 0)
 
-    def begin(self, effort: effort_mod.Effort) -> None:
+    def begin(self, effort: effort_mod.Effort, now: int) -> None:
         """Begin a pass.
 
         :param effort: of the part of the pass that removes servers
+        :param now: seconds since the epoch
         """
         self._effort = effort
+        self._now = now
+        self._pauses.forget(now)
         self._left = MOST
         #: Server -> what was missing when Nova was asked in this pass.
         self._missing: dict[str, str] = {}
@@ -77,6 +90,10 @@ class Removal:
         step = nova_server.find_step(server, is_deleted=is_deleted)
         if server is None or step.action is None:
             return step.missing or self._find_rest(uuid, server)
+        state = server.host, server.status, step.action
+        waiting = self._pauses.find(uuid, state, self._now)
+        if waiting is not None:
+            return waiting
         if not self._left:
             return self._put_it_off(uuid)
         if reason := check(server):
@@ -85,13 +102,30 @@ class Removal:
                 {'uuid': uuid, 'reason': reason},
             )
             return f'server {uuid} is left alone: {reason}'
-        self._cloud.act(uuid, step.action)
+        self._act(uuid, step.action, state)
         self._left -= 1
         LOG.info(
             'Asked Nova for %(action)s of server %(uuid)s',
             {'action': step.action.value, 'uuid': uuid},
         )
         return step.missing
+
+    def _act(
+        self, uuid: str, action: nova_server.Action, state: object
+    ) -> None:
+        """Ask Nova, and not again before a pause is over.
+
+        Unless it is away as a whole.
+        """
+        words = f'{action.value} of server {uuid}'
+        try:
+            self._cloud.act(uuid, action)
+        except exception.ComputeUnavailable as err:
+            if not err.is_away:
+                words = f'server {uuid}: {err}'
+                self._pauses.begin(uuid, state, self._now, words)
+            raise
+        self._pauses.begin(uuid, state, self._now, words)
 
     def _put_it_off(self, uuid: str) -> str:
         self._put_off.add(uuid)

@@ -27,12 +27,13 @@ class Shelving:
         self._database = database
         self._removal = removal.Removal(cloud)
 
-    def begin(self, effort: effort_mod.Effort) -> None:
+    def begin(self, effort: effort_mod.Effort, now: int) -> None:
         """Begin a pass.
 
         :param effort: of the part of the pass that shelves servers
+        :param now: seconds since the epoch
         """
-        self._removal.begin(effort)
+        self._removal.begin(effort, now)
 
     def shelve(
         self, case: case_mod.Case, server: nova_server.NovaServer

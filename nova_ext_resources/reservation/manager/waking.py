@@ -85,7 +85,7 @@ class Waking:
         """See :class:`~.chores.Chore`."""
         now = reading.now
         effort = effort_mod.Effort()
-        self._shelving.begin(effort)
+        self._shelving.begin(effort, now)
         found = self._list_by_project(now)
         self._looked = {
             project: at
