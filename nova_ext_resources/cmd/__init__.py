@@ -7,6 +7,7 @@
 * ``downgrade_ledger``: changes a ledger back for an older release; run it with
   ``python3 -m``
 * ``hand_over``: ``nova-ext-resources-hand-over``: from one backend to another
+* ``log``: the log of a program that must not end by it
 * ``osc``: ``openstack extended ...``
 * ``reservations``: ``nova-ext-resources-reservations``: the manager of
   reservations

@@ -14,6 +14,7 @@ import sys
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from nova_ext_resources.cmd import log
 from nova_ext_resources.conf import reader
 from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
@@ -86,10 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.upgrade_tables:
             return _upgrade(conf)
         turn = loading.make_turn(conf, is_once=options.once)
+        _set_up_log(conf)
     except exception.ExtResourcesError as err:
         print(err, file=sys.stderr)
         return 1
-    _set_up_log(conf)
     if options.once:
         return _run_once(turn)
     _run(options, conf, turn)
@@ -120,12 +121,16 @@ def read_conf(options: argparse.Namespace) -> cfg.ConfigOpts:
 
 
 def _set_up_log(conf: cfg.ConfigOpts) -> None:
+    """Log to where the options say.
+
+    :raises InvalidConfiguration: that cannot be
+    """
     if not (
         conf.log_file or conf.log_dir or conf.use_syslog or conf.use_journal
     ):
         # Otherwise nobody would see the log: oslo.log drops it by default.
         conf.set_default('use_stderr', True)
-    logging.setup(conf, 'nova-ext-resources')
+    log.set_up(conf, 'nova-ext-resources')
 
 
 def _refuse(value: str | None, reason: str) -> exception.InvalidConfiguration:
@@ -167,17 +172,30 @@ def _run(
             break
         try:
             changed = read_conf(options)
-            another = loading.make_turn(changed)
+            another = _make_another(changed)
         except exception.ExtResourcesError as err:
             LOG.error('The options stay as they were: %(err)s', {'err': err})
             continue
         turn.close()
         conf, turn = changed, another
-        _set_up_log(conf)
         LOG.info('The configuration was read again')
     systemd.notify(systemd.STOPPING)
     turn.close(_LAST_SECONDS)
     LOG.info('Ended by %(signal)s', {'signal': signal.Signals(number).name})
+
+
+def _make_another(conf: cfg.ConfigOpts) -> turn_mod.Turn:
+    """Make what goes on with other options, and log to where these say.
+
+    :raises ExtResourcesError: they cannot be used
+    """
+    another = loading.make_turn(conf)
+    try:
+        _set_up_log(conf)
+    except exception.InvalidConfiguration:
+        another.close()
+        raise
+    return another
 
 
 if __name__ == '__main__':

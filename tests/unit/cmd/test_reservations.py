@@ -4,6 +4,7 @@
 
 import contextlib
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -166,6 +167,16 @@ class OnceTest(ProgramTests):
         self.assertEqual(1, done.returncode)
         self.assertIn('nova.conf', done.stderr)
 
+    def test_a_log_that_cannot_be(self) -> None:
+        text = self.config.read_text()
+        self.config.write_text(f'[DEFAULT]\nlog_file = /nowhere/x\n{text}')
+
+        done = self.run_once()
+
+        self.assertEqual(1, done.returncode)
+        self.assertIn('[DEFAULT] log_file = /nowhere/x cannot', done.stderr)
+        self.assertNotIn('Traceback', done.stderr)
+
     def test_help_says_what_it_does(self) -> None:
         text = reservations.make_parser().format_help()
 
@@ -241,6 +252,43 @@ class DaemonTest(ProgramTests):
 
         self.wait_for_state('lease', 'active')
         self.assertIn('The options stay as they were', self.log.read_text())
+
+    def test_a_log_whose_folder_is_gone_ends_nothing(self) -> None:
+        """Neither what is logged, nor a reload; and it is seen elsewhere."""
+        self.wait_for('the last pass succeeded')
+        folder = pathlib.Path(self.make_folder(), 'logs')
+        folder.mkdir()
+        path = folder / 'manager.log'
+        self.write_log(path)
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for('READY=1')
+        self.admit_now('first', 1000)
+        self.wait_for_state('first', 'active')
+        self.assertIn('Reservation first is active', path.read_text())
+
+        shutil.rmtree(folder)
+        self.admit_now('second', 1000)
+        self.wait_for_state('second', 'active')
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for('READY=1')
+        self.admit_now('third', 1000)
+        self.wait_for_state('third', 'active')
+
+        self.assertIsNone(self.process.poll())
+        told = self.log.read_text()
+        self.assertEqual(1, told.count('Make its folder again'))
+        self.assertIn('Reservation second is active', told)
+        self.assertIn('The options stay as they were: [DEFAULT] log_f', told)
+        folder.mkdir()
+        self.process.send_signal(signal.SIGHUP)
+        self.wait_for('READY=1')
+        self.wait_for('the last pass succeeded')
+        self.assertIn('The configuration was read again', path.read_text())
+
+    def write_log(self, path: pathlib.Path) -> None:
+        self.write('interval = 1', 'clock_wait = 0')
+        text = self.config.read_text()
+        self.config.write_text(f'[DEFAULT]\nlog_file = {path}\n{text}')
 
     def test_another_one_goes_on_after_a_kill(self) -> None:
         self.wait_for('the last pass succeeded')
