@@ -252,6 +252,8 @@ class ReservationFilter(filters.BaseHostFilter):
                 return _AWAY
         now = read.now
         reason = self._reserved.find_refusal(key, spec_obj, now)
+        if reason is None:
+            reason = self._explain_few(hosts, spec_obj, key, now)
         if reason is not None:
             return reason
         server = request.get_server_uuid(spec_obj)
@@ -292,6 +294,31 @@ class ReservationFilter(filters.BaseHostFilter):
         ongoing.note([host_state])
         self._have_checked(spec_obj, key, chosen, now)
         return None
+
+    def _explain_few(
+        self, hosts: Sequence[Any], spec_obj: Any, key: str, now: int
+    ) -> str | None:
+        """Return why a request gets none of its servers; None if it may.
+
+        Looked at before the first one has a slot. When Nova may have claimed
+        for some, nobody can tell the owner any more.
+        """
+        is_begun = ongoing_mod.find(spec_obj).is_begun
+        if is_begun or not request.is_multiple(spec_obj):
+            return None
+        server = request.get_server_uuid(spec_obj)
+        number = int(spec_obj.num_instances)
+        with self._followed.lock:
+            if self._followed.promises.find_taken(server) is not None:
+                return None  # So may others of the request: it is repeated.
+        reason = self._reserved.explain_few(key, number)
+        if reason and self._reserved.free_abandoned(key, server, hosts, now):
+            self._followed.refresh(must_ask=True)
+            reason = self._reserved.explain_few(key, number)
+        # Nova keeps the number when one of the servers moves later.
+        if not reason or request.is_move(spec_obj) is not False:
+            return None
+        return reason
 
     def _fits_until(
         self,

@@ -203,6 +203,21 @@ class Reserved:
                 )
                 return
 
+    def explain_few(self, key: str, number: int) -> str:
+        """Return why a reservation has no slots for so many servers.
+
+        :returns: '' if it has
+        """
+        held = self._list_slots(key)
+        free = sum(one.consumer is None for one in held)
+        if free >= number:
+            return ''
+        return (
+            f'{number} servers were asked for at once, and {free} of '
+            f'{len(held)} of reservation {key} are free; ask for fewer, '
+            'delete some of those that exist, or reserve more'
+        )
+
     def explain_none(self, key: str, hosts: Sequence[Any], now: int) -> str:
         """Return why there was no slot for a server on some hosts."""
         held = self._list_slots(key)

@@ -549,8 +549,13 @@ class ReservedTest(reserving.ReservingTestCase):
         self.assertEqual(['a', 'a', 'b', 'b'], self.boot_together(4, vcpus=4))
         self.assertEqual(4, len(self.find_slots()))
 
-    def boot_together(self, count: int, vcpus: int) -> list[str]:
-        """Do what Nova does for the servers of one request."""
+    def boot_together(
+        self, count: int, vcpus: int, rival: str = ''
+    ) -> list[str]:
+        """Do what Nova does for the servers of one request.
+
+        :param rival: a server that takes a slot after the first one
+        """
         hosts = self.make_hosts(vcpus)
         spec = self.make_spec(uuidsentinel.one, 'lease', num_instances=count)
         chosen = []
@@ -558,6 +563,12 @@ class ReservedTest(reserving.ReservingTestCase):
             spec.instance_uuid = getattr(uuidsentinel, f'server_{index}')
             if index:
                 hosts = ongoing.find(spec).restore() or hosts
+            if index == 1 and rival:
+                self.run_filter(
+                    self.make_hosts(vcpus),
+                    self.make_spec(rival, 'lease'),
+                    self.make_filter(),
+                )
             hosts = self.filter.filter_all(hosts, spec)
             if not hosts:
                 break
@@ -565,12 +576,37 @@ class ReservedTest(reserving.ReservingTestCase):
             chosen.append(hosts[0].nodename)
         return chosen
 
-    def test_more_than_there_are_slots_free_all(self) -> None:
+    def test_more_than_there_are_slots_are_refused_in_words(self) -> None:
+        self.reserve(servers=3)
+        spec = self.make_spec(uuidsentinel.first, 'lease')
+        self.run_filter(self.make_hosts(4), spec)
+
+        error = self.assertRaises(
+            nova_exc.NoValidHost, self.boot_together, 3, vcpus=4
+        )
+
+        self.assertIn(
+            '3 servers were asked for at once, and 2 of 3 of reservation '
+            'lease are free; ask for fewer',
+            str(error),
+        )
+        self.assertEqual([uuidsentinel.first], [*self.find_slots()])
+        self.assertEqual(2, len(self.boot_together(2, vcpus=4)))
+
+    def test_a_request_that_is_repeated_gets_what_it_has(self) -> None:
         self.reserve(servers=3)
 
-        self.assertEqual(['a', 'a', 'b'], self.boot_together(4, vcpus=4))
+        for _time in range(2):
+            self.assertEqual(3, len(self.boot_together(3, vcpus=4)))
+
+    def test_more_than_are_left_free_all(self) -> None:
+        self.reserve(servers=4)
+
+        found = self.boot_together(4, vcpus=4, rival=uuidsentinel.rival)
+
+        self.assertEqual(3, len(found))
         # Nova frees what it has claimed, for no host was left.
-        self.assertEqual({}, self.find_slots())
+        self.assertEqual([uuidsentinel.rival], [*self.find_slots()])
 
     def test_alternates_of_the_last_one_cost_nothing(self) -> None:
         self.reserve(servers=2)
