@@ -21,11 +21,11 @@ from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.site import compute
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
 from tests.functional.virt import base
 from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
+from tests.unit.reservation.store import migrated
 from tests.unit.reservation.store import stores
 
 START, END = 1000, 9000
@@ -50,7 +50,7 @@ class ManagerTestCase(base.NovaTestCase):
         self.site.__dict__['_compute'] = self.make_compute()
         self.url = f'sqlite:///{self.folder}/reservations.db'
         self.database = database_mod.Database(self.url)
-        schema.upgrade(self.database)
+        migrated.make_tables(self.database)
         self.time = managers.Time(START)
 
     def make_compute(

@@ -23,10 +23,10 @@ from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import publications
 from nova_ext_resources.reservation.store import purge
-from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import slots
 from tests.functional import base
 from tests.unit import builders
+from tests.unit.reservation.store import migrated
 
 WAYS, CLOS = builders.WAYS, builders.CLOS
 
@@ -79,7 +79,7 @@ class UnitsTest(base.PlacementTestCase):
         self.database = loading.open_database(
             reservation_conf.find_connection(self.conf)
         )
-        schema.ensure(self.database)
+        migrated.make_tables(self.database)
         self.useFixture(utils_fixture.TimeFixture())
 
     def take(self, consumer: str, mask: int) -> None:

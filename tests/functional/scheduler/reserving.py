@@ -18,12 +18,12 @@ from nova_ext_resources.reservation import host as host_mod
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.scheduler import ongoing
 from nova_ext_resources.scheduler import request
 from nova_ext_resources.scheduler import reservations
 from tests.functional.scheduler import scheduling
 from tests.unit.reservation import hosts as planned
+from tests.unit.reservation.store import migrated
 from tests.unit.reservation.store import stores
 
 #: Some second in 2030.
@@ -58,7 +58,7 @@ class ReservingTestCase(scheduling.TestCase):
         self.set_time(0)
         self.url = f'sqlite:///{self.make_folder()}/reservations.db'
         self.database = database_mod.Database(self.url)
-        schema.upgrade(self.database)
+        migrated.make_tables(self.database)
         self.used: dict[str, int] = {}
         self.filter = self.make_filter()
 

@@ -13,10 +13,10 @@ from nova_ext_resources.reservation import planner as planner_mod
 from nova_ext_resources.reservation import request as request_mod
 from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
-from nova_ext_resources.reservation.store import schema
 from nova_ext_resources.reservation.store import tables
 from tests import base
 from tests.unit.reservation import hosts
+from tests.unit.reservation.store import migrated
 
 REASON = 'asked for by a test'
 
@@ -82,7 +82,7 @@ class StoreTestCase(base.TestCase):
         return f'sqlite:///{self.make_folder()}/reservations.db'
 
     def make_tables(self, database: database_mod.Database) -> None:
-        schema.upgrade(database)
+        migrated.make_tables(database)
 
     def admit(
         self,
