@@ -18,14 +18,19 @@ Nova's services wait for its threads and timers now and then. With
 ``TESTS_IN_MEMORY=1``, and without a ``TMPDIR``, temporary files are in memory
 where there is room: tests make thousands of small files, and some disks take
 milliseconds for each.
+
+Before the tests all modules of the folder are compiled, once: else each worker
+and each process that a test starts would compile those that it imports.
 """
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping
 import contextlib
+import importlib.util
 import io
 import os
 import pathlib
+import py_compile
 import subprocess
 import sys
 import tempfile
@@ -54,12 +59,18 @@ _LINE = 300
 MEMORY = '/dev/shm'
 ROOM = 2 << 30
 
+#: How byte code begins that holds while the hash of its source, which follows,
+#: is the same. By default it holds for a source of the same size that changes
+#: within the same second.
+_BY_HASH = importlib.util.MAGIC_NUMBER + (3).to_bytes(4, 'little')
+
 
 def main(arguments: list[str]) -> int:
     """Run stestr; return its exit status."""
     stestr = [sys.executable, '-m', 'stestr']
     options = arguments[: arguments.index('run')] if 'run' in arguments else []
     command = [*stestr, *spread(arguments)]
+    compile_modules(pathlib.Path.cwd())
     with in_memory() as environ:
         status = subprocess.run(command, check=False, env=environ).returncode
     last = subprocess.run(
@@ -76,6 +87,27 @@ def main(arguments: list[str]) -> int:
     for line in lines:
         print(line)
     return status
+
+
+def compile_modules(folder: pathlib.Path) -> None:
+    """Keep the byte code of all modules below a folder beside them."""
+    tops = [one for one in folder.iterdir() if not one.name.startswith('.')]
+    for path in (path for top in tops for path in top.rglob('*.py')):
+        # It belongs to another user, or is no module that can be imported.
+        with contextlib.suppress(OSError, ValueError):
+            compile_module(path)
+
+
+def compile_module(path: pathlib.Path) -> None:
+    """Keep its byte code, unless there is that of this very source."""
+    kept = pathlib.Path(importlib.util.cache_from_source(str(path)))
+    head = _BY_HASH + importlib.util.source_hash(path.read_bytes())
+    if not kept.exists() or kept.read_bytes()[: len(head)] != head:
+        py_compile.compile(
+            str(path),
+            invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
+            quiet=2,
+        )
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 """Whether a run of tests ends with what failed and what it skipped."""
 
+from importlib.util import cache_from_source
+import marshal
 import os
 import pathlib
 import subprocess
@@ -138,6 +140,24 @@ class SecondTest(unittest.TestCase):
             last,
         )
         self.assertEqual(last, self.read_kept().splitlines())
+
+    def test_modules_are_compiled_once(self) -> None:
+        self.write('of_ours/one.py', 'NAME = 1\n')
+        self.write('of_ours/broken.py', 'NAME =\n')
+        folder = pathlib.Path(self.folder)
+        kept = pathlib.Path(cache_from_source(f'{folder}/of_ours/one.py'))
+
+        run_tests.compile_modules(folder)
+        self.assertEqual(run_tests._BY_HASH, kept.read_bytes()[:8])
+        made = kept.stat().st_ino
+        run_tests.compile_modules(folder)
+
+        self.assertEqual(made, kept.stat().st_ino)
+        # Of the same size, within the same second.
+        self.write('of_ours/one.py', 'NAME = 2\n')
+        run_tests.compile_modules(folder)
+        code = marshal.loads(kept.read_bytes()[16:])
+        self.assertEqual(2, code.co_consts[0])
 
     def test_they_have_only_the_beginning_of_a_log(self) -> None:
         _status, output = self.run_tool("""
