@@ -94,6 +94,15 @@ class Database:
             for name in names:
                 cursor.execute(f'CREATE DATABASE IF NOT EXISTS {name}')
 
+    def drop(self, name: str) -> None:
+        """Remove a database that no transaction uses.
+
+        :raises pymysql.Error: one does, for longer than a minute
+        """
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute('SET SESSION lock_wait_timeout = 60')
+            cursor.execute(f'DROP DATABASE {name}')
+
     def url(self, name: str) -> str:
         """Return the URL of a database, for SQLAlchemy.
 

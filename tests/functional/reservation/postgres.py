@@ -89,11 +89,11 @@ class Database:
 
     def create(self, names: Iterable[str]) -> None:
         """Make databases without tables."""
-        connection = self._connect()
-        connection.autocommit = True
-        for name in names:
-            connection.cursor().execute(f'CREATE DATABASE {name}')
-        connection.close()
+        self._execute(*(f'CREATE DATABASE {name}' for name in names))
+
+    def drop(self, name: str) -> None:
+        """Remove a database, and end all connections to it."""
+        self._execute(f'DROP DATABASE {name} WITH (FORCE)')
 
     def url(self, name: str) -> str:
         """Return the URL of a database, for SQLAlchemy."""
@@ -105,6 +105,13 @@ class Database:
         setpriv = programs.get_packaged('setpriv')
         ids = (f'--reuid={_USER}', f'--regid={_USER}', '--clear-groups')
         return (setpriv, *ids, *command)
+
+    def _execute(self, *statements: str) -> None:
+        connection = self._connect()
+        connection.autocommit = True
+        for one in statements:
+            connection.cursor().execute(one)
+        connection.close()
 
     def _connect(self) -> psycopg2.extensions.connection:
         return psycopg2.connect(

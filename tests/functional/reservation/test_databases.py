@@ -6,12 +6,9 @@ import random
 import string
 import time
 from typing import Any, ClassVar
-import unittest
 
 from alembic import autogenerate
 from alembic import migration
-from cloud import errors
-from cloud import folder as folders
 from cloud.full import database as mariadb
 import sqlalchemy as sa
 
@@ -23,6 +20,7 @@ from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import progress
 from nova_ext_resources.reservation.store import tables
 from tests.functional.reservation import postgres
+from tests.functional.reservation import servers
 from tests.unit.reservation.manager import test_deliveries
 from tests.unit.reservation.manager import test_notifying
 from tests.unit.reservation.manager import test_outages
@@ -45,36 +43,28 @@ from tests.unit.reservation.store import test_states
 
 
 class OnServer:
-    """With a server for the class, and a database for the test."""
+    """With a server, and a database for the test."""
 
     SERVER: ClassVar[Any]
 
     server: ClassVar[Any]
-    folder: ClassVar[folders.Folder]
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()  # type: ignore[misc]
-        cls.folder = folders.Folder.create()
-        try:
-            cls.server = cls.SERVER(cls.folder)
-        except errors.CloudError as err:
-            cls.folder.remove()
-            raise unittest.SkipTest(str(err)) from err
-        cls.server.start()
-        cls.server.wait()
+        cls.server = cls.find_server()
 
     @classmethod
-    def tearDownClass(cls) -> None:
-        cls.server.child.stop()
-        cls.folder.remove()
-        super().tearDownClass()  # type: ignore[misc]
+    def find_server(cls) -> Any:
+        return servers.share(cls.SERVER)
 
-    def make_url(self) -> str:
+    def make_url(self: Any) -> str:
         # Without digits: oslo.db looks in all of an error's message for the
         # numbers of those that say that MariaDB is out of reach, such as 2003.
         name = ''.join(random.choices(string.ascii_lowercase, k=20))
         self.server.create([name])
+        # Each takes megabytes, in memory.
+        self.addCleanup(self.server.drop, name)
         return str(self.server.url(name))
 
 
@@ -87,6 +77,19 @@ class OnMariaDb(OnServer):
 
 class OnPostgres(OnServer):
     SERVER = postgres.Database
+
+
+class OnOneOfItsOwn:
+    """Mixed into one of these: no other test gets the server.
+
+    For a class that restarts it, or changes what it does by default.
+    """
+
+    @classmethod
+    def find_server(cls: Any) -> Any:
+        server, folder = servers.start(cls.SERVER)
+        cls.addClassCleanup(servers.stop, server, folder)
+        return server
 
 
 class ServerTests(racing.RaceTests):
@@ -171,7 +174,11 @@ class ServerTests(racing.RaceTests):
 
 
 class MariaDbTest(
-    OnMariaDb, ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+    OnOneOfItsOwn,
+    OnMariaDb,
+    ServerTests,
+    test_database.RefusalsTest,
+    test_purge.PurgeTest,
 ):
     def allow_all(self) -> None:
         with database_mod.Database(self.url).transaction() as connection:
@@ -197,7 +204,11 @@ class MariaDbTest(
 
 
 class PostgresTest(
-    OnPostgres, ServerTests, test_database.RefusalsTest, test_purge.PurgeTest
+    OnOneOfItsOwn,
+    OnPostgres,
+    ServerTests,
+    test_database.RefusalsTest,
+    test_purge.PurgeTest,
 ):
     pass
 
