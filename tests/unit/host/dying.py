@@ -10,17 +10,20 @@ them may be refused.
 
 A step is whatever can be seen from outside: a statement of the ledger, a
 request before it is sent, and after it is sent but not answered, a command
-to the kernel before it is given and after it. Between two steps only memory
-changes, which dies with the process.
+to the kernel before it is given and after it. What only reads is none. Between
+two steps only memory changes, which dies with the process.
 """
 
 from collections.abc import Callable, Sequence
 import dataclasses
+import functools
 import json
 import os
 import signal
+import socket
+import sqlite3
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 from oslo_config import cfg
 
@@ -46,10 +49,12 @@ MIGRATION = '33333333-3333-4333-8333-333333333333'
 #: How a child ends whose claim is refused.
 REFUSED = 3
 
-_STATEMENTS = frozenset({'execute', 'executemany', 'executescript'})
+#: How statements and requests begin that only read.
+_READING = ('SELECT', 'PRAGMA')
+_GETTING = b'GET '
 
-#: What the module posix does to files of the kernel.
-_COMMANDS = frozenset({'write', 'mkdir', 'rmdir'})
+#: What the module os does to files of the kernel.
+_COMMANDS = ('write', 'mkdir', 'rmdir')
 
 
 def claim_neighbour(host: host_mod.HostResources) -> None:
@@ -147,19 +152,64 @@ class _Killer:
     def __init__(self, step: int) -> None:
         self._left = step
 
-    def __call__(self, frame: Any, event: str, arg: Any) -> None:
-        name = getattr(arg, '__name__', '')
-        is_command = (
-            name in _COMMANDS and getattr(arg, '__module__', '') == 'posix'
-        )
-        is_step = (
-            (name == 'sendall' or is_command)
-            and event in ('c_call', 'c_return')
-        ) or (name in _STATEMENTS and event == 'c_call')
-        if is_step:
-            self._left -= 1
-            if not self._left:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def install(self) -> None:
+        """Count from here on what this process does."""
+        for name in _COMMANDS:
+            self._replace(os, **{name: self._watch(getattr(os, name))})
+        send = socket.socket.sendall
+        watched = self._watch(send)
+
+        def send_all(made: socket.socket, data: Any, *args: Any) -> None:
+            call = send if bytes(data[:4]) == _GETTING else watched
+            call(made, data, *args)
+
+        self._replace(socket.socket, sendall=send_all)
+        _Connection.see = self._see_statement
+        connect = functools.partial(sqlite3.connect, factory=_Connection)
+        self._replace(sqlite3, connect=connect)
+
+    def _replace(self, owner: Any, **made: Callable[..., Any]) -> None:
+        """Replace what this process, which is a fork, has for good."""
+        for name, function in made.items():
+            setattr(owner, name, function)
+
+    def _watch(self, act: Callable[..., Any]) -> Callable[..., Any]:
+        """Let each call be two steps."""
+
+        def act_or_die(*args: Any, **kwargs: Any) -> Any:
+            self._step()
+            result = act(*args, **kwargs)
+            self._step()
+            return result
+
+        return act_or_die
+
+    def _see_statement(self, statement: str) -> None:
+        if not statement.lstrip().startswith(_READING):
+            self._step()
+
+    def _step(self) -> None:
+        self._left -= 1
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _Connection(sqlite3.Connection):
+    """Says each statement before it is executed."""
+
+    see: ClassVar[Callable[[str], None]]
+
+    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        type(self).see(sql)
+        return super().execute(sql, *args)
+
+    def executemany(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        type(self).see(sql)
+        return super().executemany(sql, *args)
+
+    def executescript(self, sql: str) -> sqlite3.Cursor:
+        type(self).see(sql)
+        return super().executescript(sql)
 
 
 def main(ledger_path: str, backend: str, *options: str) -> None:
@@ -185,7 +235,7 @@ def main(ledger_path: str, backend: str, *options: str) -> None:
         scenario, step = line.split()
         child = os.fork()
         if not child:
-            sys.setprofile(_Killer(int(step)))
+            _Killer(int(step)).install()
             ledger = ledger_mod.Ledger(ledger_path)
             host = with_host.make_host(
                 plugins[plugins_mod.INVENTORY_PROVIDERS],

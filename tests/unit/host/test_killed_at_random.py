@@ -35,8 +35,9 @@ State = assignment.State
 #: Of these each host has six.
 _MAX_WAYS = 2
 
-#: More steps than any operation has on a host.
-_STEPS = 50
+#: More steps than any calls have on a host, and than a hold has, which lets a
+#: server go and come again.
+_STEPS, _STEPS_OF_HOLD = 25, 45
 
 _MAX_SERVERS = 3
 
@@ -127,7 +128,7 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
         number = self.chosen.randrange(len(parts))
         died = -1
         for index, (side, calls) in enumerate(parts):
-            step = self.chosen.randint(1, _STEPS) if index == number else 0
+            step = self.choose_step(calls) if index == number else 0
             code = self.play(side, calls, step)
             if code:
                 died = index
@@ -136,6 +137,10 @@ class KilledAtRandomTest(with_host.RmdHostTestCase):
         getattr(self, f'end_{name}')(server, died)
         for side in (0, 1):
             self.converge(side)
+
+    def choose_step(self, calls: list[Call]) -> int:
+        is_hold = any(name.startswith('hold') for name, *_rest in calls)
+        return self.chosen.randint(1, _STEPS_OF_HOLD if is_hold else _STEPS)
 
     def choose(self) -> tuple[str, Server]:
         known = sorted(self.servers.values(), key=lambda one: one.number)
