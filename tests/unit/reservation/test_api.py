@@ -10,6 +10,7 @@ from testtools import matchers
 
 from nova_ext_resources import exception
 from nova_ext_resources.objects import hold
+from nova_ext_resources.reservation import amounts
 from nova_ext_resources.reservation import errors
 from nova_ext_resources.reservation import flavor as flavor_mod
 from nova_ext_resources.reservation import host as host_mod
@@ -1106,12 +1107,19 @@ class CapacityTest(ApiTestCase):
         order = {'resources': {'VCPU': 1}}
 
         self.assertEqual(
-            {1000},
-            {most for _part, most in self.count(order, step=HOUR // 7)},
+            [1000], [most for _part, most in self.count(order, step=6 * HOUR)]
         )
+
+    def test_only_so_many_servers_are_counted_in_all_parts(self) -> None:
+        self.assertEqual(50 * amounts.MAX_SERVERS, amounts.MAX_COUNTED)
+        self.patch(amounts, 'MAX_SERVERS', 2)
+        self.patch(amounts, 'MAX_COUNTED', 2 * 43)
+        order = {'resources': {'VCPU': 1}}
+
+        self.assertEqual(43, len(self.count(order, step=HOUR // 7)))
         self.assert_invalid(
             'step',
-            'more than 50000 servers would be counted',
+            'more than 86 servers would be counted',
             self.count,
             order,
             step=HOUR // 9,
