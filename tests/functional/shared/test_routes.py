@@ -2,11 +2,23 @@
 
 """All versions of Nova's API, which share a router."""
 
+from typing import Any
+
 from nova.api.openstack.compute import routes as nova_routes
+from nova.compute import api as compute_api
 import requests
 
 from tests.functional.shared import routes
 from tests.functional.virt import base
+
+
+def find_apis(router: nova_routes.APIRouterV21) -> set[Any]:
+    """Return what the controllers of its routes ask the computes by."""
+    routed = router.map.matchlist
+    resources = (one.defaults.get('controller') for one in routed)
+    controllers = (getattr(one, 'controller', None) for one in resources)
+    found = {getattr(one, 'compute_api', None) for one in controllers}
+    return found - {None}
 
 
 class RoutesTest(base.NovaTestCase):
@@ -33,3 +45,14 @@ class RoutesTest(base.NovaTestCase):
             another = nova_routes.APIRouterV21.factory({})
 
         self.assertIsNot(find({}), another)
+
+    def test_all_controllers_have_one_api_of_the_computes(self) -> None:
+        kind = compute_api.API
+
+        made = [find_apis(routes.make_router()) for _ in range(2)]
+
+        for one in made:
+            self.assertEqual(1, len(one))
+            self.assertIsInstance(*one, kind)
+        self.assertTrue(made[0].isdisjoint(made[1]))
+        self.assertIs(kind, compute_api.API)
