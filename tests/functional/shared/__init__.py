@@ -2,7 +2,7 @@
 
 """What the tests of one process share, because making it anew costs time.
 
-* :mod:`.statements`: compiled SQL
+* :mod:`tests.statements`: compiled SQL
 * :mod:`.aliases`: placement's tables by other names
 * :mod:`.schemas`: validators of requests and responses
 * :mod:`.routes`: what Nova's API serves
@@ -24,7 +24,7 @@ from tests.functional.shared import proxies
 from tests.functional.shared import routes
 from tests.functional.shared import rules
 from tests.functional.shared import schemas
-from tests.functional.shared import statements
+from tests import statements
 
 
 @functools.cache

@@ -26,8 +26,8 @@ from tests.functional import rounds
 from tests.functional import shared
 from tests.functional.shared import routes
 from tests.functional.shared import rules
-from tests.functional.shared import statements
 from tests.functional.shared import workers
+from tests import statements
 
 CONF = nova.conf.CONF
 

@@ -2,6 +2,7 @@
 
 """Makes stores for tests, and looks into them."""
 
+import functools
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from nova_ext_resources.reservation.store import admission as admission_mod
 from nova_ext_resources.reservation.store import database as database_mod
 from nova_ext_resources.reservation.store import tables
 from tests import base
+from tests import statements
 from tests.unit.reservation import hosts
 from tests.unit.reservation.store import migrated
 
@@ -67,6 +69,22 @@ def dump(url: str) -> dict[str, list[Any]]:
         }
 
 
+@functools.cache
+def share_statements() -> None:
+    """Let the databases of this process share what SQLAlchemy compiles.
+
+    Tests make many for one file: each process that uses it has its own.
+    """
+    make = database_mod.Database.__init__
+
+    @functools.wraps(make)
+    def make_and_share(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        statements.share(self.engine)
+
+    database_mod.Database.__init__ = make_and_share  # type: ignore[method-assign]
+
+
 class StoreTestCase(base.TestCase):
     """With a database of its own, and its tables.
 
@@ -75,6 +93,7 @@ class StoreTestCase(base.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        share_statements()
         self.url = self.make_url()
         self.make_tables(database_mod.Database(self.url))
 

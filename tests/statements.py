@@ -15,7 +15,7 @@ from sqlalchemy import util
 #: What a database's URL names to get this.
 NAME = 'shared_statements'
 
-#: Statements of Nova and placement: about 500.
+#: Statements of Nova and placement, or of reservations: about 500.
 _ROOM = 5000
 
 
@@ -28,7 +28,7 @@ class Plugin(engine.CreateEnginePlugin):
 
     def engine_created(self, engine: Any) -> None:
         """Have it look into what the others have compiled."""
-        engine.update_execution_options(compiled_cache=_STATEMENTS)
+        share(engine)
 
 
 class Statements(util.LRUCache[Any, Any]):
@@ -47,6 +47,11 @@ class Statements(util.LRUCache[Any, Any]):
 
 
 _STATEMENTS = Statements(_ROOM)
+
+
+def share(engine: Any) -> None:
+    """Have an engine look into what the others have compiled."""
+    engine.update_execution_options(compiled_cache=_STATEMENTS)
 
 
 def _by_class(key: tuple[Any, ...]) -> tuple[Any, ...]:
