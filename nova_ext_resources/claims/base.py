@@ -22,6 +22,10 @@ class Tracker(abc.ABC):
     #: Whether a server's units mean nothing until an enforcer acts.
     NEEDS_ENFORCER: ClassVar[bool] = False
 
+    #: Keys of the units that it gives out. Those of a tracker that needs no
+    #: enforcer are only recorded: nothing has to be undone for them.
+    UNITS: ClassVar[frozenset[str]] = frozenset()
+
     #: Whether units serve only the CPUs of their own provider.
     IS_CPU_LOCAL: ClassVar[bool] = False
 

@@ -170,11 +170,21 @@ class Enforcement:
     def _check_releasable(self, entry: assignment.Entry) -> None:
         """Keep what no enforcer here can release.
 
-        Named units, such as a mask of ways, were applied by an enforcer.
-        Without it they would stay applied, and no longer be counted.
+        Units such as a mask of ways were applied by an enforcer. Without it
+        they would stay applied, and no longer be counted.
         """
+        # The plugin that tells the tracker of a class may be disabled by now.
+        recorded = frozenset[str]().union(
+            *(
+                one.UNITS
+                for one in self._trackers.values()
+                if not one.NEEDS_ENFORCER
+            )
+        )
         for one in entry.assignments:
-            if one.units and not self._is_served(one.resource_class):
+            if one.units.keys() - recorded and not self._is_served(
+                one.resource_class
+            ):
                 raise exception.EnforcementFailed(
                     host=self._host,
                     enforcer='(none enabled)',

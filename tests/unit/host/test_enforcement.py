@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 import fixtures
 from oslo_config import cfg
 
+from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.drivers import base as plugins_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import enforcement
@@ -525,3 +526,32 @@ class SharesTest(EnforcementTestCase):
         )
 
         self.assertIn('Enforcer ways', str(err))
+
+
+class NamedTracker(count.CountTracker):
+    UNITS = frozenset({'names'})
+
+
+class ReleaseWithoutEnforcerTest(base.TestCase):
+    """An enforcer, or the plugin of a resource, was taken out of options."""
+
+    def release(self, **units: Any) -> None:
+        trackers = {**builders.make_trackers(), 'named': NamedTracker()}
+        made = enforcement.Enforcement('host1', {}, trackers)
+        made.release(builders.make_entry('one', units=units))
+
+    def test_what_an_enforcer_has_applied_is_kept(self) -> None:
+        error = self.assertRaises(
+            exception.EnforcementFailed, self.release, mask='f'
+        )
+
+        self.assertIn('no enabled enforcer can release', str(error))
+
+    def test_what_is_only_recorded_is_released(self) -> None:
+        self.release()
+        self.release(names=['0000:3b:02.0'])
+
+    def test_both_together_are_kept(self) -> None:
+        self.assertRaises(
+            exception.EnforcementFailed, self.release, names=['a'], mask='f'
+        )

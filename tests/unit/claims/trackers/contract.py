@@ -182,6 +182,16 @@ class TrackerContract(base.TestCase):
             self.assertEqual(dict(units), json.loads(json.dumps(dict(units))))
 
     @hypothesis.given(data=st.data(), steps=strategies.steps)
+    def test_units_that_need_no_enforcer_have_known_keys(
+        self, data: st.DataObject, steps: Steps
+    ) -> None:
+        _state, held = self.play(data.draw(self.fresh), steps)
+
+        if not self.tracker.NEEDS_ENFORCER:
+            for _amount, units in held:
+                self.assertLessEqual(units.keys(), self.tracker.UNITS)
+
+    @hypothesis.given(data=st.data(), steps=strategies.steps)
     def test_a_restart_finds_the_state_in_ledger_and_report(
         self, data: st.DataObject, steps: Steps
     ) -> None:
