@@ -3,7 +3,7 @@
 """The two kinds of plugins that decide: trackers and claim tests. Pure."""
 
 import abc
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from nova_ext_resources import exception
@@ -103,6 +103,29 @@ class Tracker(abc.ABC):
         resource had before its type was changed.
         """
         return True
+
+    def find_lost(self, state: Any, units: Mapping[str, Any]) -> Set[str]:
+        """Return the names of units that the host no longer has.
+
+        Empty where units have no names: then only their number matters, or
+        they cannot vanish one by one.
+
+        :param units: what a server holds
+        """
+        return frozenset()
+
+    def withhold(
+        self, units: Mapping[str, Any], names: Set[str]
+    ) -> Mapping[str, Any]:
+        """Return the facts of a provider without units of these names.
+
+        They are given to no server, although the host may have them; the
+        inventory counts them as reserved.
+
+        :param units: the facts that the inventory provider reported
+        :param names: such as :meth:`find_lost` returns
+        """
+        return units
 
     def read_attributes(
         self, amount: int, attributes: Mapping[str, str]

@@ -43,4 +43,5 @@
 * ``transitions``: takes each step, in ledger, host and memory
 * ``unheld``: finds what placement has allocated to consumers without an entry
 * ``view``: from discovered resources and entries to the view and the tree
+* ``withheld``: keeps from servers what vanished while a server held it
 """

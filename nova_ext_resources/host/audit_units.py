@@ -7,7 +7,7 @@ units. Nothing of it is repaired here: which server is to lose is decided by
 an operator, or by the enforcer that applies the units anew.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TypeAlias
 
 from nova_ext_resources.claims import base
@@ -94,6 +94,53 @@ def _explain_overallocated(
         'server gets any, and nothing is taken from these. Correct the amount '
         'where it is configured, or restore the part that failed; otherwise '
         'delete or move servers',
+    )
+
+
+def list_lost(
+    view: view_obj.HostView,
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> list[alarm.Problem]:
+    """Report servers that hold units which the host no longer has.
+
+    Only units with names can be missed one by one.
+    """
+    return [
+        _explain_lost(entry.consumer_uuid, lost)
+        for entry in entries
+        if (
+            lost := [
+                f'{name} of {one.rp_key}'
+                for one in entry.assignments
+                for name in sorted(_find_lost(view, one, trackers))
+            ]
+        )
+    ]
+
+
+def _find_lost(
+    view: view_obj.HostView,
+    one: assignment.Assignment,
+    trackers: Mapping[str, base.Tracker],
+) -> Set[str]:
+    tracked = view.tracked.get((one.rp_uuid, one.resource_class))
+    if tracked is None:
+        return frozenset()
+    tracker = trackers[tracked.tracker]
+    if not tracker.understands(one.units):
+        return frozenset()
+    return tracker.find_lost(tracked.state, one.units)
+
+
+def _explain_lost(uuid: str, lost: Iterable[str]) -> alarm.Problem:
+    return alarm.Problem(
+        alarm=alarm.UNIT_LOST,
+        subject=uuid,
+        text=f'server {uuid} holds {", ".join(lost)}, which vanished from '
+        'this host. Nothing is taken from the server, and no other server '
+        'gets it. Delete the server, or shelve and unshelve it, so that it '
+        'gets another one',
     )
 
 

@@ -11,6 +11,7 @@ from nova_ext_resources.claims import base as claims_base
 from nova_ext_resources.drivers import base as drivers_base
 from nova_ext_resources import exception
 from nova_ext_resources.host import view
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import constraints as constraints_obj
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
@@ -30,6 +31,7 @@ class Found:
     :ivar left_out: what plugins could not report although they succeeded;
         that may be in placement, too
     :ivar constraints: what this host can never do, as they have found it
+    :ivar problems: what is wrong with what was found
     """
 
     providers: tuple[provider.HostProvider, ...] = ()
@@ -39,6 +41,7 @@ class Found:
     constraints: Mapping[str, constraints_obj.ClassConstraints] = (
         dataclasses.field(default_factory=dict)
     )
+    problems: tuple[alarm.Problem, ...] = ()
 
     @property
     def resource_classes(self) -> frozenset[str]:

@@ -178,6 +178,7 @@ class Health:
             if failure or name not in found.missing:
                 self.note(Part.INVENTORY_PROVIDER, name, failure=failure)
         problems = [_explain_left_out(one) for one in sorted(found.left_out)]
+        problems += found.problems
         if host.has_cut_stats:
             problems.append(_STATS_CUT)
         self.report('discovery', problems)

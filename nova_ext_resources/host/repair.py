@@ -142,6 +142,7 @@ class Repair:
         ]
         return [
             *units.list_uncounted(state.view, entries, self._trackers),
+            *units.list_lost(state.view, entries, self._trackers),
             *units.list_overlaps(state.empty, chosen, self._trackers),
             *self._list_overallocated(settled),
         ]

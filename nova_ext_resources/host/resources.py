@@ -22,6 +22,7 @@ from nova_ext_resources.host import ledger as ledger_mod
 from nova_ext_resources.host import lifecycle
 from nova_ext_resources.host import repair
 from nova_ext_resources.host import state as state_mod
+from nova_ext_resources.host import withheld
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
@@ -95,6 +96,7 @@ class HostResources(lifecycle.Lifecycle):
         )
         self.node = node
         self._repair = repair.Repair(self, trackers)
+        self._withheld = withheld.Withheld(ledger.path, host, trackers)
         self._refreshing = threading.Lock()
         self._has_cut_stats = False
 
@@ -197,7 +199,9 @@ class HostResources(lifecycle.Lifecycle):
         with self._refreshing:
             for left in reversed(range(_MAX_SCANS)):
                 before = self.entries
-                found = self._discovery.scan()
+                found = self._withheld.apply(
+                    self._discovery.scan(), before.values()
+                )
                 is_moving = self._servers.is_any_held
                 if not (left and is_moving) and self.state.rebuild(
                     found, before, may_refuse=bool(left)

@@ -55,6 +55,8 @@ SERVER_ELSEWHERE = 'server_elsewhere'
 NOT_IN_PLACEMENT = 'not_in_placement'
 NOT_HELD = 'not_held'
 OVERALLOCATED = 'overallocated'
+UNIT_LOST = 'unit_lost'
+UNIT_WITHHELD = 'unit_withheld'
 UNBOOKABLE_UNITS = 'unbookable_units'
 DISCOVERY_FAILED = 'discovery_failed'
 RESOURCES_LEFT_OUT = 'resources_left_out'
@@ -99,6 +101,11 @@ _CRITICAL = (
         OVERALLOCATED,
         'provider and resource class',
         'Servers hold more units than the host has.',
+    ),
+    (
+        UNIT_LOST,
+        'server',
+        'A server holds a device that the host no longer has.',
     ),
     (HEALING_FAILED, '', 'The audit failed with an unexpected error.'),
     (STALLED, '', 'The host has not been read for a long time.'),
@@ -152,6 +159,11 @@ _WARNING = (
         'Placement has allocated resources to a consumer that holds none.',
     ),
     (UNBOOKABLE_UNITS, 'server', 'A server holds units that are not counted.'),
+    (
+        UNIT_WITHHELD,
+        'unit',
+        'A device vanished while a server held it, and no server gets it.',
+    ),
     (
         DISCOVERY_FAILED,
         'inventory provider',

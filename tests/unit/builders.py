@@ -13,6 +13,7 @@ from nova_ext_resources.claims.trackers import bandwidth
 from nova_ext_resources.claims.trackers import burst_ways
 from nova_ext_resources.claims.trackers import cache_ways
 from nova_ext_resources.claims.trackers import count
+from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.claims.trackers import shared_ways
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import inventory
@@ -42,6 +43,7 @@ def make_trackers() -> dict[str, base.Tracker]:
         'burst_ways': burst_ways.BurstWaysTracker(),
         'cache_ways': cache_ways.CacheWaysTracker(),
         'count': count.CountTracker(),
+        'device': device.DeviceTracker(),
         'shared_ways': shared_ways.SharedWaysTracker(),
     }
 

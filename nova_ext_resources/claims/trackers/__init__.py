@@ -9,5 +9,6 @@ A tracker's ``ATTRIBUTES`` are the extra specs ``resource:CLASS:ATTRIBUTE``.
 * ``cache_ways``: which contiguous run of ways of a cache domain a server gets:
   the rule of both backends
 * ``count``: units that are all alike
+* ``device``: devices with names: which of them a server gets
 * ``shared_ways``: places among the servers of the shared pool
 """

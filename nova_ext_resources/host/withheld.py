@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Units that vanished while a server held them: no other server gets them.
+
+Such a device may have died, and come back for a while. That an operator has
+looked at it, the host cannot know. So each has a file in a folder beside the
+ledger, and is withheld as long as the file exists: the operator deletes it.
+The name of the file says which unit it is; what is in it is for people.
+
+A unit that was missing already when this process first read the host is not
+withheld when it comes: after a reboot, devices may appear later than
+nova-compute.
+"""
+
+from collections.abc import Iterable, Mapping, Set
+import contextlib
+import dataclasses
+import os
+from typing import NamedTuple, TypeAlias
+import urllib.parse
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.host import discovery
+from nova_ext_resources.host import view as view_mod
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import provider
+
+LOG = logging.getLogger(__name__)
+
+#: Behind the name of the ledger.
+SUFFIX = '.withheld'
+
+#: What stays as it is in the name of a file.
+_SAFE = ':.'
+
+
+class Unit(NamedTuple):
+    """One unit.
+
+    :ivar rp_key: key of its provider
+    """
+
+    rp_key: str
+    resource_class: str
+    name: str
+
+    def make_file_name(self) -> str:
+        return ','.join(urllib.parse.quote(one, safe=_SAFE) for one in self)
+
+    def __str__(self) -> str:
+        return f'{self.rp_key} {self.resource_class} {self.name}'
+
+
+#: Unit -> uuid of the consumer that holds it.
+Lost: TypeAlias = Mapping[Unit, str]
+
+
+class Withheld:
+    """The folder of one ledger. Used by one thread at a time.
+
+    :param ledger_path: the ledger, which the caller has locked
+    """
+
+    def __init__(
+        self,
+        ledger_path: str,
+        host: str,
+        trackers: Mapping[str, base.Tracker],
+    ) -> None:
+        self.path = os.path.realpath(ledger_path) + SUFFIX
+        self._host = host
+        self._trackers = trackers
+        #: What the last round withheld.
+        self._known: frozenset[Unit] = frozenset()
+        #: Of these, what has no file yet.
+        self._unsaved: dict[Unit, str] = {}
+        #: What was lost in the last round; None: there was none.
+        self._lost: Lost | None = None
+        self._failure = ''
+
+    def apply(
+        self, found: discovery.Found, entries: Iterable[assignment.Entry]
+    ) -> discovery.Found:
+        """Return what was found, without the units that are withheld.
+
+        Does I/O, and never raises for it.
+
+        :param entries: what servers hold
+        """
+        lost = find_lost(found.providers, entries, self._trackers)
+        if self._lost is not None:
+            new = {u: one for u, one in lost.items() if u not in self._lost}
+            self._unsaved.update(new)
+        self._lost = lost
+        unsaved = self._save()
+        known, unread = self._read()
+        self._report(known, unsaved or unread)
+        return dataclasses.replace(
+            found,
+            providers=withhold(found.providers, known, self._trackers),
+            problems=(
+                *found.problems,
+                *(self._explain(unit) for unit in sorted(known - lost.keys())),
+            ),
+        )
+
+    def _save(self) -> str:
+        """Write the files that are missing; return why one could not be."""
+        for unit, consumer in list(self._unsaved.items()):
+            try:
+                os.makedirs(self.path, mode=0o750, exist_ok=True)
+                self._write(unit, consumer)
+            except OSError as err:
+                return str(err)
+            del self._unsaved[unit]
+        return ''
+
+    def _write(self, unit: Unit, consumer: str) -> None:
+        """Write the file of a unit, synced; one that is there stays.
+
+        :raises OSError: it could not be written
+        """
+        at = timeutils.utcnow(with_timezone=True).isoformat(timespec='seconds')
+        path = os.path.join(self.path, unit.make_file_name())
+        with contextlib.suppress(FileExistsError):
+            with open(path, 'x', encoding='utf-8') as file:
+                file.write(
+                    f'{unit.name} of {unit.rp_key} vanished at {at} while '
+                    f'server {consumer} held it. No server gets it. Delete '
+                    'this file when you have looked at it.\n'
+                )
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _read(self) -> tuple[frozenset[Unit], str]:
+        """Return what is withheld, and why the folder could not be read."""
+        try:
+            names = os.listdir(self.path)
+        except FileNotFoundError:
+            names = []
+        except OSError as err:
+            return self._known | self._unsaved.keys(), str(err)
+        units = set(self._unsaved)
+        for name in names:
+            parts = [urllib.parse.unquote(one) for one in name.split(',')]
+            # Others are no files of ours.
+            with contextlib.suppress(TypeError):
+                units.add(Unit(*parts))
+        return frozenset(units), ''
+
+    def _report(self, known: frozenset[Unit], failure: str) -> None:
+        if failure and failure != self._failure:
+            LOG.error(
+                'Host %(host)s: the folder of what is withheld cannot be '
+                'used, so that it is forgotten when nova-compute ends: '
+                '%(failure)s',
+                {'host': self._host, 'failure': failure},
+            )
+        self._failure = failure
+        for unit in sorted(known - self._known):
+            LOG.error(
+                'Host %(host)s: %(unit)s is withheld: no server gets it until '
+                'its file in %(path)s is deleted',
+                {'host': self._host, 'unit': unit, 'path': self.path},
+            )
+        for unit in sorted(self._known - known):
+            LOG.info(
+                'Host %(host)s: %(unit)s is no longer withheld',
+                {'host': self._host, 'unit': unit},
+            )
+        self._known = known
+
+    def _explain(self, unit: Unit) -> alarm.Problem:
+        after = (
+            f' The folder cannot be used ({self._failure}): what is withheld '
+            'is forgotten when nova-compute ends. Correct that first.'
+        )
+        return alarm.Problem(
+            alarm=alarm.UNIT_WITHHELD,
+            subject=str(unit),
+            text=f'{unit.name} of {unit.rp_key} vanished while a server held '
+            'it, and no server gets it. Find out why it vanished. When it may '
+            'be used again, or is gone for good, delete '
+            f'{os.path.join(self.path, unit.make_file_name())}.'
+            f'{after if self._failure else ""}',
+        )
+
+
+def find_lost(
+    found: Iterable[provider.HostProvider],
+    entries: Iterable[assignment.Entry],
+    trackers: Mapping[str, base.Tracker],
+) -> Lost:
+    """Return the units that servers hold and the host does not have.
+
+    Of providers that were found; which of them are withheld does not matter.
+    """
+    by_key = {one.key: one for one in found}
+    lost = {}
+    for entry in entries:
+        for one in entry.assignments:
+            there = by_key.get(one.rp_key)
+            if there is None or one.resource_class not in there.inventories:
+                continue
+            tracker = _find_tracker(there, one.resource_class, trackers)
+            if not tracker.understands(one.units):
+                continue
+            units = there.units.get(one.resource_class, {})
+            inventory = there.inventories[one.resource_class]
+            state = tracker.initial(inventory, units)
+            for name in tracker.find_lost(state, one.units):
+                unit = Unit(one.rp_key, one.resource_class, name)
+                lost[unit] = entry.consumer_uuid
+    return lost
+
+
+def withhold(
+    found: Iterable[provider.HostProvider],
+    units: Set[Unit],
+    trackers: Mapping[str, base.Tracker],
+) -> tuple[provider.HostProvider, ...]:
+    """Return providers whose facts are without these units."""
+    named: dict[tuple[str, str], set[str]] = {}
+    for unit in units:
+        place = unit.rp_key, unit.resource_class
+        named.setdefault(place, set()).add(unit.name)
+    return tuple(
+        dataclasses.replace(
+            one,
+            units={
+                **one.units,
+                **{
+                    name: _find_tracker(one, name, trackers).withhold(
+                        one.units.get(name, {}), named[one.key, name]
+                    )
+                    for name in one.inventories
+                    if (one.key, name) in named
+                },
+            },
+        )
+        for one in found
+    )
+
+
+def _find_tracker(
+    one: provider.HostProvider,
+    resource_class: str,
+    trackers: Mapping[str, base.Tracker],
+) -> base.Tracker:
+    name = one.trackers.get(resource_class, view_mod.DEFAULT_TRACKER)
+    return trackers[name]
