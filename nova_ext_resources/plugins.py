@@ -139,16 +139,23 @@ def load_with_options(
 ) -> dict[str, Any]:
     """Make plugins that have an option group of their own.
 
-    Options are registered after loading and before construction.
+    Options are registered after loading and before construction, so are those
+    of Nova that a plugin reads.
 
+    :param conf: parsed, and not Nova's own, which has these already
     :param entries: reads what the servers of the host hold
     :param others: readers that follow it in the constructor
     """
     plugins = {}
     for name, cls in load_classes(namespace, names).items():
         options = register_opts(conf, name, cls.OPTIONS)
+        nova = {
+            group: values.load(conf, cfg.OptGroup(group), some)
+            for group, some in getattr(cls, 'NOVA_OPTIONS', {}).items()
+        }
+        call = functools.partial(cls, nova=nova) if nova else cls
         plugins[name] = make(
-            namespace, name, cls, options, host, entries, *others
+            namespace, name, call, options, host, entries, *others
         )
     return plugins
 

@@ -43,6 +43,10 @@ class InventoryProvider(abc.ABC):
     #: Options of the plugin's own group.
     OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = ()
 
+    #: Group -> options of Nova that the plugin reads. The constructor of one
+    #: that names some takes them as ``nova``, group -> its options.
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = {}
+
     #: Plugins, of either kind, that manage the same part of the host.
     EXCLUDES: ClassVar[frozenset[str]] = frozenset()
 

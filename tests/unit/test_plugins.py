@@ -40,6 +40,16 @@ GOOD = """
         pass
 
 
+    class ReadsNova(Good):
+        NOVA_OPTIONS = {
+            'pci': (cfg.MultiStrOpt('device_spec', default=[]),),
+        }
+
+        def __init__(self, options, host, entries, *, nova):
+            super().__init__(options, host, entries)
+            self.nova = nova
+
+
     class RaisesInConstructor(Good):
         def __init__(self, options, host, entries):
             super().__init__(options, host, entries)
@@ -65,6 +75,7 @@ GOOD = """
 POINTS = {
     'good': 'acme.good:Good',
     'other': 'acme.good:Other',
+    'reads_nova': 'acme.good:ReadsNova',
     'raises_in_constructor': 'acme.good:RaisesInConstructor',
     'refuses_its_options': 'acme.good:RefusesItsOptions',
     'reads_nothing': 'acme.good:ReadsNothing',
@@ -246,6 +257,21 @@ class TestOptions(LoaderTestCase):
         )
 
         self.assertEqual(entries, made['good'].list_entries())
+
+    def test_one_that_reads_options_of_nova_has_them(self) -> None:
+        path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'x.conf')
+        with open(path, 'w', encoding='utf-8') as file:
+            file.write('[pci]\ndevice_spec = {}\ndevice_spec = {"a": 1}\n')
+        self.conf(['--config-file', path])
+
+        made = plugins.load_with_options(
+            NAMESPACE, ['reads_nova', 'good'], self.conf, 'host-1'
+        )
+
+        self.assertEqual(['reads_nova', 'good'], [*made])
+        self.assertEqual(
+            ['{}', '{"a": 1}'], made['reads_nova'].nova['pci'].device_spec
+        )
 
     def test_a_value_that_an_option_does_not_take_is_refused(self) -> None:
         path = os.path.join(self.make_folder(), 'nova.conf')
