@@ -17,6 +17,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
 * ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
 * ``scheduler``: ``[ext_resources_scheduler]``
+* ``sriov``: ``[ext_resources_sriov]``
 * ``state``: where Nova keeps its state
 * ``tuning``: ``[ext_resources_tuning]``
 * ``values``: explains which option has a value that cannot be used, and why

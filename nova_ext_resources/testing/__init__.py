@@ -5,5 +5,6 @@
 * ``mixes``: mixes of simulated servers, of several kinds
 * ``resctrl``: a model of the kernel's resctrl
 * ``rmd_simulator``: a simulator of the RMD daemon
+* ``sriov``: a sysfs tree with network cards
 * ``workloads``: simulated servers, and how fast they would be
 """

@@ -62,6 +62,7 @@ DRIVERS: dict[str, frozenset[str]] = {
     'noop': frozenset({'base'}),
     'resctrl': frozenset({'base', 'rdt'}),
     'rmd': frozenset({'base', 'rdt'}),
+    'sriov': frozenset({'base'}),
     'static': frozenset({'base'}),
 }
 

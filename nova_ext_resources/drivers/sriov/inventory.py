@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Virtual functions that servers of this host may have.
+
+One provider for each physical function: with one for each virtual function,
+placement would return a thousand candidates for what sixteen say as well.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from nova_ext_resources.conf import sriov as conf
+from nova_ext_resources.drivers import base
+from nova_ext_resources.drivers.sriov import device_spec
+from nova_ext_resources.drivers.sriov import neutron
+from nova_ext_resources.drivers.sriov import owners
+from nova_ext_resources.drivers.sriov import physnets
+from nova_ext_resources.drivers.sriov import sysfs
+from nova_ext_resources.drivers.sriov import traits
+from nova_ext_resources import exception
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.objects import resource
+
+LOG = logging.getLogger(__name__)
+
+#: Begins the keys of providers. The address alone would make the name that
+#: Nova gives to its own provider of the same card.
+PREFIX = 'SRIOV_'
+
+TRACKER = 'device'
+
+_NO_CARD = sysfs.PhysicalFunction(address='')
+
+
+class SriovInventory(base.InventoryProvider):
+    """Virtual functions of network cards, by physical function.
+
+    A card that changes while it is read is reported as it was before. One that
+    is gone is reported as long as servers hold functions of it.
+
+    :param nova: Nova's own options, by group
+    """
+
+    OPTIONS: ClassVar[tuple[cfg.Opt, ...]] = conf.OPTS
+    NOVA_OPTIONS: ClassVar[Mapping[str, tuple[cfg.Opt, ...]]] = conf.NOVA_OPTS
+
+    def __init__(
+        self,
+        options: cfg.ConfigOpts.GroupAttr,
+        host: str,
+        entries: base.EntriesReader = dict,
+        *,
+        nova: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(options, host, entries)
+        self._class: str = options.resource_class
+        specs = nova['pci'].device_spec if nova else ()
+        try:
+            self._networks = physnets.parse(options.physical_networks)
+        except ValueError as err:
+            raise _refuse(
+                '[ext_resources_sriov] physical_networks',
+                options.physical_networks,
+                err,
+            ) from err
+        try:
+            self._specs = device_spec.parse(specs)
+        except ValueError as err:
+            raise _refuse('[pci] device_spec', specs, err) from err
+        #: Each card as it was when it last held still.
+        self._cards: dict[str, sysfs.PhysicalFunction] = {}
+        self._left_out: frozenset[str] = frozenset()
+        self._reported: frozenset[str] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return self._left_out
+
+    def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
+        return (
+            resource.ResourceDefinition(
+                name=self._class,
+                type=TRACKER,
+                units='virtual functions',
+                description='Virtual functions of a network card (SR-IOV), '
+                'each with its PCI address.',
+            ),
+        )
+
+    def discover(self) -> tuple[provider.HostProvider, ...]:
+        # A server that comes or goes in between is in one of both.
+        before = self.list_entries()
+        seen, agent = self._read()
+        held = _Held({**before, **self.list_entries()}, self._class)
+        found = {card.address: card for card in seen.functions}
+        for address in seen.unsteady.keys() & self._cards.keys():
+            found[address] = self._cards[address]
+        self._cards = found
+        self._left_out = frozenset(f'{PREFIX}{one}' for one in seen.unsteady)
+        own = owners.Owners(
+            nova=self._specs,
+            agent=agent,
+            excluded=frozenset(self.options.excluded_devices),
+        )
+        faults = [
+            f'{one} cannot be read ({reason}); what is known of it stays'
+            for one, reason in seen.unsteady.items()
+        ] + [
+            f'{one.address} does not answer: the card has failed'
+            for one in seen.functions
+            if one.is_dead
+        ]
+        made, left_out = [], []
+        for address in sorted(found.keys() | held.list_addresses()):
+            card = found.get(address, _NO_CARD)
+            is_unknown = address in seen.unsteady and address not in found
+            one, reasons = self._make(address, card, own, held, is_unknown)
+            left_out += reasons
+            made += [one] if one else []
+        self._report(faults, left_out)
+        return tuple(made)
+
+    def _read(self) -> tuple[sysfs.Seen, neutron.Agent]:
+        """Read the host.
+
+        :raises DiscoveryFailed: nothing can be reported this time
+        """
+        try:
+            return (
+                sysfs.read(self.options.path),
+                neutron.read(self.options.neutron_config_files),
+            )
+        except (OSError, ValueError) as err:
+            raise exception.DiscoveryFailed(
+                plugin='sriov', reason=str(err)
+            ) from err
+
+    def _make(
+        self,
+        address: str,
+        card: sysfs.PhysicalFunction,
+        own: owners.Owners,
+        held: '_Held',
+        is_unknown: bool,
+    ) -> tuple[provider.HostProvider | None, list[str]]:
+        """Return a card's provider, and what is left out of it.
+
+        :param is_unknown: whether the card is there, but could not be read
+            since the start: then servers have what they hold
+        """
+        ours, left_out = owners.sort(own, card)
+        held_here = held.names.get(address, frozenset())
+        there = {one.address for one in card.functions}
+        if is_unknown:
+            there = set(held_here)
+        names = {one.address for one in ours} | (there & held_here)
+        lines = [
+            f'{owners.describe(some)} of {address} are left out: {reason}'
+            for reason, some in left_out.items()
+        ]
+        total = len(names | held_here)
+        if not total:
+            return None, lines
+        foreign = {one.address for one in ours if one.is_enslaved}
+        foreign |= names & held.others.get(address, frozenset())
+        # What a server holds stays its own, whoever else claims it by now.
+        foreign |= names - {one.address for one in ours}
+        return (
+            provider.HostProvider(
+                key=f'{PREFIX}{address}',
+                inventories={
+                    self._class: inventory_obj.Inventory(total=total)
+                },
+                trackers={self._class: TRACKER},
+                units={
+                    self._class: {
+                        'names': sorted(names),
+                        'foreign': sorted(foreign),
+                    }
+                },
+                cpus=bitmask.format_list(card.cpus),
+                traits=traits.find(card, physnets.find(self._networks, card)),
+            ),
+            lines,
+        )
+
+    def _report(self, faults: list[str], left_out: list[str]) -> None:
+        """Log what is new."""
+        for level, lines in (
+            (logging.WARNING, faults),
+            (logging.INFO, left_out),
+        ):
+            for line in lines:
+                if line not in self._reported:
+                    LOG.log(
+                        level,
+                        'Host %(host)s: inventory provider sriov: %(line)s',
+                        {'host': self.host, 'line': line},
+                    )
+        self._reported = frozenset([*faults, *left_out])
+
+
+class _Held:
+    """What servers hold of cards.
+
+    :ivar names: address of a card -> the functions, of the class in the
+        options
+    :ivar others: the same of other classes, which the options had before
+    """
+
+    def __init__(
+        self, entries: Mapping[str, assignment.Entry], resource_class: str
+    ) -> None:
+        self.names: dict[str, frozenset[str]] = {}
+        self.others: dict[str, frozenset[str]] = {}
+        for entry in entries.values():
+            for one in entry.assignments:
+                if one.rp_key.startswith(PREFIX):
+                    address = one.rp_key.removeprefix(PREFIX)
+                    is_own = one.resource_class == resource_class
+                    found = self.names if is_own else self.others
+                    found[address] = found.get(
+                        address, frozenset()
+                    ) | frozenset(one.units.get('names', ()))
+
+    def list_addresses(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+
+def _refuse(
+    option: str, value: object, err: Exception
+) -> exception.InvalidConfiguration:
+    return exception.InvalidConfiguration(
+        option=option, value=value, reason=str(err)
+    )

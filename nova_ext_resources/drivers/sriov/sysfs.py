@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""SR-IOV functions, as the kernel shows them in sysfs. Only reads.
+
+Files vanish while they are read: a card is unplugged, or its virtual functions
+are made anew. What was read of such a card is not used at all.
+
+Sources: kernel documentation, *ABI/testing/sysfs-bus-pci* and
+*sysfs-class-net*.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import os
+import re
+
+from nova_ext_resources.objects import bitmask
+
+#: Domain, bus, slot, function. Domains of VMD have five digits.
+ADDRESS = re.compile(r'[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]')
+
+#: First byte of the class code of network controllers.
+_NETWORK = '0x02'
+
+#: Of the port of a card that stands for a virtual or a sub-function of it.
+_REPRESENTOR = re.compile(r'(c[0-9]+)?pf[0-9]+(vf|sf)[0-9]+')
+
+#: A vendor id that no vendor has: all reads of a device that is gone return
+#: ones.
+_DEAD = b'\xff\xff'
+
+_MAX_LISTED = 64
+
+
+class Unsteady(Exception):
+    """A card changes while it is read."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualFunction:
+    """One virtual function.
+
+    :ivar product_id: four hexadecimal digits, as is ``vendor_id``
+    :ivar driver: of the kernel, such as ``vfio-pci``; '' without one
+    :ivar interfaces: names of its network interfaces on the host
+    :ivar is_enslaved: whether one of them belongs to a bond or a bridge
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    driver: str = ''
+    interfaces: frozenset[str] = frozenset()
+    is_enslaved: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A network interface of a physical function itself.
+
+    :ivar speed: Mbit/s; None while that is not known, as without a link
+    """
+
+    name: str
+    speed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalFunction:
+    """One physical function, and its virtual ones.
+
+    :ivar cpus: CPUs of its NUMA node; empty when it is not known
+    :ivar interfaces: names of all interfaces, also those that stand for
+        virtual functions
+    :ivar is_switchdev: whether its switch has a port for each of them
+    :ivar is_dead: whether the card does not answer any more
+    """
+
+    address: str
+    driver: str = ''
+    cpus: frozenset[int] = frozenset()
+    ports: tuple[Port, ...] = ()
+    interfaces: frozenset[str] = frozenset()
+    functions: tuple[VirtualFunction, ...] = ()
+    is_switchdev: bool = False
+    has_rdma: bool = False
+    is_dead: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All that was read.
+
+    :ivar functions: by address
+    :ivar unsteady: address of what could not be read this time -> why
+    """
+
+    functions: tuple[PhysicalFunction, ...] = ()
+    unsteady: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def read(root: str) -> Seen:
+    """Read all network cards with SR-IOV.
+
+    :param root: ``/sys``
+    :raises OSError: there is no list of devices, or nothing is in it
+    """
+    folder = f'{root}/bus/pci/devices'
+    names = sorted(os.listdir(folder))
+    if not names:
+        raise FileNotFoundError(f'{folder} is empty')
+    functions, unsteady = [], {}
+    for name in names:
+        if not ADDRESS.fullmatch(name):
+            shown = ascii(name)[:_MAX_LISTED]
+            unsteady[shown] = f'{folder} has {shown}, which is no PCI address'
+            continue
+        path = f'{folder}/{name}'
+        try:
+            if _is_physical(path):
+                functions.append(_read_physical(root, path, name))
+        except (OSError, ValueError, Unsteady) as err:
+            # Unplugged meanwhile: it is as if it had never been there.
+            if os.path.lexists(path):
+                unsteady[name] = str(err)
+    return Seen(functions=tuple(functions), unsteady=unsteady)
+
+
+def _is_physical(path: str) -> bool:
+    return os.path.exists(f'{path}/sriov_totalvfs') and _read(
+        path, 'class'
+    ).startswith(_NETWORK)
+
+
+def _read_physical(root: str, path: str, address: str) -> PhysicalFunction:
+    """Read a card, and make sure that it has not changed meanwhile.
+
+    :raises (OSError, ValueError, Unsteady): it has
+    """
+    is_dead = _read_bytes(path, 'config', 2) == _DEAD
+    before = int(_read(path, 'sriov_numvfs'))
+    functions = () if is_dead else tuple(_read_virtual(root, path, address))
+    after = int(_read(path, 'sriov_numvfs'))
+    if not is_dead and not before == after == len(functions):
+        raise Unsteady(
+            f'{path}: sriov_numvfs was {before} and is {after}, and it has '
+            f'{len(functions)} virtual functions'
+        )
+    names = _list_folder(f'{path}/net')
+    ports = [one for one in names if not _is_representor(path, one)]
+    return PhysicalFunction(
+        address=address,
+        driver=_read_link(path, 'driver'),
+        cpus=read_cpus(root, int(_read(path, 'numa_node'))),
+        ports=tuple(
+            Port(name=one, speed=_read_speed(f'{path}/net/{one}'))
+            for one in ports
+        ),
+        interfaces=frozenset(names),
+        functions=functions,
+        is_switchdev=len(ports) < len(names),
+        has_rdma=bool(_list_folder(f'{path}/infiniband')),
+        is_dead=is_dead,
+    )
+
+
+def _read_virtual(
+    root: str, path: str, address: str
+) -> Iterator[VirtualFunction]:
+    for name in sorted(os.listdir(path)):
+        if not re.fullmatch('virtfn[0-9]+', name):
+            continue
+        own = os.path.basename(os.readlink(f'{path}/{name}'))
+        folder = f'{root}/bus/pci/devices/{own}'
+        if not ADDRESS.fullmatch(own) or (
+            _read_link(folder, 'physfn') != address
+        ):
+            raise Unsteady(f'{path}/{name} leads to no function of it')
+        interfaces = _list_folder(f'{folder}/net')
+        yield VirtualFunction(
+            address=own,
+            vendor_id=_read(folder, 'vendor').removeprefix('0x'),
+            product_id=_read(folder, 'device').removeprefix('0x'),
+            driver=_read_link(folder, 'driver'),
+            interfaces=frozenset(interfaces),
+            is_enslaved=any(
+                os.path.lexists(f'{folder}/net/{one}/master')
+                for one in interfaces
+            ),
+        )
+
+
+def read_cpus(root: str, node: int) -> frozenset[int]:
+    """Return the CPUs of a NUMA node, also those that are offline.
+
+    :param node: -1 when the firmware does not say; then all CPUs, if there is
+        only one node, and none otherwise
+    :raises (OSError, ValueError): it cannot be read
+    """
+    folder = f'{root}/devices/system/node'
+    nodes = [
+        one for one in _list_folder(folder) if re.fullmatch('node[0-9]+', one)
+    ]
+    if not nodes:
+        # A kernel without NUMA.
+        present = _read(f'{root}/devices/system/cpu', 'present')
+        return bitmask.parse_list(present)
+    if node < 0 and len(nodes) > 1:
+        return frozenset()
+    name = nodes[0] if node < 0 else f'node{node}'
+    # Its cpulist has those only that are online.
+    return frozenset(
+        int(one.removeprefix('cpu'))
+        for one in os.listdir(f'{folder}/{name}')
+        if re.fullmatch('cpu[0-9]+', one)
+    )
+
+
+def _is_representor(path: str, interface: str) -> bool:
+    try:
+        name = _read(f'{path}/net/{interface}', 'phys_port_name')
+    except FileNotFoundError:
+        return False
+    except OSError:
+        # Drivers without such names refuse (EOPNOTSUPP).
+        return False
+    return bool(_REPRESENTOR.fullmatch(name))
+
+
+def _read_speed(path: str) -> int | None:
+    try:
+        speed = int(_read(path, 'speed'))
+    except (OSError, ValueError):
+        # The interface is down.
+        return None
+    return speed if speed > 0 else None
+
+
+def _read(folder: str, name: str) -> str:
+    return _read_bytes(folder, name, 4096).decode('ascii').strip()
+
+
+def _read_bytes(folder: str, name: str, size: int) -> bytes:
+    with open(os.path.join(folder, name), 'rb') as file:
+        return file.read(size)
+
+
+def _read_link(folder: str, name: str) -> str:
+    """Return the last part of where a link leads; '' without one."""
+    try:
+        return os.path.basename(os.readlink(os.path.join(folder, name)))
+    except FileNotFoundError:
+        return ''
+
+
+def _list_folder(path: str) -> list[str]:
+    """Return the names in a folder, none where there is no such folder."""
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []

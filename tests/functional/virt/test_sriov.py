@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Virtual functions on real Nova services, and what Nova takes of them."""
+
+from typing import Any
+
+import fixtures
+from nova.pci import whitelist
+
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.testing import sriov
+from tests import base as unit_base
+from tests.functional.virt import base
+from tests.unit.drivers.sriov import test_device_spec
+
+CLASS = 'SRIOV_NET_VF'
+PF = '0000:3b:00.0'
+
+#: Virtual functions of each host.
+COUNT = 2
+
+_PHYSNET = 'CUSTOM_PHYSNET_PHYSNET1'
+
+
+class SriovTest(base.NovaTestCase):
+    """Two hosts, each with a card of two virtual functions."""
+
+    plugins = 'sriov'
+    enforcers = ''
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.trees: dict[str, sriov.Sysfs] = {}
+        self.names: dict[str, list[str]] = {}
+        self.services = {
+            host: self.start_host(host) for host in ('host1', 'host2')
+        }
+
+    def start_host(self, host: str, **settings: Any) -> Any:
+        tree = sriov.Sysfs(str(self.folder / host / 'sys'))
+        tree.add_card(PF, interfaces=['ens1f0'])
+        self.trees[host] = tree
+        self.names[host] = tree.enable(PF, COUNT)
+        self.host_options = (
+            '[ext_resources_sriov]\n'
+            f'path = {tree.path}\n'
+            'physical_networks = physnet1:ens1f0\n'
+        )
+        return super().start_host(host, **settings)
+
+    def make_vf_flavor(self, amount: int = 1, **specs: Any) -> str:
+        return self.make_flavor(
+            **{
+                f'resources_VF__{CLASS}': amount,
+                f'trait_VF__{_PHYSNET}': 'required',
+                **specs,
+            }
+        )
+
+    def find_host(self, host: str) -> Any:
+        return self.services[host].driver._ext.host
+
+    def list_held(self) -> list[tuple[str, str]]:
+        """Return host and name of each function that a server holds."""
+        return sorted(
+            (host, name)
+            for host in self.services
+            for entry in self.find_host(host).entries.values()
+            for one in entry.assignments
+            for name in one.units['names']
+        )
+
+    def list_alarms(self, host: str) -> list[tuple[str, str]]:
+        found = self.services[host].driver._ext.health.snapshot().alarms
+        return [(one.name, one.subject) for one in found]
+
+    def publish_all(self) -> None:
+        for service in self.services.values():
+            self.publish(service)
+
+    def find_inventory(self, host: str) -> tuple[int, int]:
+        """Return total and reserved of a host's card, as placement has it."""
+        [rp_uuid] = [one for one, name in self.find_host(host).view.tracked]
+        found = self._get_provider_inventory(rp_uuid)[CLASS]
+        return found['total'], found['reserved']
+
+    def test_servers_get_functions_until_all_are_gone(self) -> None:
+        flavor = self.make_vf_flavor()
+
+        servers = [self.boot(flavor) for _ in range(2 * COUNT)]
+
+        self.assertEqual(
+            [(host, one) for host, all_ in self.names.items() for one in all_],
+            self.list_held(),
+        )
+        refused = self.boot(flavor, state='ERROR')
+        self.assertEqual(2 * COUNT, len(self.list_held()))
+        self._delete_server(refused)
+
+        self._delete_server(servers[0])
+        self.assertEqual(2 * COUNT - 1, len(self.list_held()))
+        self.boot(flavor)
+        self.assertEqual(2 * COUNT, len(set(self.list_held())))
+
+    def test_placement_has_what_servers_hold(self) -> None:
+        server = self.boot(self.make_vf_flavor(2))
+
+        self.host = self.find_host(server['OS-EXT-SRV-ATTR:host'])
+        self.assert_allocated_as_held(server)
+
+    def test_another_network_has_none(self) -> None:
+        flavor = self.make_flavor(
+            **{
+                f'resources_VF__{CLASS}': 1,
+                'trait_VF__HW_NIC_OFFLOAD_SWITCHDEV': 'required',
+            }
+        )
+
+        self.boot(flavor, state='ERROR')
+
+        self.assertEqual([], self.list_held())
+
+    def test_a_function_that_vanishes_while_it_is_held(self) -> None:
+        server = self.boot(self.make_vf_flavor())
+        host = server['OS-EXT-SRV-ATTR:host']
+        [(_host, name)] = self.list_held()
+        tree = self.trees[host]
+
+        # Its card is unplugged.
+        tree.unplug(PF)
+        self.publish_all()
+
+        self.assertIn((alarm.UNIT_LOST, server['id']), self.list_alarms(host))
+        # Placement has the allocation, and offers nothing.
+        self.assertEqual((1, 0), self.find_inventory(host))
+
+        # The card comes back; what was lost is given to no server.
+        tree.add_card(PF, interfaces=['ens1f0'])
+        tree.enable(PF, COUNT)
+        self.publish_all()
+        self._delete_server(server)
+        self.publish_all()
+
+        subject = f'SRIOV_{PF} {CLASS} {name}'
+        self.assertIn((alarm.UNIT_WITHHELD, subject), self.list_alarms(host))
+        self.assertEqual((COUNT, 1), self.find_inventory(host))
+        flavor = self.make_vf_flavor()
+        for _ in range(2 * COUNT - 1):
+            self.boot(flavor)
+        self.assertNotIn((host, name), self.list_held())
+        refused = self.boot(flavor, state='ERROR')
+        self._delete_server(refused)
+
+        # Until an operator has looked at it.
+        [file] = self.folder.rglob('*.withheld/*')
+        file.unlink()
+        self.publish_all()
+        self.assertNotIn(alarm.UNIT_WITHHELD, dict(self.list_alarms(host)))
+        self.boot(flavor)
+        self.assertIn((host, name), self.list_held())
+
+    def test_more_functions_are_offered_at_run_time(self) -> None:
+        self.boot(self.make_vf_flavor(COUNT + 1), state='ERROR')
+
+        self.trees['host2'].enable(PF, COUNT + 1)
+        self.publish_all()
+
+        server = self.boot(self.make_vf_flavor(COUNT + 1))
+        self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+
+
+class DeviceSpecTest(unit_base.TestCase):
+    """This package and Nova read ``[pci] device_spec`` in the same way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        one, card = test_device_spec.VF, test_device_spec.CARD
+        interfaces = {
+            **dict.fromkeys(one.interfaces, (one.address, False)),
+            **dict.fromkeys(card.interfaces, (card.address, True)),
+        }
+        # Nova looks into sysfs itself.
+        for name, answer in (
+            (
+                'is_physical_function',
+                lambda *fields: '{}:{}:{}.{}'.format(*fields) == card.address,
+            ),
+            (
+                'get_function_by_ifname',
+                lambda ifname: interfaces.get(ifname, (None, False)),
+            ),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova.pci.utils.{name}', answer)
+            )
+
+    def test_nova_takes_what_is_left_out(self) -> None:
+        one, card = test_device_spec.VF, test_device_spec.CARD
+        device = {
+            'address': one.address,
+            'parent_addr': card.address,
+            'vendor_id': one.vendor_id,
+            'product_id': one.product_id,
+        }
+        for text, expected in test_device_spec.CASES.items():
+            with self.subTest(text=text):
+                specs = whitelist.Whitelist([text])
+
+                found = specs.device_assignable(device)
+
+                self.assertEqual(expected, found is not None)
