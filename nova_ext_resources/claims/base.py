@@ -29,6 +29,9 @@ class Tracker(abc.ABC):
     #: Whether units serve only the CPUs of their own provider.
     IS_CPU_LOCAL: ClassVar[bool] = False
 
+    #: Whether units serve all CPUs, and those of their own provider best.
+    CAN_BE_NEAR: ClassVar[bool] = False
+
     #: Whether it can do nothing without ``HostProvider.units``.
     NEEDS_FACTS: ClassVar[bool] = False
 
@@ -169,3 +172,13 @@ class ClaimTest(abc.ABC):
         Every place of ``request.allocations`` is in the view, and implied
         units are among them.
         """
+
+    def count_unmet(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> int:
+        """Count the wishes of a request that are not met.
+
+        They are no reason to refuse it. Where units of other providers of
+        the host meet more of them, these are taken.
+        """
+        return 0

@@ -109,7 +109,7 @@ def decide(
     gone = _list_gone(view, request, published)
     moves: siblings.Moves = ()
     found = find_shortfalls(view, request, tests)
-    if found and may_move:
+    if may_move and (found or _count_unmet(view, request, tests)):
         moves, found = _find_nearest(view, request, found, tests)
     request = siblings.move(request, moves) if moves else request
     found = _name_providers(view, {*found, *gone})
@@ -150,29 +150,42 @@ def _find_nearest(
 ) -> tuple[siblings.Moves, tuple[exception.Shortfall, ...]]:
     """Return the moves with which a request fits, or comes nearest to it.
 
-    Only places in the domains of its CPUs come near, if there are any.
+    Only places in the domains of its CPUs come near, if there are any. Of
+    those where it fits, it is where most of its wishes are met.
 
     :param found: why it does not fit as it is
     """
     best: siblings.Moves | None = None
     least = found
-    if siblings.is_near(view, request):
+    weight = _weigh(found, _count_unmet(view, request, tests))
+    if not found or siblings.is_near(view, request):
         best = ()
     for moves in siblings.list_moves(view, request):
         moved = siblings.move(request, moves)
         if not siblings.is_near(view, moved):
             continue
         short = find_shortfalls(view, moved, tests)
-        if best is None or _weigh(short) < _weigh(least):
-            best, least = moves, short
-        if not short:
+        other = _weigh(short, _count_unmet(view, moved, tests))
+        if best is None or other < weight:
+            best, least, weight = moves, short, other
+        if not any(weight):
             break
     return best or (), least
 
 
-def _weigh(short: Sequence[exception.Shortfall]) -> tuple[int, int]:
+def _weigh(
+    short: Sequence[exception.Shortfall], unmet: int
+) -> tuple[int, int, int]:
     """Return how far a request is from fitting; what can never be, first."""
-    return sum(one.is_permanent for one in short), len(short)
+    return sum(one.is_permanent for one in short), len(short), unmet
+
+
+def _count_unmet(
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    tests: Iterable[base.ClaimTest],
+) -> int:
+    return sum(one.count_unmet(view, request) for one in tests)
 
 
 def _name_providers(

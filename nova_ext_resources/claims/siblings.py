@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import requirement as requirement_obj
 from nova_ext_resources.objects import view as view_obj
 
 
@@ -45,13 +46,13 @@ def list_moves(
     """Return what may be moved together to siblings.
 
     Siblings track the same class with the same implied place, or serve the
-    CPUs of their own provider alone. With CPUs of its own: one class of one
-    provider each, then all that is on one provider, then all that is not
-    where the CPUs are. What a floating server has requested together stays
+    CPUs of their own provider alone, or best. With CPUs of its own: one class
+    of one provider each, then all that is on one provider, then all that is
+    not where the CPUs are. What a floating server has requested together stays
     together, and apart from the rest.
     """
     for source, classes in _group(view, request).items():
-        local = _list_local(view, source, classes)
+        local = _list_local(view, request, source, classes)
         parts = [[one] for one in classes]
         if request.is_floating:
             parts = [[one] for one in classes if one not in local]
@@ -91,8 +92,8 @@ def is_near(view: view_obj.HostView, request: assignment.ClaimRequest) -> bool:
     """
     cpus = request.near_cpus
     return not cpus or all(
-        _meets(view, rp_uuid, classes, cpus)
-        for rp_uuid, classes in _group(view, request).items()
+        _meets(view, rp_uuid, _list_local(view, request, rp_uuid, names), cpus)
+        for rp_uuid, names in _group(view, request).items()
     )
 
 
@@ -123,7 +124,7 @@ def _list_near(
 
     To stay comes first where that is near; what cannot get near stays.
     """
-    local = _list_local(view, source, classes)
+    local = _list_local(view, request, source, classes)
     near = [
         _make(request, source, target, local)
         for target in _list_targets(view, source, local)
@@ -144,11 +145,24 @@ def _group(
 
 
 def _list_local(
-    view: view_obj.HostView, rp_uuid: str, classes: Iterable[str]
+    view: view_obj.HostView,
+    request: assignment.ClaimRequest,
+    rp_uuid: str,
+    classes: Iterable[str],
 ) -> list[str]:
-    """Return the classes whose units serve the CPUs of the provider only."""
+    """Return the classes whose units must be near the server's CPUs.
+
+    They serve the CPUs of the provider only, or the flavor says so.
+    """
+    required = requirement_obj.Affinity.REQUIRED
     return [
-        one for one in classes if view.tracked[rp_uuid, one].cpus is not None
+        one
+        for one in classes
+        if view.tracked[rp_uuid, one].cpus is not None
+        or (
+            view.tracked[rp_uuid, one].near is not None
+            and request.requirement.find_affinity(one) == required
+        )
     ]
 
 
@@ -159,7 +173,8 @@ def _meets(
     cpus: frozenset[int],
 ) -> bool:
     """Return whether units of a provider serve some of the CPUs."""
-    texts = [view.tracked[rp_uuid, one].cpus for one in classes]
+    tracked = [view.tracked[rp_uuid, one] for one in classes]
+    texts = [one.near if one.cpus is None else one.cpus for one in tracked]
     return all(
         text is None or bitmask.parse_list(text) & cpus for text in texts
     )
@@ -211,6 +226,7 @@ def list_siblings(
             and other_class == resource_class
             and tracked.tracker == own.tracker
             and tracked.implied == own.implied
-            and (own.implied or own.cpus is not None)
+            and tracked.alike == own.alike
+            and (own.implied or (own.cpus, own.alike) != (None, None))
         ):
             yield other

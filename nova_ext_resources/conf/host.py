@@ -46,7 +46,12 @@ such as ``rmd``; ``noop`` serves everything and does nothing.
     ),
     cfg.ListOpt(
         'claim_tests',
-        default=['granularity', 'capacity', 'cache_affinity'],
+        default=[
+            'granularity',
+            'capacity',
+            'cache_affinity',
+            'numa_affinity',
+        ],
         help="""
 Tests that a server must pass on this host before it is built.
 

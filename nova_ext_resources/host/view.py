@@ -178,6 +178,8 @@ def _make_tracked(
         ),
         cpus=one.cpus if tracker.IS_CPU_LOCAL else None,
         follows_tasks=one.follows_tasks,
+        near=one.cpus if tracker.CAN_BE_NEAR else None,
+        alike=one.traits if tracker.CAN_BE_NEAR else None,
     )
 
 

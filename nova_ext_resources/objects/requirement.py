@@ -4,6 +4,22 @@
 
 from collections.abc import Collection, Mapping
 import dataclasses
+import enum
+
+
+#: Attribute: whether units have to be near the CPUs of the server.
+AFFINITY = 'numa_affinity'
+
+
+class Affinity(enum.StrEnum):
+    """Its values.
+
+    ``REQUIRED``: the server is refused otherwise.
+    ``PREFERRED``: they are, if the host has such units free.
+    """
+
+    REQUIRED = 'required'
+    PREFERRED = 'preferred'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +78,10 @@ class Requirement:
     def is_in_one_group(self, resource_class: str) -> bool:
         """Return whether one request group alone requests a class."""
         return sum(resource_class in one.resources for one in self.groups) == 1
+
+    def find_affinity(self, resource_class: str) -> str:
+        """Return an :class:`Affinity`, or '' where it does not matter."""
+        return self.attributes.get(resource_class, {}).get(AFFINITY, '')
 
     def __bool__(self) -> bool:
         return bool(self.groups or self.attributes or self.enforcers)

@@ -19,6 +19,7 @@ whole row of the host. The document is JSON, too::
                     "i": [RP_UUID, CLASS],
                     "c": CPUS,
                     "f": 1,
+                    "n": CPUS,
                 }
             }
         },
@@ -31,8 +32,9 @@ hosts have the same one, which is then read once. ``n`` has the key of each
 provider in ``p``, in their order, for messages. ``i`` is there when a server
 that holds the class also holds one unit of that other class, ``c`` when the
 units serve these CPUs only, ``f`` when they follow the threads of a server
-whose CPUs float. Readers take a document of another version as absent, and
-pass over keys that they do not know; hosts before ``k`` publish none.
+whose CPUs float, ``n`` when they serve these CPUs best. Readers take a
+document of another version as absent, and pass over keys that they do not
+know; hosts before ``k`` publish none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -97,6 +99,8 @@ def encode(view: view_obj.HostView) -> str:
             record['c'] = tracked.cpus
         if tracked.follows_tasks:
             record['f'] = 1
+        if tracked.near is not None:
+            record['n'] = tracked.near
         providers.setdefault(rp_uuid, {})[resource_class] = record
         total = totals.setdefault(resource_class, [0, 0])
         total[0] += tracked.state.free
@@ -242,13 +246,15 @@ def _read(
     name = record['t']
     state = trackers[name].from_dict(record['s'])
     implied = record.get('i')
-    cpus = record.get('c')
-    if cpus is not None:
-        bitmask.parse_list(cpus)
+    cpus, near = record.get('c'), record.get('n')
+    for one in (cpus, near):
+        if one is not None:
+            bitmask.parse_list(one)
     return view_obj.Tracked(
         tracker=name,
         state=state,
         implied=(str(implied[0]), str(implied[1])) if implied else None,
         cpus=cpus,
         follows_tasks=bool(record.get('f')),
+        near=near,
     )

@@ -63,6 +63,11 @@ class Tracked:
     :ivar cpus: list of the CPUs that the units serve; None when they serve
         the whole host
     :ivar follows_tasks: whether they also serve a server whose CPUs float
+    :ivar near: list of the CPUs that the units, which serve the whole host,
+        serve best; '' when it does not know, None where all are the same
+    :ivar alike: what other providers must have too for their units to be as
+        good, but for the CPUs; None where that does not matter, or where the
+        view was published: placement offers them itself
     """
 
     tracker: str
@@ -71,6 +76,8 @@ class Tracked:
     implied: Place | None = None
     cpus: str | None = None
     follows_tasks: bool = False
+    near: str | None = None
+    alike: frozenset[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

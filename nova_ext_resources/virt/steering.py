@@ -30,6 +30,7 @@ from nova.virt import hardware
 from oslo_log import log as logging
 
 from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import view as view_obj
 
 LOG = logging.getLogger(__name__)
@@ -52,7 +53,12 @@ def mark(topology: str, view: view_obj.HostView) -> str:
 
     :param topology: a ``nova.objects.NUMATopology``, as JSON
     """
-    served = {one.cpus for one in view.tracked.values() if one.cpus}
+    served = {
+        cpus
+        for one in view.tracked.values()
+        for cpus in (one.cpus, one.near)
+        if cpus
+    }
     if not served:
         return topology
     marked = objects.NUMATopology.obj_from_db_obj(topology)
@@ -119,7 +125,7 @@ def _steer(
     :param name: of the one that has the allocations
     """
     try:
-        names = _find_names(arguments.get(name) or {}, find_view())
+        names = _find_names(arguments, name, find_view())
         if names and _count_cells(arguments) == 1:
             return _add_to_limits(arguments.get('limits'), names)
     # Whatever it is, the server can be where Nova chooses.
@@ -148,14 +154,33 @@ def _count_cells(arguments: Mapping[str, Any]) -> int:
 
 
 def _find_names(
-    allocations: Mapping[str, Mapping[str, Any]], view: view_obj.HostView
+    arguments: Mapping[str, Any], name: str, view: view_obj.HostView
 ) -> set[str]:
-    """Return the names of the CPUs that allocated units serve."""
+    """Return the names of the CPUs that allocated units serve.
+
+    Of units that serve all, and some best, where the flavor says so.
+    """
     amounts = {
-        rp_uuid: one['resources'] for rp_uuid, one in allocations.items()
+        rp_uuid: one['resources']
+        for rp_uuid, one in (arguments.get(name) or {}).items()
     }
-    found = {view.tracked[one].cpus for one in view.list_places(amounts)}
+    found = set()
+    for place in view.list_places(amounts):
+        tracked = view.tracked[place]
+        found.add(tracked.cpus)
+        if tracked.near and _has_affinity(arguments, place[1]):
+            found.add(tracked.near)
     return {PREFIX + cpus for cpus in found if cpus}
+
+
+def _has_affinity(arguments: Mapping[str, Any], resource_class: str) -> bool:
+    """Return whether the flavor has any affinity of a resource class.
+
+    :param arguments: of the claim
+    """
+    flavor = arguments.get('flavor') or arguments['instance'].flavor
+    key = f'resource:{resource_class}:{requirement.AFFINITY}'
+    return key in flavor.extra_specs
 
 
 def _add_to_limits(limits: Any, names: Set[str]) -> dict[str, Any] | None:

@@ -10,4 +10,5 @@ the names; the scheduler runs the same ones if they are installed there.
 * ``cache_affinity``: ways lie in the cache that the server's CPUs use
 * ``capacity``: enough units are free, in the form that the tracker gives out
 * ``granularity``: amounts respect min_unit, max_unit, step_size and attributes
+* ``numa_affinity``: devices are near the server's CPUs, if its flavor says so
 """

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from nova_ext_resources.claims import base
 from nova_ext_resources.claims.checks import cache_affinity
+from nova_ext_resources.claims.checks import numa_affinity
 from nova_ext_resources.claims import decide
 from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
@@ -200,17 +201,26 @@ class Judge:
         decision = self._decide(view, candidate, self._unpinned)
         verdict = Verdict(
             self._rank(view, decision) if decision.fits else None,
-            cache_affinity.list_domains(view, decision.request)
-            if any(
-                isinstance(one, cache_affinity.CacheAffinityTest)
-                for one in self._list_tests(view)
-            )
-            else {},
+            self._list_domains(view, decision.request),
         )
         if shape:
             self._verdicts[shape] = verdict
             self._note_full(document, view, decision.request)
         return verdict
+
+    def _list_domains(
+        self, view: view_obj.HostView, request: assignment.ClaimRequest
+    ) -> dict[view_obj.Place, frozenset[int]]:
+        """Return place -> CPUs, of which the server's have to be."""
+        domains: dict[view_obj.Place, frozenset[int]] = {}
+        for test in self._list_tests(view):
+            if isinstance(test, cache_affinity.CacheAffinityTest):
+                domains |= cache_affinity.list_domains(view, request)
+            # One of several guest cells would do.
+            elif isinstance(test, numa_affinity.NumaAffinityTest):
+                if self._sizes and len(self._sizes) == 1:
+                    domains |= numa_affinity.list_required(view, request)
+        return domains
 
     def _note_full(
         self,
@@ -343,4 +353,12 @@ def _describe_units(
 ) -> tuple[object, ...]:
     get, state = record.get, record['s']
     # Keys and values one by one: no tuple is made for each pair.
-    return (record['t'], amount, get('c'), get('f'), *state, *state.values())
+    return (
+        record['t'],
+        amount,
+        get('c'),
+        get('f'),
+        get('n'),
+        *state,
+        *state.values(),
+    )

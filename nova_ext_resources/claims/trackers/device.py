@@ -22,6 +22,7 @@ from nova_ext_resources.claims.trackers import count
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import requirement
 
 #: What a name may be: it is written to files, logs and pages.
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}')
@@ -85,8 +86,15 @@ class DeviceTracker(base.Tracker):
     Inventory providers report ``{'names': [...]}``, the devices that are
     there, and may report ``{'foreign': [...]}``, those of them that look
     used. A server holds ``{'names': [...]}``.
+
+    The attribute ``numa_affinity`` says whether the devices have to be near
+    the server's CPUs, or should be.
     """
 
+    ATTRIBUTES = {  # noqa: RUF012
+        requirement.AFFINITY: '|'.join(requirement.Affinity)
+    }
+    CAN_BE_NEAR = True
     STATE = DeviceState
     UNITS = frozenset({'names'})
     NEEDS_FACTS = True

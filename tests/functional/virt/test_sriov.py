@@ -8,6 +8,7 @@ import fixtures
 from nova.pci import whitelist
 
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import bitmask
 from nova_ext_resources.testing import sriov
 from tests import base as unit_base
 from tests.functional.virt import base
@@ -15,6 +16,10 @@ from tests.unit.drivers.sriov import test_device_spec
 
 CLASS = 'SRIOV_NET_VF'
 PF = '0000:3b:00.0'
+OTHER = '0000:5e:00.0'
+
+#: CPUs of each NUMA node, as Nova's fake driver has them here.
+NODES = ((*range(12), *range(24, 36)), (*range(12, 24), *range(36, 48)))
 
 #: Virtual functions of each host.
 COUNT = 2
@@ -22,29 +27,32 @@ COUNT = 2
 _PHYSNET = 'CUSTOM_PHYSNET_PHYSNET1'
 
 
-class SriovTest(base.NovaTestCase):
-    """Two hosts, each with a card of two virtual functions."""
+class SriovTestCase(base.NovaTestCase):
+    """Hosts with a card of two virtual functions each."""
 
     plugins = 'sriov'
     enforcers = ''
+    HOSTS: tuple[str, ...] = ('host1', 'host2')
 
     def setUp(self) -> None:
         super().setUp()
         self.trees: dict[str, sriov.Sysfs] = {}
         self.names: dict[str, list[str]] = {}
-        self.services = {
-            host: self.start_host(host) for host in ('host1', 'host2')
-        }
+        self.services = {host: self.start_host(host) for host in self.HOSTS}
+
+    def plug_in(self, tree: sriov.Sysfs) -> list[str]:
+        """Plug in all cards of a host; return their functions."""
+        tree.add_card(PF, interfaces=['ens1f0'])
+        return tree.enable(PF, COUNT)
 
     def start_host(self, host: str, **settings: Any) -> Any:
-        tree = sriov.Sysfs(str(self.folder / host / 'sys'))
-        tree.add_card(PF, interfaces=['ens1f0'])
+        tree = sriov.Sysfs(str(self.folder / host / 'sys'), NODES)
         self.trees[host] = tree
-        self.names[host] = tree.enable(PF, COUNT)
+        self.names[host] = self.plug_in(tree)
         self.host_options = (
             '[ext_resources_sriov]\n'
             f'path = {tree.path}\n'
-            'physical_networks = physnet1:ens1f0\n'
+            'physical_networks = physnet1:ens1f0, physnet1:ens2f0\n'
         )
         return super().start_host(host, **settings)
 
@@ -84,6 +92,8 @@ class SriovTest(base.NovaTestCase):
         found = self._get_provider_inventory(rp_uuid)[CLASS]
         return found['total'], found['reserved']
 
+
+class SriovTest(SriovTestCase):
     def test_servers_get_functions_until_all_are_gone(self) -> None:
         flavor = self.make_vf_flavor()
 
@@ -167,6 +177,66 @@ class SriovTest(base.NovaTestCase):
 
         server = self.boot(self.make_vf_flavor(COUNT + 1))
         self.assertEqual('host2', server['OS-EXT-SRV-ATTR:host'])
+
+
+class AffinityTest(SriovTestCase):
+    """A host with a card at each NUMA node; Nova fills the first node."""
+
+    HOSTS = ('host1',)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.find_host('host1')
+
+    def plug_in(self, tree: sriov.Sysfs) -> list[str]:
+        tree.add_card(OTHER, interfaces=['ens2f0'], node=1)
+        return [*super().plug_in(tree), *tree.enable(OTHER, COUNT)]
+
+    def make_near_flavor(self, affinity: str, **specs: Any) -> str:
+        given = {
+            'hw__cpu_policy': 'dedicated',
+            f'resource__{CLASS}__numa_affinity': affinity,
+            **specs,
+        }
+        return self.make_vf_flavor(**given)
+
+    def is_near(self, server: Any) -> bool:
+        """Return whether a server has CPUs at the node of its function."""
+        entry = self.host.find_entry(server['id'])
+        [held] = entry.assignments
+        tracked = self.host.view.tracked[held.rp_uuid, CLASS]
+        self.host = self.find_host('host1')
+        self.assert_allocated_as_held(server)
+        return bool(entry.cpus & bitmask.parse_list(tracked.near))
+
+    def test_all_functions_go_to_servers_at_their_nodes(self) -> None:
+        for affinity in ('required', 'preferred'):
+            flavor = self.make_near_flavor(affinity)
+
+            servers = [self.boot(flavor) for _ in range(2 * COUNT)]
+
+            for one in servers:
+                self.assertTrue(self.is_near(one))
+            self._delete_server(self.boot(flavor, state='ERROR'))
+            for one in servers:
+                self._delete_server(one)
+
+    def test_a_server_that_floats_is_refused(self) -> None:
+        flavor = self.make_near_flavor('required', hw__cpu_policy='shared')
+
+        self.boot(flavor, state='ERROR')
+
+        self.assertEqual([], self.list_held())
+
+    def test_nova_chooses_cpus_at_the_node_of_the_only_card(self) -> None:
+        # That is the second one.
+        self.trees['host1'].enable(PF, 0)
+        self.publish_all()
+        flavor = self.make_near_flavor('required')
+
+        server = self.boot(flavor)
+
+        self.assertTrue(self.is_near(server))
 
 
 class DeviceSpecTest(unit_base.TestCase):
