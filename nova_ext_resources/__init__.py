@@ -8,6 +8,7 @@
 * ``drivers``: a folder per kind of resource: what finds it, what enforces it
 * ``exception``: the tree of errors, and the sentences that users read
 * ``host``: runs in nova-compute: claims, ledger, enforcement, audit, repair
+* ``inspection``: what operators see of a cloud, and why a server fits or not
 * ``monitoring``: measures running servers; metrics for Prometheus
 * ``objects``: the values that the rooms exchange, all frozen
 * ``opts``: all options of the package and its plugins, for the generator

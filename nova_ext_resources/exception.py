@@ -195,6 +195,7 @@ class PlacementError(ExtResourcesError):
 
     message = 'Placement did not %(action)s: %(answer)s'
 
+    action: str
     status: int | None
     code: str
     detail: str

@@ -11,6 +11,7 @@
 * ``health``: the parts of a host and its alarms
 * ``hold``: consumers that hold room for servers that are planned
 * ``holders``: who holds which units of a host, as another such string
+* ``host_tree``: a host as placement shows it, with what is left
 * ``inventory``: how much of one resource class a provider has
 * ``operation``: what Nova does with a server, as seen by one host
 * ``provider``: resource providers: as discovered, and as placement sees them

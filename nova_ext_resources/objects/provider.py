@@ -13,6 +13,10 @@ from nova_ext_resources.objects import inventory as inventory_obj
 #: owns it, as ``COMPUTE_MANAGED_PCI_DEVICE`` and ``OWNER_NOVA`` do.
 OWNER_TRAIT = 'CUSTOM_OWNER_EXT_RESOURCES'
 
+#: On a provider whose inventory all providers of its aggregates may use: it
+#: belongs to no host, though it has no parent.
+SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
+
 
 def make_rp_uuid(compute_node_uuid: str, key: str) -> str:
     """Return the uuid of a provider, the same after every reinstallation."""

@@ -7,6 +7,7 @@
 * ``client``: one method per endpoint of the Placement API
 * ``endpoint``: one request and its response
 * ``errors``: from a failed request to an error of ours, ``Retriable`` or not
+* ``overview``: reads all hosts of a cloud, by few requests
 * ``publisher``: the thread that keeps a host's tree current
 * ``responses``: placement's JSON as values
 * ``retry``: how a call to placement is repeated

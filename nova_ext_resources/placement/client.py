@@ -44,7 +44,11 @@ class Client:
     # Providers
 
     def list_providers(
-        self, *, in_tree: str | None = None, required: str | None = None
+        self,
+        *,
+        in_tree: str | None = None,
+        required: str | None = None,
+        name: str | None = None,
     ) -> tuple[provider_obj.Provider, ...]:
         """List the providers of a tree, or all, with their generations.
 
@@ -53,8 +57,9 @@ class Client:
 
         :param in_tree: uuid of any provider of the tree; None lists all
         :param required: only those that have this trait, which must exist
+        :param name: only the one with this name
         """
-        params = {'in_tree': in_tree, 'required': required}
+        params = {'in_tree': in_tree, 'required': required, 'name': name}
         tree = f'the provider tree of {in_tree}' if in_tree else 'providers'
         return self._endpoint.ask(
             'GET',
@@ -271,6 +276,52 @@ class Client:
         return True
 
     # Allocations
+
+    def list_candidates(
+        self, query: Sequence[tuple[str, str]]
+    ) -> responses.Candidates:
+        """Return which providers could serve a request, as Nova asks.
+
+        With all that is left in their trees: of any number of hosts, by one
+        request.
+
+        :param query: as of ``GET /allocation_candidates``
+        :raises PlacementRefused: it names a resource class or a trait that
+            placement does not have, or makes no sense
+        """
+        return self._endpoint.ask(
+            'GET',
+            '/allocation_candidates',
+            'list allocation candidates',
+            responses.parse_candidates,
+            params=list(query),
+        )
+
+    def list_inventories(
+        self, rp_uuid: str
+    ) -> Mapping[str, inventory_obj.Inventory]:
+        """Return resource class -> inventory of a provider.
+
+        :raises NotFound: there is no such provider
+        """
+        return self._endpoint.ask(
+            'GET',
+            endpoint.path('resource_providers', rp_uuid, 'inventories'),
+            f'show inventories of provider {rp_uuid}',
+            lambda body: responses.parse_inventories(body['inventories']),
+        )
+
+    def list_usages(self, rp_uuid: str) -> Mapping[str, int]:
+        """Return resource class -> how much of a provider is allocated.
+
+        :raises NotFound: there is no such provider
+        """
+        return self._endpoint.ask(
+            'GET',
+            endpoint.path('resource_providers', rp_uuid, 'usages'),
+            f'show usages of provider {rp_uuid}',
+            lambda body: responses.parse_usages(body['usages']),
+        )
 
     def list_holders(self, rp_uuid: str) -> Mapping[str, Mapping[str, int]]:
         """Return the consumers that hold units of a provider.

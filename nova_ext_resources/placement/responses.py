@@ -11,6 +11,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
 from nova_ext_resources.objects import inventory as inventory_obj
 from nova_ext_resources.objects import provider as provider_obj
 
@@ -32,6 +33,20 @@ class Allocations:
     user_id: str = ''
     consumer_type: str = UNKNOWN_CONSUMER_TYPE
     generation: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """What placement offers for a request.
+
+    :ivar allocations: one for each candidate, rp_uuid -> resource class ->
+        amount
+    :ivar providers: all providers of all trees that have a candidate, rp_uuid
+        -> provider; without names, inventories and holders
+    """
+
+    allocations: tuple[Mapping[str, Mapping[str, int]], ...]
+    providers: Mapping[str, host_tree.TreeProvider]
 
 
 def parse_provider(body: Mapping[str, Any]) -> provider_obj.Provider:
@@ -85,4 +100,41 @@ def parse_allocations(
         user_id=body['user_id'],
         consumer_type=body['consumer_type'],
         generation=body['consumer_generation'],
+    )
+
+
+def parse_usages(body: Mapping[str, Any]) -> dict[str, int]:
+    return {name: int(used) for name, used in body.items()}
+
+
+def parse_candidates(body: Mapping[str, Any]) -> Candidates:
+    return Candidates(
+        allocations=tuple(
+            {
+                rp_uuid: dict(held['resources'])
+                for rp_uuid, held in one['allocations'].items()
+            }
+            for one in body['allocation_requests']
+        ),
+        providers={
+            rp_uuid: _parse_summary(rp_uuid, one)
+            for rp_uuid, one in body['provider_summaries'].items()
+        },
+    )
+
+
+def _parse_summary(
+    rp_uuid: str, body: Mapping[str, Any]
+) -> host_tree.TreeProvider:
+    return host_tree.TreeProvider(
+        rp_uuid=rp_uuid,
+        name='',
+        parent_uuid=body['parent_provider_uuid'],
+        traits=frozenset(body['traits']),
+        amounts={
+            name: host_tree.Amount(
+                capacity=int(one['capacity']), used=int(one['used'])
+            )
+            for name, one in body['resources'].items()
+        },
     )

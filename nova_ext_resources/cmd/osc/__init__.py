@@ -6,8 +6,12 @@
 * ``capacity``: ``extended reservation capacity``
 * ``capacity_change``: ``extended reservation capacity change create, list,
   show, delete``
+* ``cloud``: commands that read placement and Nova as the client's user
 * ``columns``: reservations as rows and fields
+* ``host``: ``extended resource host list, show``
 * ``limit``: ``extended reservation limit set, list, delete``
+* ``nova``: what Nova says of servers
+* ``picture``: a host in the letters of a terminal
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``

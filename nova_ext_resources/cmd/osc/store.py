@@ -15,11 +15,66 @@ from nova_ext_resources.conf import values
 from nova_ext_resources.reservation import api
 from nova_ext_resources.reservation.site import loading
 
-_CONFIG = (
+_USE = (
     'of Nova, for the database of the reservations and the credentials for '
     'placement; may be repeated (default: where Nova itself looks, such as '
     '/etc/nova/nova.conf)'
 )
+
+
+def add_config(
+    parser: argparse.ArgumentParser,
+    *,
+    title: str = 'configuration',
+    use: str = _USE,
+) -> None:
+    """Add the arguments that name configuration files."""
+    group = parser.add_argument_group(title)
+    group.add_argument(
+        '--config-file',
+        metavar='<file>',
+        action='append',
+        help=f'a configuration file {use}',
+    )
+    group.add_argument(
+        '--config-dir',
+        metavar='<folder>',
+        action='append',
+        help='a folder of such files; may be repeated',
+    )
+
+
+def read_conf(arguments: argparse.Namespace) -> cfg.ConfigOpts:
+    """Read the configuration files that the arguments name, or Nova's own.
+
+    :raises CommandError: there is none, or it has a name that reservations
+        do not have
+    :raises InvalidConfiguration: one cannot be read
+    """
+    # It logs a traceback of what our error says in words.
+    logging.getLogger('oslo_db.sqlalchemy.exc_filters').setLevel(
+        logging.CRITICAL
+    )
+    files, folders = arguments.config_file, arguments.config_dir
+    if files is None and folders is None:
+        files, folders = (
+            cfg.find_config_files('nova'),
+            cfg.find_config_dirs('nova'),
+        )
+        if not files and not folders:
+            raise exceptions.CommandError(
+                'There is no nova.conf where Nova looks for it, such as '
+                '/etc/nova; name the file with --config-file.'
+            )
+    files, folders = files or [], folders or []
+    conf = cfg.ConfigOpts()
+    try:
+        reader.parse(conf, files, folders)
+    except cfg.Error as err:
+        raise values.make_unreadable_error(err, [*files, *folders]) from None
+    if problems := reservation_conf.list_misspelt(conf):
+        raise exceptions.CommandError('\n'.join(problems))
+    return conf
 
 
 class StoreCommand(command.Command):
@@ -33,19 +88,7 @@ class StoreCommand(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return a parser with the arguments that all commands have."""
         parser = super().get_parser(prog_name)
-        group = parser.add_argument_group('configuration')
-        group.add_argument(
-            '--config-file',
-            metavar='<file>',
-            action='append',
-            help=f'a configuration file {_CONFIG}',
-        )
-        group.add_argument(
-            '--config-dir',
-            metavar='<folder>',
-            action='append',
-            help='a folder of such files; may be repeated',
-        )
+        add_config(parser)
         return parser
 
     def open(self, arguments: argparse.Namespace) -> api.Reservations:
@@ -55,29 +98,4 @@ class StoreCommand(command.Command):
             name that reservations do not have
         :raises ExtResourcesError: it cannot be opened
         """
-        # It logs a traceback of what our error says in words.
-        logging.getLogger('oslo_db.sqlalchemy.exc_filters').setLevel(
-            logging.CRITICAL
-        )
-        files, folders = arguments.config_file, arguments.config_dir
-        if files is None and folders is None:
-            files, folders = (
-                cfg.find_config_files('nova'),
-                cfg.find_config_dirs('nova'),
-            )
-            if not files and not folders:
-                raise exceptions.CommandError(
-                    'There is no nova.conf where Nova looks for it, such as '
-                    '/etc/nova; name the file with --config-file.'
-                )
-        files, folders = files or [], folders or []
-        conf = cfg.ConfigOpts()
-        try:
-            reader.parse(conf, files, folders)
-        except cfg.Error as err:
-            raise values.make_unreadable_error(
-                err, [*files, *folders]
-            ) from None
-        if problems := reservation_conf.list_misspelt(conf):
-            raise exceptions.CommandError('\n'.join(problems))
-        return loading.from_conf(conf)
+        return loading.from_conf(read_conf(arguments))

@@ -28,9 +28,6 @@ from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import publication as publication_mod
 from nova_ext_resources.reservation import published as published_mod
 
-#: Of a provider whose inventory all providers of its aggregates may use.
-SHARING_TRAIT = 'MISC_SHARES_VIA_AGGREGATE'
-
 #: Nova gives it to the provider of a compute service that is disabled.
 DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
 
@@ -123,7 +120,9 @@ def list_enabled(client: placement_client.Client) -> dict[str, bool]:
     }
     sharing = {
         one.rp_uuid
-        for one in retry.call(client.list_providers, required=SHARING_TRAIT)
+        for one in retry.call(
+            client.list_providers, required=provider_obj.SHARING_TRAIT
+        )
     }
     return {
         one.name: one.rp_uuid not in disabled
@@ -151,7 +150,7 @@ def read_uses(
         for name, inventory in provider.inventories.items():
             found[rp_uuid, name] = lending.Use(
                 capacity=inventory.capacity,
-                is_shared=SHARING_TRAIT in provider.traits,
+                is_shared=provider_obj.SHARING_TRAIT in provider.traits,
                 holders=held.get(name, {}),
             )
     return found
@@ -186,7 +185,7 @@ def _count_beyond(
 
 
 def _is_sharing(one: _Found) -> bool:
-    return SHARING_TRAIT in one.provider.traits
+    return provider_obj.SHARING_TRAIT in one.provider.traits
 
 
 def _group(providers: Iterable[_Found]) -> list[list[_Found]]:

@@ -35,6 +35,27 @@ def list_commands() -> Iterator[tuple[str, Any]]:
         yield name.replace('_', ' '), pkgutil.resolve_name(place)
 
 
+def run(arguments: list[str]) -> tuple[int, str, str]:
+    """Run a command; return status, output and errors."""
+    output, errors = io.StringIO(), io.StringIO()
+    manager = commandmanager.CommandManager(GROUP)
+    for name, command in list_commands():
+        manager.add_command(name, command)
+    app = shell.OpenStackShell(
+        description='openstack',
+        command_manager=manager,
+        stdout=output,
+        stderr=errors,
+    )
+    # argparse and the log write to the process's own.
+    with fixtures.MonkeyPatch('sys.stderr', errors):
+        try:
+            status = app.run(arguments)
+        except SystemExit as err:
+            status = int(err.code or 0)
+    return int(status), output.getvalue(), errors.getvalue()
+
+
 class ShellTestCase(base.TestCase):
     """With a store of its own, in a cloud without services.
 
@@ -68,23 +89,7 @@ class ShellTestCase(base.TestCase):
         arguments = shlex.split(line)
         if '--config-file' not in arguments:
             arguments += ['--config-file', self.config]
-        output, errors = io.StringIO(), io.StringIO()
-        manager = commandmanager.CommandManager(GROUP)
-        for name, command in list_commands():
-            manager.add_command(name, command)
-        app = shell.OpenStackShell(
-            description='openstack',
-            command_manager=manager,
-            stdout=output,
-            stderr=errors,
-        )
-        # argparse and the log write to the process's own.
-        with fixtures.MonkeyPatch('sys.stderr', errors):
-            try:
-                status = app.run(arguments)
-            except SystemExit as err:
-                status = int(err.code or 0)
-        return int(status), output.getvalue(), errors.getvalue()
+        return run(arguments)
 
     def succeed(self, line: str) -> str:
         status, output, errors = self.run_command(line)

@@ -45,7 +45,11 @@ class PluginTest(base.TestCase):
     def test_each_command_is_named_like_its_entry_point(self) -> None:
         for one in test_packaging.list_entry_points():
             if one.group == shells.GROUP:
-                self.assertTrue(one.name.startswith('extended_reservation_'))
+                self.assertTrue(
+                    one.name.startswith(
+                        ('extended_reservation_', 'extended_resource_')
+                    )
+                )
                 self.assertTrue(
                     one.load().__doc__, f'{one.name} says what it does'
                 )

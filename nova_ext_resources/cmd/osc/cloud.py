@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Commands that read placement and Nova as the user of the client.
+
+They need no access to hosts, and change nothing.
+"""
+
+import argparse
+from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
+import functools
+from typing import Any
+
+from osc_lib.command import command
+from osc_lib import exceptions
+from oslo_utils import timeutils
+
+from nova_ext_resources.cmd.osc import nova as nova_mod
+from nova_ext_resources.cmd.osc import store
+from nova_ext_resources.conf import reservation as reservation_conf
+from nova_ext_resources import exception
+from nova_ext_resources.inspection import names as names_mod
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.reservation import publication
+from nova_ext_resources.reservation.site import loading
+from nova_ext_resources.reservation.store import publications
+
+_FORBIDDEN = 403
+
+
+class CloudCommand(command.Command):
+    """Has what the client knows of the cloud: credentials and endpoints."""
+
+    @functools.cached_property
+    def placement(self) -> placement_client.Client:
+        return placement_client.Client(self.make_adapter('placement'))
+
+    @functools.cached_property
+    def nova(self) -> nova_mod.Nova:
+        return nova_mod.Nova(self.make_adapter('compute'))
+
+    def make_adapter(self, service_type: str) -> Any:
+        """Return an adapter of keystoneauth for a service."""
+        return getattr(self.app.client_manager.sdk_connection, service_type)
+
+    def read_names(
+        self, consumers: Collection[str], host: str = ''
+    ) -> names_mod.Names:
+        """Return what consumers are, as far as the caller may see it.
+
+        :param host: only servers of this one; '' for all
+        """
+        if not consumers:
+            return names_mod.Names()
+        try:
+            servers = self.nova.list_servers_of_all(host)
+            unknown = set(consumers) - servers.keys()
+            moves = self.nova.find_moves(unknown)
+            if set(moves.values()) - servers.keys():
+                servers = self.nova.list_servers_of_all()
+        except exception.ComputeUnavailable as err:
+            self.log.warning(
+                'Names of servers are not known, uuids are shown: %s', err
+            )
+            return names_mod.Names()
+        return names_mod.Names(servers=servers, moves=moves)
+
+    def list_down(self) -> frozenset[str]:
+        """Return the hosts that are down, as far as the caller may see it."""
+        try:
+            return self.nova.list_down()
+        except exception.ComputeUnavailable as err:
+            self.log.warning('Which hosts are down is not known: %s', err)
+            return frozenset()
+
+
+def add_units(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say where to read what hosts have published."""
+    store.add_config(
+        parser,
+        title='which units servers have',
+        use='of Nova, for the database of the reservations, in which '
+        'schedulers note what hosts publish; may be repeated (default: '
+        'amounts alone are shown)',
+    )
+
+
+def read_published(
+    arguments: argparse.Namespace,
+) -> publication.Publications | None:
+    """Return what hosts have published.
+
+    :returns: host -> its publication; None where no configuration is named
+    :raises ExtResourcesError: the database cannot be read
+    """
+    if arguments.config_file is None and arguments.config_dir is None:
+        return None
+    conf = store.read_conf(arguments)
+    database = loading.open_database(reservation_conf.get_connection(conf))
+    return publications.read(database, int(timeutils.utcnow_ts()))
+
+
+@contextlib.contextmanager
+def asking() -> Iterator[None]:
+    """Explain to a user of the client why placement does not answer.
+
+    :raises CommandError: placement shows that to administrators alone
+    """
+    try:
+        yield
+    except exception.PlacementError as err:
+        if err.status != _FORBIDDEN:
+            raise
+        raise exceptions.CommandError(
+            f'Placement does not let this user {err.action}: it shows that to '
+            'administrators alone. Name the credentials of one, for example '
+            'with --os-cloud.'
+        ) from err
+
+
+class DrawnCommand(CloudCommand, command.ShowOne):
+    """Shows one thing: in words by default, and as data in other formats."""
+
+    def draw(self, data: Mapping[str, Any]) -> Iterator[str]:
+        """Return the lines of the default format."""
+        raise NotImplementedError
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Any,
+    ) -> int:
+        if parsed_args.formatter != self.formatter_default or (
+            parsed_args.columns
+        ):
+            return int(super().produce_output(parsed_args, column_names, data))
+        for line in self.draw(dict(zip(column_names, data, strict=True))):
+            self.app.stdout.write(f'{line}\n')
+        return 0

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the Compute API says of servers to the user of the client."""
+
+from collections.abc import Collection, Iterator
+import re
+from typing import Any
+import urllib.parse
+
+from oslo_utils import uuidutils
+
+from nova_ext_resources.objects import hold
+from nova_ext_resources.reservation.site import compute as compute_mod
+
+#: Of migrations that may hold something on the host that they leave. Those
+#: that have ended are thousands.
+_OPEN = (
+    'finished',
+    'migrating',
+    'post-migrating',
+    'running',
+    'pre-migrating',
+    'preparing',
+    'confirming',
+    'reverting',
+    'queued',
+)
+
+
+class Nova(compute_mod.Compute):
+    """Asks the Compute API for names, beside what reservations need."""
+
+    def list_servers_of_all(self, node: str = '') -> dict[str, str]:
+        """Return uuid -> name of the servers of all projects.
+
+        :param node: only of this hypervisor; '' for all
+        :raises ComputeUnavailable: there is no sensible answer, or Nova
+            shows that to administrators alone
+        """
+        query = {'node': node} if node else {}
+        return {
+            str(one['id']): str(one['name'])
+            for one in self._page(
+                'list servers of all projects',
+                '/servers',
+                'servers',
+                'id',
+                all_tenants='1',
+                **query,
+            )
+        }
+
+    def find_uuids(self, name: str) -> list[str]:
+        """Return the servers that have a uuid, or else a name.
+
+        :raises ComputeUnavailable: as above
+        """
+        if uuidutils.is_uuid_like(name):
+            found = self.find_server(name)
+            return [found.uuid] if found else []
+        return [
+            str(one['id'])
+            for one in self._page(
+                f'find server {name}',
+                '/servers',
+                'servers',
+                'id',
+                all_tenants='1',
+                # Nova looks for a regular expression.
+                name=f'^{re.escape(name)}$',
+            )
+            if one['name'] == name
+        ]
+
+    def list_moves(self, server: str) -> list[str]:
+        """Return the migrations that may hold something for a server.
+
+        :raises ComputeUnavailable: as above
+        """
+        return [
+            str(one['uuid'])
+            for one in self._page(
+                f'list migrations of server {server}',
+                '/os-migrations',
+                'migrations',
+                'uuid',
+                instance_uuid=server,
+            )
+            if one['status'] in _OPEN
+        ]
+
+    def find_moves(self, consumers: Collection[str]) -> dict[str, str]:
+        """Return uuid of a migration -> that of its server.
+
+        :param consumers: of placement, of which Nova has no servers
+        :raises ComputeUnavailable: as above
+        """
+        wanted = {one for one in consumers if not hold.may_be_hold(one)}
+        found: dict[str, str] = {}
+        for status in _OPEN:
+            if wanted <= found.keys():
+                break
+            for one in self._page(
+                f'list migrations with status {status}',
+                '/os-migrations',
+                'migrations',
+                'uuid',
+                status=status,
+            ):
+                if one['uuid'] in wanted:
+                    found[str(one['uuid'])] = str(one['instance_uuid'])
+        return found
+
+    def _page(
+        self, action: str, path: str, noun: str, key: str, **query: str
+    ) -> Iterator[dict[str, Any]]:
+        """Return all items of all pages.
+
+        :param key: of an item, what names it as a marker
+        """
+        last = ''
+        while True:
+            marker = {'marker': last} if last else {}
+            url = f'{path}?{urllib.parse.urlencode({**query, **marker})}'
+            page = self._ask(action, url, noun)
+            if not page or str(page[-1][key]) == last:
+                return
+            yield from page
+            last = str(page[-1][key])

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What operators see of a cloud. Pure: the commands read it, and print it.
+
+* ``names``: what consumers of placement are, for people
+* ``rows``: who has how much of each resource of a host, and which units
+"""

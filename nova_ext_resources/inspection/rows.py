@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who has how much of each resource of a host, and which units.
+
+Placement knows amounts, and consumers. Which ways of a cache a consumer has,
+only the host knows; it publishes that beside its stats, and some time later.
+So it is believed of a provider and a class only while it agrees with what
+placement shows there. If not, the amounts are all that is known.
+
+An example of two servers in a cache of twelve ways, the lowest first, of which
+the host keeps four (``cache_ways`` has the rules)::
+
+    one one one one . . two two host host host host
+"""
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+import enum
+from typing import Any, TypeAlias
+
+from nova_ext_resources.claims.trackers import cache_ways
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import holders as holders_obj
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import publication as publication_mod
+
+
+class Kind(enum.StrEnum):
+    """What a part of a resource is.
+
+    ``SERVER``: a consumer of placement has it, usually a server.
+    ``RESERVED``: servers cannot have it: the host itself, a pool of its own
+    class, or other software has it.
+    ``FREE``: a server can have it.
+    """
+
+    SERVER = 'server'
+    RESERVED = 'reserved'
+    FREE = 'free'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a resource.
+
+    :ivar consumer: uuid in placement; '' unless it is a server's
+    :ivar units: which units, such as ``{'mask': 'f0'}``; empty where that is
+        not known, or where all are alike
+    """
+
+    kind: Kind
+    amount: int
+    consumer: str = ''
+    units: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Source(enum.StrEnum):
+    """How much is known of a row.
+
+    ``UNITS``: which units each server has, as the host has published.
+    ``OUTDATED``: amounts; what the host has published does not agree with
+    placement, because it is older or newer.
+    ``AMOUNTS``: amounts; nothing that the host has published was read.
+    """
+
+    UNITS = 'units'
+    OUTDATED = 'outdated'
+    AMOUNTS = 'amounts'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One resource class of one provider.
+
+    :ivar provider: its name without that of the host, such as ``L3_0``
+    :ivar total: all units of the inventory; the capacity where the inventory
+        was not read
+    :ivar parts: servers in the order of their units, then what is reserved,
+        then what is free; together ``total``, unless more is sold than there
+        is
+    :ivar ways: owner of each unit, the lowest first, as indexes of
+        ``parts``; None where positions do not matter, or are not known
+    """
+
+    rp_uuid: str
+    provider: str
+    resource_class: str
+    amount: host_tree.Amount
+    parts: tuple[Part, ...]
+    source: Source
+    ways: tuple[int, ...] | None = None
+
+    @property
+    def total(self) -> int:
+        inventory = self.amount.inventory
+        return inventory.total if inventory else self.amount.capacity
+
+    @property
+    def reserved(self) -> int:
+        inventory = self.amount.inventory
+        return inventory.reserved if inventory else 0
+
+
+#: Consumer -> what it holds, as the host has published it.
+_Holders: TypeAlias = Mapping[str, holders_obj.Holder]
+
+
+def list_rows(
+    tree: host_tree.HostTree,
+    published: publication_mod.Publication | None,
+    trackers: Mapping[str, view_obj.StateReader],
+) -> Iterator[Row]:
+    """Return a row for each class of each provider, in the tree's order.
+
+    :param tree: with inventories and holders
+    :param published: by this host; None where nothing was read
+    :param trackers: all that are installed, by name
+    """
+    document = stats.decode(published.document) if published else None
+    holders = holders_obj.decode(published.holders) if published else None
+    tracked: Mapping[view_obj.Place, view_obj.Tracked] = {}
+    if document is not None:
+        tracked = stats.make_view(document, trackers).tracked
+    for provider in tree.providers:
+        for name, amount in sorted(provider.amounts.items()):
+            yield _make_row(
+                tree,
+                provider,
+                name,
+                amount,
+                tracked.get((provider.rp_uuid, name)),
+                holders,
+            )
+
+
+def _make_row(
+    tree: host_tree.HostTree,
+    provider: host_tree.TreeProvider,
+    name: str,
+    amount: host_tree.Amount,
+    tracked: view_obj.Tracked | None,
+    holders: _Holders | None,
+) -> Row:
+    allocated = provider.holders.get(name, {})
+    source = Source.AMOUNTS
+    servers = [
+        Part(kind=Kind.SERVER, consumer=consumer, amount=held)
+        for consumer, held in sorted(allocated.items())
+    ]
+    if tracked is not None and holders is not None:
+        place = provider.rp_uuid, name
+        source = Source.OUTDATED
+        if _agree(place, tracked, amount, allocated, holders):
+            source = Source.UNITS
+            servers = _list_held(place, holders, servers)
+    row = Row(
+        rp_uuid=provider.rp_uuid,
+        provider=tree.make_key(provider),
+        resource_class=name,
+        amount=amount,
+        parts=(),
+        source=source,
+    )
+    if source is Source.UNITS and tracked is not None:
+        state = tracked.state
+        if isinstance(state, cache_ways.CacheWaysState):
+            return _place(row, servers, state)
+    return dataclasses.replace(row, parts=_complete(row, servers))
+
+
+def _agree(
+    place: view_obj.Place,
+    tracked: view_obj.Tracked,
+    amount: host_tree.Amount,
+    allocated: Mapping[str, int],
+    holders: _Holders,
+) -> bool:
+    """Return whether placement shows what the host says of a place.
+
+    Room that is held for planned servers is not known to the host.
+    """
+    real = {
+        consumer: held
+        for consumer, held in allocated.items()
+        if not hold.may_be_hold(consumer)
+    }
+    said = {
+        consumer: held
+        for consumer, one in holders.items()
+        if (held := one.find_allocated(place))
+    }
+    left = amount.capacity - sum(real.values())
+    return real == said and tracked.state.free == max(left, 0)
+
+
+def _list_held(
+    place: view_obj.Place, holders: _Holders, allocated: list[Part]
+) -> list[Part]:
+    """Return what servers have, also what placement does not know of.
+
+    A server with ways has a class of service, too, without an allocation.
+    """
+    said = [
+        Part(
+            kind=Kind.SERVER,
+            consumer=consumer,
+            amount=one.amount,
+            units=one.units,
+        )
+        for consumer, holder in sorted(holders.items())
+        for one in holder.assignments
+        if (one.rp_uuid, one.resource_class) == place
+    ]
+    known = {one.consumer for one in said}
+    return [*said, *(one for one in allocated if one.consumer not in known)]
+
+
+def _complete(row: Row, servers: list[Part]) -> tuple[Part, ...]:
+    """Return the parts of servers, and what is left beside them.
+
+    What servers have without an allocation is reserved in placement.
+    """
+    held = sum(one.amount for one in servers)
+    reserved = max(row.reserved - max(held - row.amount.used, 0), 0)
+    rest = (
+        Part(kind=Kind.RESERVED, amount=reserved),
+        Part(kind=Kind.FREE, amount=row.amount.free),
+    )
+    return (*servers, *(one for one in rest if one.amount))
+
+
+def _place(
+    row: Row, servers: list[Part], state: cache_ways.CacheWaysState
+) -> Row:
+    """Return a row with the owner of each way."""
+    masks = [_read_mask(one) for one in servers]
+    length = max(row.total, state.ways.bit_length(), *_lengths(masks))
+    taken = bitmask.unite(masks)
+    free = state.free_mask & ~taken
+    reserved = bitmask.make_run(0, length) & ~free & ~taken
+    rest = [
+        Part(kind=kind, amount=mask.bit_count(), units=_units(mask))
+        for kind, mask in ((Kind.RESERVED, reserved), (Kind.FREE, free))
+        if mask
+    ]
+    order = sorted(range(len(servers)), key=lambda one: masks[one])
+    parts = (*(servers[one] for one in order), *rest)
+    owners = [*(masks[one] for one in order)]
+    owners += [_read_mask(one) for one in rest]
+    return dataclasses.replace(
+        row, parts=parts, ways=_list_owners(owners, length)
+    )
+
+
+def _list_owners(masks: list[int], length: int) -> tuple[int, ...]:
+    return tuple(
+        next(one for one, mask in enumerate(masks) if mask >> way & 1)
+        for way in range(length)
+    )
+
+
+def _lengths(masks: list[int]) -> list[int]:
+    return [one.bit_length() for one in masks]
+
+
+def _units(mask: int) -> Mapping[str, Any]:
+    return {'mask': bitmask.format_mask(mask)}
+
+
+def _read_mask(part: Part) -> int:
+    try:
+        return bitmask.parse_mask(part.units['mask'])
+    except (KeyError, TypeError, ValueError):
+        return 0

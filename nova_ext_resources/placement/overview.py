@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""All hosts of a cloud with what is left of them, by few requests.
+
+Placement shows inventories and usages provider by provider, and a cloud of a
+thousand hosts has thousands of them. But with allocation candidates it shows
+all that is left in all their trees, in one answer. So one unit is asked for of
+a class of which nearly every host has some free. Hosts without any are read
+provider by provider; they are few, because each class that is asked for finds
+some of them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent import futures
+import dataclasses
+from typing import TypeAlias, TypeVar
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import retry
+
+#: Classes of compute nodes, those first that hosts run out of last.
+COMMON = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU')
+
+#: Requests at the same time; below the ten connections that a session of
+#: requests keeps alive.
+WORKERS = 8
+
+_T = TypeVar('_T')
+_R = TypeVar('_R')
+
+_Trees: TypeAlias = tuple[host_tree.HostTree, ...]
+_Listed: TypeAlias = Mapping[str, provider_obj.Provider]
+
+
+def list_hosts(
+    client: placement_client.Client, classes: Iterable[str] = ()
+) -> _Trees:
+    """Return all hosts, with traits and amounts, without inventories.
+
+    Disabled hosts are among them; shared pools are not.
+
+    :param classes: more resource classes that hosts may have left
+    :raises PlacementError: placement cannot be read
+    """
+    listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
+    roots = {rp_uuid: _find_root(rp_uuid, listed) for rp_uuid in listed}
+    found = _read_summaries(client, roots, [*COMMON, *classes])
+    missing = [listed[rp_uuid] for rp_uuid in listed if rp_uuid not in found]
+    for one in _map(lambda each: _read(client, each), missing):
+        if one is not None:
+            found[one.rp_uuid] = one
+    named = [
+        dataclasses.replace(
+            found[rp_uuid], name=one.name, parent_uuid=one.parent_uuid
+        )
+        for rp_uuid, one in listed.items()
+        if rp_uuid in found
+    ]
+    return tuple(
+        one
+        for one in host_tree.group(named)
+        if provider_obj.SHARING_TRAIT not in one.root.traits
+    )
+
+
+def get_host(client: placement_client.Client, name: str) -> host_tree.HostTree:
+    """Return one host with all that placement knows of it.
+
+    :param name: the hypervisor's hostname
+    :raises NotFound: there is no such host
+    :raises PlacementError: placement cannot be read
+    """
+    listed = retry.call(client.list_providers, name=name)
+    roots = [one for one in listed if not one.parent_uuid]
+    if not roots:
+        raise exception.NotFound(
+            action=f'show host {name}',
+            detail='it has no root provider of this name. Hosts are named '
+            'as hypervisors are: "openstack hypervisor list"',
+        )
+    tree = retry.call(client.list_providers, in_tree=roots[0].rp_uuid)
+    found = _map(lambda each: _read(client, each, has_holders=True), tree)
+    return next(host_tree.group([one for one in found if one is not None]))
+
+
+def add_inventories(
+    client: placement_client.Client,
+    trees: Iterable[host_tree.HostTree],
+    is_wanted: Callable[[host_tree.TreeProvider], bool],
+) -> _Trees:
+    """Return hosts with the inventories of some of their providers.
+
+    By one request for each of these. A provider that has gone meanwhile
+    keeps its amounts.
+
+    :raises PlacementError: placement cannot be read
+    """
+    trees = [*trees]
+    wanted = [
+        one for tree in trees for one in tree.providers if is_wanted(one)
+    ]
+    found = dict(
+        zip(
+            (one.rp_uuid for one in wanted),
+            _map(lambda one: _add_inventories(client, one), wanted),
+            strict=True,
+        )
+    )
+    return tuple(
+        host_tree.HostTree(
+            providers=tuple(
+                found.get(one.rp_uuid, one) for one in tree.providers
+            )
+        )
+        for tree in trees
+    )
+
+
+def list_holders(
+    client: placement_client.Client, rp_uuids: Collection[str]
+) -> dict[str, Mapping[str, Mapping[str, int]]]:
+    """Return rp_uuid -> resource class -> consumer -> amount.
+
+    By one request for each. Those that have gone meanwhile are left out.
+
+    :raises PlacementError: placement cannot be read
+    """
+
+    def read(rp_uuid: str) -> Mapping[str, Mapping[str, int]] | None:
+        try:
+            return retry.call(client.list_holders, rp_uuid)
+        except exception.NotFound:
+            return None
+
+    found = zip(rp_uuids, _map(read, [*rp_uuids]), strict=True)
+    return {rp_uuid: one for rp_uuid, one in found if one is not None}
+
+
+def _find_root(rp_uuid: str, listed: _Listed) -> str:
+    while (parent := listed[rp_uuid].parent_uuid) in listed:
+        assert parent is not None
+        rp_uuid = parent
+    return rp_uuid
+
+
+def _read_summaries(
+    client: placement_client.Client,
+    roots: Mapping[str, str],
+    classes: Iterable[str],
+) -> dict[str, host_tree.TreeProvider]:
+    """Return what is left of providers of which one class has some left.
+
+    :param roots: rp_uuid -> the root of its tree
+    """
+    found: dict[str, host_tree.TreeProvider] = {}
+    for name in dict.fromkeys(classes):
+        if {roots[one] for one in found} >= set(roots.values()):
+            break
+        try:
+            more = retry.call(
+                client.list_candidates, [('resources', f'{name}:1')]
+            )
+        except exception.PlacementRefused:
+            # Placement has no such class.
+            continue
+        known = more.providers.items()
+        found = {k: v for k, v in known if k in roots} | found
+    return found
+
+
+def _read(
+    client: placement_client.Client,
+    listed: provider_obj.Provider,
+    *,
+    has_holders: bool = False,
+) -> host_tree.TreeProvider | None:
+    """Return a provider, None if it has gone meanwhile."""
+    holders: Mapping[str, Mapping[str, int]] = {}
+    try:
+        full = retry.call(client.read_provider, listed)
+        if has_holders:
+            holders = retry.call(client.list_holders, listed.rp_uuid)
+            usages = {name: sum(one.values()) for name, one in holders.items()}
+        else:
+            usages = dict(retry.call(client.list_usages, listed.rp_uuid))
+    except exception.NotFound:
+        return None
+    return host_tree.TreeProvider(
+        rp_uuid=full.rp_uuid,
+        name=full.name,
+        parent_uuid=full.parent_uuid,
+        traits=full.traits,
+        amounts={
+            name: host_tree.Amount(
+                capacity=inventory.capacity,
+                used=usages.get(name, 0),
+                inventory=inventory,
+            )
+            for name, inventory in full.inventories.items()
+        },
+        holders=holders,
+    )
+
+
+def _add_inventories(
+    client: placement_client.Client, one: host_tree.TreeProvider
+) -> host_tree.TreeProvider:
+    try:
+        inventories = retry.call(client.list_inventories, one.rp_uuid)
+    except exception.NotFound:
+        return one
+    return dataclasses.replace(
+        one,
+        amounts={
+            name: dataclasses.replace(amount, inventory=inventories.get(name))
+            for name, amount in one.amounts.items()
+        },
+    )
+
+
+def _map(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    if len(items) < 2:
+        return [function(one) for one in items]
+    with futures.ThreadPoolExecutor(max_workers=WORKERS) as pool:
+        return list(pool.map(function, items))

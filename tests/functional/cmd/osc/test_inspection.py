@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The commands that show hosts, on real services and two machines."""
+
+import io
+import json
+import time
+from typing import Any
+
+import fixtures
+from rich import console
+
+from cloud import folder as folders
+from demo import scene as scenes
+from demo import stage
+from demo.story import flavors
+from tests import base
+from tests.unit.cmd.osc import shells
+from tests.unit.cmd.osc import test_pages
+
+PAGE = 'admin/inspection.rst'
+
+#: The configuration file that the page names.
+CONFIG = '/etc/nova/nova.conf'
+
+#: A scheduler notes about once a minute what hosts have published.
+PATIENCE = 300.0
+
+
+class InspectionTest(base.TestCase):
+    #: A cloud of a dozen processes.
+    TIMEOUT_SCALING_FACTOR = 3
+
+    def test_everything_is_as_the_page_shows(self) -> None:
+        theatre = stage.Stage(console.Console(file=io.StringIO(), width=120))
+        with scenes.opened(theatre, computes=2, backend='rmd') as scene:
+            self.folder = scene.cloud.folder
+            for name, value in (
+                ('OS_CLIENT_CONFIG_FILE', str(self.folder.clouds_yaml)),
+                ('OS_CLOUD', folders.CLOUD),
+                ('COLUMNS', '80'),
+            ):
+                self.useFixture(fixtures.EnvironmentVariable(name, value))
+            flavors.play(scene)
+            self.boot(scene)
+            self.wait_until_noted('node1', 'node2')
+
+            self.check_page()
+            self.check_data()
+            self.check_mistakes()
+
+    def boot(self, scene: scenes.Scene) -> None:
+        """Boot a server in each cache, and give it the name of the page."""
+        for name in ('first', 'second'):
+            made = scene.boot(name, 'gold', host='node1')
+            self.assertEqual('ACTIVE', made.status)
+        caches = [
+            part['consumer']
+            for one in self.list_ways('node1')
+            for part in one['parts']
+            if part['kind'] == 'server'
+        ]
+        self.assertEqual(2, len(caches))
+        self.servers = dict(zip(('web-1', 'web-2'), caches, strict=True))
+        for name, uuid in self.servers.items():
+            scene.sdk.compute.update_server(uuid, name=name)
+
+    def run_command(self, line: str) -> tuple[int, str]:
+        words = line.replace(CONFIG, str(self.folder.etc / 'nova.conf'))
+        status, output, errors = shells.run(words.split())
+        self.assertNotIn('Traceback', errors)
+        return status, output + errors
+
+    def read(self, line: str) -> Any:
+        status, output = self.run_command(f'{line} -f json')
+        self.assertEqual(0, status, output)
+        return json.loads(output)
+
+    def wait_until_noted(self, *hosts: str) -> None:
+        """Wait until it is known which ways all servers have."""
+        deadline = time.monotonic() + PATIENCE
+        while {
+            one['source']
+            for host in hosts
+            for one in self.list_ways(host, f'--config-file {CONFIG}')
+        } != {'units'}:
+            self.assertLess(time.monotonic(), deadline, 'not noted')
+            time.sleep(2)
+
+    def list_ways(self, host: str, arguments: str = '') -> list[Any]:
+        shown = self.read(f'extended resource host show {host} {arguments}')
+        return [
+            resource
+            for one in shown['providers']
+            for resource in one['resources']
+            if resource['resource_class'] == 'CUSTOM_LLC_WAYS'
+        ]
+
+    def check_page(self) -> None:
+        seen = 0
+        for command, wanted in test_pages.read_page(PAGE):
+            program, _space, line = command.partition(' ')
+            self.assertEqual('openstack', program)
+            seen += 1
+            _status, output = self.run_command(line)
+            found = '\n'.join(one.rstrip() for one in output.splitlines())
+
+            self.assertEqual(wanted, found.rstrip(), command)
+        self.assertLess(3, seen)
+
+    def check_data(self) -> None:
+        """What programs get has the same numbers, and uuids."""
+        config = f'--config-file {CONFIG}'
+        held = {
+            part['name']: (part['consumer'], part['units'].get('mask'))
+            for one in self.list_ways('node1', config)
+            for part in one['parts']
+            if part['kind'] == 'server'
+        }
+        self.assertEqual(self.servers.keys(), held.keys())
+        for name, (consumer, mask) in held.items():
+            self.assertEqual(self.servers[name], consumer)
+            self.assertEqual(4, int(mask, 16).bit_count())
+        for one in self.list_ways('node1'):
+            self.assertEqual('amounts', one['source'])
+            self.assertEqual(
+                one['total'], sum(part['amount'] for part in one['parts'])
+            )
+
+    def check_mistakes(self) -> None:
+        for line, wanted in (
+            ('host show nowhere', 'did not show host nowhere'),
+            (
+                'host show node1 --config-file /no/file',
+                'cannot be used',
+            ),
+        ):
+            status, output = self.run_command(f'extended resource {line}')
+
+            self.assertNotEqual(0, status)
+            self.assertIn(wanted, output)

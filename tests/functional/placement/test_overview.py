@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of reading all hosts, on a real placement."""
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import overview
+from tests.functional.placement import hosts
+
+
+class OverviewTest(hosts.HostTestCase):
+    """One host with a device; further hosts as tests make them."""
+
+    def add(self, name: str, parent: str | None = None, **totals: int) -> str:
+        """Create a provider; return its uuid."""
+        uuid: str = getattr(uuids, name)
+        if parent:
+            self.client.ensure_provider(uuid, name, parent)
+        else:
+            self.make_root(uuid, name)
+        for resource_class in totals:
+            if resource_class.startswith('CUSTOM_'):
+                self.client.ensure_resource_class(resource_class)
+        self.client.set_inventories(
+            uuid,
+            {
+                one: inventory.Inventory(total=total)
+                for one, total in totals.items()
+            },
+            0,
+        )
+        return uuid
+
+    def describe(
+        self, tree: host_tree.HostTree
+    ) -> dict[str, dict[str, tuple[int, int]]]:
+        return {
+            one.name: {
+                name: (amount.capacity, amount.used)
+                for name, amount in one.amounts.items()
+            }
+            for one in tree.providers
+        }
+
+    def test_all_hosts_by_few_requests(self) -> None:
+        for number in range(10):
+            root = self.add(f'node{number}', MEMORY_MB=64, VCPU=8)
+            self.add(f'node{number}_L3_0', root, CUSTOM_LLC_WAYS=11)
+        self.allocate({uuids.node3_L3_0: {hosts.WAYS: 4}})
+        self.allocate({hosts.NODE.uuid: {'VCPU': 2}}, uuids.other)
+        self.forget_requests()
+
+        found = overview.list_hosts(self.client)
+
+        self.assertEqual(
+            ['host1', *(f'node{number}' for number in range(10))],
+            [one.name for one in found],
+        )
+        self.assertEqual(
+            {
+                'node3': {'MEMORY_MB': (64, 0), 'VCPU': (8, 0)},
+                'node3_L3_0': {hosts.WAYS: (11, 4)},
+            },
+            self.describe(found[4]),
+        )
+        # Without memory: it is found by the next classes.
+        self.assertEqual(
+            {
+                'host1': {'VCPU': (16, 2)},
+                'host1_0000:81:00.0': {'SRIOV_NET_VF': (4, 0)},
+            },
+            self.describe(found[0]),
+        )
+        self.assertIn('HW_CPU_X86_AVX', found[0].root.traits)
+        self.assertEqual(
+            ['GET /resource_providers'] + ['GET /allocation_candidates'] * 3,
+            self.app.requests,
+        )
+
+    def test_a_full_host_is_read_by_itself(self) -> None:
+        root = self.add('full', CUSTOM_LLC_WAYS=4)
+        self.allocate({root: {hosts.WAYS: 4}})
+
+        found = overview.list_hosts(self.client, [hosts.WAYS])
+
+        self.assertEqual(
+            [{'full': {hosts.WAYS: (4, 4)}}], [self.describe(found[0])]
+        )
+
+    def test_a_class_that_placement_does_not_have(self) -> None:
+        self.add('empty')
+
+        found = overview.list_hosts(self.client, ['CUSTOM_NO_SUCH'])
+
+        self.assertEqual(['empty', 'host1'], [one.name for one in found])
+
+    def test_a_shared_pool_is_no_host(self) -> None:
+        pool = self.add('pool', DISK_GB=100)
+        self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+
+        found = overview.list_hosts(self.client)
+
+        self.assertEqual(['host1'], [one.name for one in found])
+
+    def test_a_provider_that_has_gone_meanwhile(self) -> None:
+        root = self.add('empty')
+        self.app.before_next(
+            'GET',
+            f'/{root}/inventories',
+            lambda: self.client.delete_provider(root),
+        )
+
+        found = overview.list_hosts(self.client)
+
+        self.assertEqual(['host1'], [one.name for one in found])
+
+    def test_inventories_of_some(self) -> None:
+        trees = overview.list_hosts(self.client)
+        self.forget_requests()
+
+        [found] = overview.add_inventories(
+            self.client, trees, lambda one: one.parent_uuid is not None
+        )
+
+        root, device = found.providers
+        self.assertIsNone(root.amounts['VCPU'].inventory)
+        self.assertEqual(
+            inventory.Inventory(total=4),
+            device.amounts['SRIOV_NET_VF'].inventory,
+        )
+        self.assertEqual(1, len(self.app.requests))
+
+    def test_one_host_with_its_holders(self) -> None:
+        self.add('other', VCPU=1)
+        self.allocate({hosts.NODE.uuid: {'VCPU': 2}})
+
+        found = overview.get_host(self.client, 'host1')
+
+        self.assertEqual(
+            ['host1', 'host1_0000:81:00.0'],
+            [one.name for one in found.providers],
+        )
+        self.assertEqual({'VCPU': {uuids.server: 2}}, found.root.holders)
+        self.assertEqual(
+            host_tree.Amount(
+                capacity=16, used=2, inventory=inventory.Inventory(total=16)
+            ),
+            found.root.amounts['VCPU'],
+        )
+
+    def test_a_host_that_does_not_exist(self) -> None:
+        for name in ('nowhere', 'host1_0000:81:00.0'):
+            error = self.assertRaises(
+                exception.NotFound, overview.get_host, self.client, name
+            )
+
+            self.assertIn('openstack hypervisor list', str(error))
+
+    def test_holders_of_providers(self) -> None:
+        self.allocate({hosts.NODE.uuid: {'VCPU': 2}})
+
+        found = overview.list_holders(
+            self.client, [hosts.NODE.uuid, uuids.gone]
+        )
+
+        self.assertEqual({hosts.NODE.uuid: {'VCPU': {uuids.server: 2}}}, found)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of who has which part of the resources of a host."""
+
+from collections.abc import Mapping
+import dataclasses
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.inspection import rows as rows_mod
+from nova_ext_resources.objects import hold
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.reservation import publication
+from tests import base
+from tests.unit import builders
+from tests.unit.inspection import trees
+
+Kind = rows_mod.Kind
+Source = rows_mod.Source
+
+
+class RowsTest(base.TestCase):
+    def list_rows(
+        self,
+        tree: host_tree.HostTree | None = None,
+        published: publication.Publication | None = None,
+    ) -> dict[str, rows_mod.Row]:
+        found = rows_mod.list_rows(
+            tree or trees.make_tree(), published, builders.make_trackers()
+        )
+        return {one.resource_class: one for one in found}
+
+    def list_parts(
+        self, row: rows_mod.Row
+    ) -> list[tuple[Kind, str, int, Mapping[str, object]]]:
+        return [
+            (one.kind, one.consumer, one.amount, one.units)
+            for one in row.parts
+        ]
+
+    def test_the_owner_of_each_way(self) -> None:
+        row = self.list_rows(published=trees.make_publication())[trees.WAYS]
+
+        self.assertIs(Source.UNITS, row.source)
+        self.assertEqual(
+            [
+                (Kind.SERVER, trees.ONE, 4, {'mask': 'f'}),
+                (Kind.SERVER, trees.TWO, 2, {'mask': 'c0'}),
+                (Kind.RESERVED, '', 4, {'mask': 'f00'}),
+                (Kind.FREE, '', 2, {'mask': '30'}),
+            ],
+            self.list_parts(row),
+        )
+        self.assertEqual((0, 0, 0, 0, 3, 3, 1, 1, 2, 2, 2, 2), row.ways)
+
+    def test_a_class_of_service_without_an_allocation(self) -> None:
+        row = self.list_rows(published=trees.make_publication())[trees.CLOS]
+
+        self.assertEqual(
+            sorted([(Kind.SERVER, one, 1) for one in trees.MASKS]),
+            sorted(one[:3] for one in self.list_parts(row)[:2]),
+        )
+        # Two of the four that are reserved are those of the servers.
+        self.assertEqual(
+            [(Kind.RESERVED, '', 2, {}), (Kind.FREE, '', 4, {})],
+            self.list_parts(row)[2:],
+        )
+        self.assertIsNone(row.ways)
+
+    def test_amounts_alone_where_nothing_is_published(self) -> None:
+        row = self.list_rows()[trees.WAYS]
+
+        self.assertIs(Source.AMOUNTS, row.source)
+        self.assertEqual(
+            [
+                *sorted(
+                    [
+                        (Kind.SERVER, trees.ONE, 4, {}),
+                        (Kind.SERVER, trees.TWO, 2, {}),
+                    ],
+                    key=lambda one: one[1],
+                ),
+                (Kind.RESERVED, '', 4, {}),
+                (Kind.FREE, '', 2, {}),
+            ],
+            self.list_parts(row),
+        )
+        self.assertIsNone(row.ways)
+
+    def test_what_does_not_agree_with_placement_is_not_believed(self) -> None:
+        published = trees.make_publication()
+        for held in (
+            {trees.ONE: 4},
+            {trees.ONE: 2, trees.TWO: 4},
+            {**dict.fromkeys(trees.MASKS, 2), uuids.third: 1},
+        ):
+            row = self.list_rows(trees.make_tree(held), published)[trees.WAYS]
+
+            self.assertIs(Source.OUTDATED, row.source)
+            self.assertIsNone(row.ways)
+            self.assertEqual(
+                held,
+                {
+                    one.consumer: one.amount
+                    for one in row.parts
+                    if one.consumer
+                },
+            )
+
+    def test_room_that_is_held_is_not_known_to_the_host(self) -> None:
+        key = hold.make_consumer('night 1')
+        held = {one: mask.bit_count() for one, mask in trees.MASKS.items()}
+
+        row = self.list_rows(
+            trees.make_tree({**held, key: 2}), trees.make_publication()
+        )[trees.WAYS]
+
+        self.assertIs(Source.UNITS, row.source)
+        self.assertIn((Kind.SERVER, key, 2, {}), self.list_parts(row))
+
+    def test_bad_documents_are_as_none(self) -> None:
+        good = trees.make_publication()
+        for bad in (
+            dataclasses.replace(good, document='{'),
+            dataclasses.replace(good, holders=''),
+            dataclasses.replace(good, document='{"v":7}'),
+        ):
+            row = self.list_rows(published=bad)[trees.WAYS]
+
+            self.assertIs(Source.AMOUNTS, row.source)
+
+    def test_classes_of_others_are_counted(self) -> None:
+        row = self.list_rows(published=trees.make_publication())['VCPU']
+
+        self.assertEqual(
+            ('compute-1', 8, 0, Source.AMOUNTS),
+            (row.provider, row.total, row.reserved, row.source),
+        )
+        self.assertEqual(
+            [(Kind.SERVER, trees.ONE, 2, {}), (Kind.FREE, '', 6, {})],
+            self.list_parts(row),
+        )
+
+    def test_a_server_with_a_mask_that_cannot_be_read(self) -> None:
+        good = trees.make_publication()
+        bad = dataclasses.replace(
+            good, holders=good.holders.replace('"c0"', '"?"')
+        )
+
+        row = self.list_rows(published=bad)[trees.WAYS]
+
+        self.assertEqual(12, len(row.ways or ()))
+        self.assertIn(trees.TWO, [one.consumer for one in row.parts])
