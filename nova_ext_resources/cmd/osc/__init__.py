@@ -20,5 +20,6 @@
   delete``
 * ``svg``: a chart as a picture
 * ``text``: a chart in the letters of a terminal
+* ``usage``: ``extended resource usage show``
 * ``window``: the arguments that name a time
 """

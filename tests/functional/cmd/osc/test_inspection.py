@@ -130,6 +130,7 @@ class InspectionTest(base.TestCase):
     def check_mistakes(self) -> None:
         for line, wanted in (
             ('host show nowhere', 'did not show host nowhere'),
+            ('usage show nothing', 'There is no server nothing'),
             (
                 'host show node1 --config-file /no/file',
                 'cannot be used',

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended resource usage show``."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from osc_lib.cli import format_columns
+from osc_lib.command import command
+from osc_lib import exceptions
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.objects import assignment
+from nova_ext_resources.objects import holders as holders_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import retry
+from nova_ext_resources.reservation import publication
+
+_COLUMNS = (
+    'Host',
+    'Provider',
+    'Resource Class',
+    'Amount',
+    'Units',
+    'Held By',
+)
+
+_SERVER = 'server'
+_IMPLIED = 'server, without an allocation'
+
+_Row: TypeAlias = tuple[Any, ...]
+
+
+class ShowUsage(cloud.CloudCommand, command.Lister):
+    """Show what a server holds, on which providers."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'server', metavar='<server>', help='uuid or name of the server'
+        )
+        cloud.add_units(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterable[_Row]]:
+        published = cloud.read_published(parsed_args) or {}
+        uuid = self._find_uuid(parsed_args.server)
+        # What a move keeps on the host that the server leaves is held by the
+        # migration.
+        consumers = {
+            uuid: _SERVER,
+            **{one: f'migration {one}' for one in self.nova.list_moves(uuid)},
+        }
+        with cloud.asking():
+            return _COLUMNS, [
+                row
+                for consumer, what in consumers.items()
+                for row in self._list_rows(consumer, what, published)
+            ]
+
+    def _find_uuid(self, name: str) -> str:
+        found = self.nova.find_uuids(name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise exceptions.CommandError(
+                f'{len(found)} servers have the name {name}; name one by its '
+                f'uuid: {", ".join(found)}'
+            )
+        raise exceptions.CommandError(
+            f'There is no server {name}; "openstack server list '
+            '--all-projects" has them.'
+        )
+
+    def _list_rows(
+        self,
+        consumer: str,
+        what: str,
+        published: publication.Publications,
+    ) -> Iterator[_Row]:
+        held = retry.call(self.placement.get_allocations, consumer).resources
+        trees: dict[str, dict[str, provider_obj.Provider]] = {}
+        for rp_uuid in held:
+            if not any(rp_uuid in tree for tree in trees.values()):
+                tree = {
+                    one.rp_uuid: one
+                    for one in retry.call(
+                        self.placement.list_providers, in_tree=rp_uuid
+                    )
+                }
+                trees[_name_root(tree)] = tree
+        for host, tree in sorted(trees.items()):
+            own = _list_assignments(published.get(host), consumer)
+            yield from _list_held(host, tree, held, own, what)
+
+
+def _name_root(tree: Mapping[str, provider_obj.Provider]) -> str:
+    return next((one.name for one in tree.values() if not one.parent_uuid), '')
+
+
+def _list_assignments(
+    published: publication.Publication | None, consumer: str
+) -> Mapping[tuple[str, str], assignment.Assignment]:
+    """Return what a host says that a consumer has, by provider and class."""
+    holders = holders_obj.decode(published.holders) if published else None
+    holder = (holders or {}).get(consumer, holders_obj.Holder())
+    return {
+        (one.rp_uuid, one.resource_class): one for one in holder.assignments
+    }
+
+
+def _list_held(
+    host: str,
+    tree: Mapping[str, provider_obj.Provider],
+    held: Mapping[str, Mapping[str, int]],
+    own: Mapping[tuple[str, str], assignment.Assignment],
+    what: str,
+) -> Iterator[_Row]:
+    """Return the rows of one host, those without an allocation, too."""
+    amounts = {
+        (rp_uuid, name): amount
+        for rp_uuid, resources in held.items()
+        if rp_uuid in tree
+        for name, amount in resources.items()
+    }
+    implied = {
+        place: one.amount
+        for place, one in own.items()
+        if not one.is_allocated and place not in amounts and place[0] in tree
+    }
+    for place, amount in sorted(
+        {**amounts, **implied}.items(),
+        key=lambda one: (tree[one[0][0]].name, one[0][1]),
+    ):
+        said = own.get(place)
+        units = said.units if said and said.amount == amount else {}
+        yield (
+            host,
+            tree[place[0]].name.removeprefix(f'{host}_'),
+            place[1],
+            amount,
+            format_columns.DictColumn(dict(units)),
+            _IMPLIED if place in implied else what,
+        )

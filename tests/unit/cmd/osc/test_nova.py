@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what Nova is asked about servers."""
+
+from typing import Any
+
+from keystoneauth1 import adapter
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
+from osc_lib import exceptions
+from oslo_utils.fixture import uuidsentinel as uuids
+import requests_mock
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.cmd.osc import nova
+from nova_ext_resources import exception
+from nova_ext_resources.objects import hold
+from tests import base
+
+URL = 'http://nova/v2.1'
+
+
+class NovaTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.mock = requests_mock.Mocker()
+        self.mock.start()
+        self.addCleanup(self.mock.stop)
+        auth = token_endpoint.Token(URL, 'admin')
+        self.nova = nova.Nova(
+            adapter.Adapter(
+                session.Session(auth=auth),
+                service_type='compute',
+                endpoint_override=URL,
+            )
+        )
+
+    def list_queries(self) -> list[Any]:
+        return [one.qs for one in self.mock.request_history]
+
+    def test_names_of_all_pages(self) -> None:
+        pages = [
+            [{'id': 'a', 'name': 'web'}, {'id': 'b', 'name': 'db'}],
+            [{'id': 'c', 'name': 'web'}],
+            [],
+        ]
+        self.mock.get(
+            f'{URL}/servers', [{'json': {'servers': one}} for one in pages]
+        )
+
+        found = self.nova.list_servers_of_all('node1')
+
+        self.assertEqual({'a': 'web', 'b': 'db', 'c': 'web'}, found)
+        self.assertEqual(
+            [None, ['b'], ['c']],
+            [one.get('marker') for one in self.list_queries()],
+        )
+        self.assertEqual(['node1'], self.list_queries()[0]['node'])
+
+    def test_a_nova_that_does_not_know_pages(self) -> None:
+        self.mock.get(
+            f'{URL}/servers', json={'servers': [{'id': 'a', 'name': 'web'}]}
+        )
+
+        self.assertEqual({'a': 'web'}, self.nova.list_servers_of_all())
+
+    def test_moves_are_looked_for_until_all_are_found(self) -> None:
+        move = {'uuid': uuids.move, 'instance_uuid': uuids.server}
+        self.mock.get(
+            f'{URL}/os-migrations?status=finished', json={'migrations': []}
+        )
+        self.mock.get(
+            f'{URL}/os-migrations?status=migrating',
+            json={'migrations': [move]},
+        )
+
+        found = self.nova.find_moves(
+            {uuids.move, hold.make_consumer('night 1')}
+        )
+
+        self.assertEqual({uuids.move: uuids.server}, found)
+        self.assertEqual(
+            {'finished', 'migrating'},
+            {one['status'][0] for one in self.list_queries()},
+        )
+
+    def test_nothing_is_asked_about_nothing(self) -> None:
+        self.assertEqual({}, self.nova.find_moves(()))
+        self.assertEqual([], self.list_queries())
+
+    def test_a_name_is_no_regular_expression(self) -> None:
+        self.mock.get(
+            f'{URL}/servers',
+            json={
+                'servers': [
+                    {'id': 'a', 'name': 'web.1'},
+                    {'id': 'b', 'name': 'webx1'},
+                ]
+            },
+        )
+
+        self.assertEqual(['a'], self.nova.find_uuids('web.1'))
+        self.assertEqual(['^web\\.1$'], self.list_queries()[0]['name'])
+
+    def test_open_moves_of_a_server(self) -> None:
+        self.mock.get(
+            f'{URL}/os-migrations',
+            json={
+                'migrations': [
+                    {'uuid': 'a', 'status': 'confirmed'},
+                    {'uuid': 'b', 'status': 'finished'},
+                ]
+            },
+        )
+
+        self.assertEqual(['b'], self.nova.list_moves(uuids.server))
+
+
+class AskingTest(base.TestCase):
+    def ask(self, status: int) -> None:
+        with cloud.asking():
+            raise exception.PlacementRefused(
+                action='list providers', status=status, detail='no'
+            )
+
+    def test_a_user_without_the_role_is_told_so(self) -> None:
+        error = self.assertRaises(exceptions.CommandError, self.ask, 403)
+
+        self.assertIn('list providers', str(error))
+        self.assertIn('administrators alone', str(error))
+
+    def test_other_errors_pass(self) -> None:
+        self.assertRaises(exception.PlacementRefused, self.ask, 400)
