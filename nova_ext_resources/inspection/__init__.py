@@ -2,6 +2,8 @@
 
 """What operators see of a cloud. Pure: the commands read it, and print it.
 
+* ``fit``: whether a server fits on a host, and what is short where
+* ``flavor_request``: what a flavor requests, and what is wrong with it
 * ``names``: what consumers of placement are, for people
 * ``rows``: who has how much of each resource of a host, and which units
 """

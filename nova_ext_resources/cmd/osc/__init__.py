@@ -8,6 +8,7 @@
   show, delete``
 * ``cloud``: commands that read placement and Nova as the client's user
 * ``columns``: reservations as rows and fields
+* ``explain``: ``extended resource explain``
 * ``host``: ``extended resource host list, show``
 * ``limit``: ``extended reservation limit set, list, delete``
 * ``nova``: what Nova says of servers
@@ -21,5 +22,6 @@
 * ``svg``: a chart as a picture
 * ``text``: a chart in the letters of a terminal
 * ``usage``: ``extended resource usage show``
+* ``wanted``: the arguments that name a flavor and hosts
 * ``window``: the arguments that name a time
 """

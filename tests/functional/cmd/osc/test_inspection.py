@@ -23,6 +23,16 @@ PAGE = 'admin/inspection.rst'
 #: The configuration file that the page names.
 CONFIG = '/etc/nova/nova.conf'
 
+#: More flavors, with mistakes that Nova accepts.
+FLAVORS = {
+    'broken': {
+        'hw:cpu_policy': 'dedicated',
+        'resources_A:CUSTOM_LLC_WAYS': '2',
+        'resources_B:CUSTOM_LLC_WAYS': '2',
+    },
+    'unknown': {'resources:CUSTOM_NO_SUCH': '1'},
+}
+
 #: A scheduler notes about once a minute what hosts have published.
 PATIENCE = 300.0
 
@@ -42,11 +52,14 @@ class InspectionTest(base.TestCase):
             ):
                 self.useFixture(fixtures.EnvironmentVariable(name, value))
             flavors.play(scene)
+            for name, specs in FLAVORS.items():
+                flavors.create(scene, name, 1, 64, specs)
             self.boot(scene)
             self.wait_until_noted('node1', 'node2')
 
             self.check_page()
             self.check_data()
+            self.check_explanations()
             self.check_mistakes()
 
     def boot(self, scene: scenes.Scene) -> None:
@@ -127,10 +140,47 @@ class InspectionTest(base.TestCase):
                 one['total'], sum(part['amount'] for part in one['parts'])
             )
 
+    def check_explanations(self) -> None:
+        config = f'--config-file {CONFIG}'
+        explained = self.read(
+            f'extended resource explain --flavor gold --image empty {config}'
+        )
+        self.assertEqual([], explained['mistakes'])
+        self.assertEqual(
+            [('node2', True, '', True), ('node1', False, 'amounts', False)],
+            [
+                (one['host'], one['fits'], one['step'], one['units_known'])
+                for one in explained['hosts']
+            ],
+        )
+        [short] = explained['hosts'][1]['shortfalls']
+        self.assertEqual(2, short['short_by'])
+        self.assertIn(
+            short['held_by'],
+            [
+                [{'consumer': uuid, 'name': name, 'amount': 4}]
+                for name, uuid in self.servers.items()
+            ],
+        )
+        explained = self.read('extended resource explain --flavor unknown')
+        self.assertIn('Placement refuses', explained['mistakes'][0])
+        self.assertEqual(
+            {'classes'}, {one['step'] for one in explained['hosts']}
+        )
+
     def check_mistakes(self) -> None:
         for line, wanted in (
             ('host show nowhere', 'did not show host nowhere'),
             ('usage show nothing', 'There is no server nothing'),
+            ('explain --flavor nothing', 'There is no flavor nothing'),
+            (
+                'explain --flavor gold --host nowhere',
+                'There is no host nowhere',
+            ),
+            (
+                'explain --flavor gold --image nothing',
+                'There are 0 images nothing',
+            ),
             (
                 'host show node1 --config-file /no/file',
                 'cannot be used',

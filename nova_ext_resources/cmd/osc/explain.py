@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""``openstack extended resource explain``."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import textwrap
+from typing import Any
+
+from osc_lib.cli import format_columns
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.cmd.osc import picture
+from nova_ext_resources.cmd.osc import wanted
+from nova_ext_resources import exception
+from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.inspection import flavor_request
+from nova_ext_resources.inspection import names as names_mod
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.placement import overview
+from nova_ext_resources.placement import retry
+from nova_ext_resources import plugins
+from nova_ext_resources.reservation import demand as demand_mod
+
+#: Providers of which is asked who holds them, unless --holders says more.
+_MAX_ASKED = 40
+
+#: What is left after each step.
+_STEPS = {
+    None: 'known to placement',
+    fit_mod.Step.SERVICE: 'enabled, and up',
+    fit_mod.Step.CLASSES: 'have each resource class',
+    fit_mod.Step.TRAITS: 'have them with the traits, in one group',
+    fit_mod.Step.AMOUNTS: 'have enough free',
+    fit_mod.Step.POLICY: 'have a provider for each group',
+    fit_mod.Step.PLACEMENT: 'are offered by placement',
+    fit_mod.Step.UNITS: 'can give the units, as far as they publish them',
+}
+
+#: Their reasons are not about one resource.
+_OF_HOST = (
+    fit_mod.Step.SERVICE,
+    fit_mod.Step.POLICY,
+    fit_mod.Step.PLACEMENT,
+)
+
+
+class Explain(cloud.DrawnCommand):
+    """Explain for each host whether a server of a flavor fits, or why not."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        wanted.add_flavor(parser)
+        parser.add_argument(
+            '--holders',
+            action='store_true',
+            help='show who holds what is short on every host; a request for '
+            f'each provider (default: only if they are {_MAX_ASKED} or fewer)',
+        )
+        cloud.add_units(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Any]]:
+        request = wanted.read_request(self, parsed_args)
+        fits: list[fit_mod.Fit] = []
+        mistakes = [*request.mistakes]
+        if request.demand is not None:
+            with cloud.asking():
+                fits, refusal = self._examine(parsed_args, request.demand)
+            mistakes += refusal
+        holders, names = self._find_holders(fits, is_all=parsed_args.holders)
+        data = {
+            'flavor': parsed_args.flavor,
+            'image': parsed_args.image or '',
+            'requested': format_columns.DictColumn(
+                request.demand.requirement.resources if request.demand else {}
+            ),
+            'mistakes': format_columns.ListColumn(mistakes),
+            'notes': format_columns.ListColumn([*request.notes]),
+            'steps': format_columns.ListDictColumn(_count_steps(fits)),
+            'hosts': format_columns.ListDictColumn(
+                [_make_host(one, holders, names) for one in fits]
+            ),
+        }
+        return tuple(data), tuple(data.values())
+
+    def _examine(
+        self, arguments: argparse.Namespace, demand: demand_mod.Demand
+    ) -> tuple[list[fit_mod.Fit], list[str]]:
+        """Return what becomes of the request on each host, and mistakes."""
+        published = cloud.read_published(arguments) or {}
+        hosts = wanted.list_hosts(self.placement, arguments.host, demand)
+        offered, refusal = self._ask_placement(hosts, demand)
+        trackers = plugins.load_trackers()
+        examiner = fit_mod.Examiner(
+            demand,
+            offered,
+            trackers=trackers,
+            tests=plugins.load_claim_tests(trackers),
+            published=published,
+            down=self.list_down(),
+        )
+        fits = [examiner.examine(one) for one in hosts]
+        # Inventories say whether so much may be allocated at once.
+        unclear = [
+            one.host for one in fits if one.step is fit_mod.Step.PLACEMENT
+        ]
+        read = overview.add_inventories(
+            self.placement, unclear, lambda one: True
+        )
+        again = {one.name: examiner.examine(one) for one in read}
+        fits = [again.get(one.host.name, one) for one in fits]
+        return sorted(fits, key=_order), refusal
+
+    def _ask_placement(
+        self, hosts: Iterable[host_tree.HostTree], demand: demand_mod.Demand
+    ) -> tuple[fit_mod.Offered, list[str]]:
+        """Return what placement offers, and why it refuses the request."""
+        query = flavor_request.make_query(demand)
+        try:
+            found = retry.call(self.placement.list_candidates, query)
+        except exception.PlacementRefused as err:
+            return {}, [f'Placement refuses the request: {err.detail}']
+        roots = {
+            one.rp_uuid: host.root.rp_uuid
+            for host in hosts
+            for one in host.providers
+        }
+        offered: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
+        for allocations in found.allocations:
+            root = next(
+                (roots[one] for one in allocations if one in roots), None
+            )
+            if root is not None:
+                offered.setdefault(root, []).append(allocations)
+        return offered, []
+
+    def _find_holders(
+        self, fits: Iterable[fit_mod.Fit], *, is_all: bool
+    ) -> tuple[Mapping[str, Any], names_mod.Names]:
+        """Return who holds what is short, and their names."""
+        short = {
+            one.rp_uuid: None
+            for fit in fits
+            for one in fit.shortfalls
+            if one.rp_uuid and not one.is_permanent
+        }
+        if not is_all and len(short) > _MAX_ASKED:
+            return {}, names_mod.Names()
+        with cloud.asking():
+            holders = overview.list_holders(self.placement, [*short])
+        consumers = {
+            consumer
+            for classes in holders.values()
+            for held in classes.values()
+            for consumer in held
+        }
+        return holders, self.read_names(consumers)
+
+    def draw(self, data: Mapping[str, Any]) -> Iterator[str]:
+        values = {
+            key: getattr(value, '_value', value) for key, value in data.items()
+        }
+        yield from _wrap(_head(values))
+        for one in values['mistakes']:
+            yield from _wrap(f'Mistake: {one}')
+        for one in values['notes']:
+            yield from _wrap(f'Note: {one}')
+        if values['steps']:
+            corrected = ', if that is corrected' if values['mistakes'] else ''
+            yield f'Hosts that are left, step by step{corrected}:'
+        for one in values['steps']:
+            yield f'  {one["hosts"]:5}  {one["step"]}'
+        for one in values['hosts']:
+            yield from _draw_host(one)
+
+
+def _order(one: fit_mod.Fit) -> tuple[bool, int, Any]:
+    """Sort hosts that fit first, then those that come far."""
+    steps = [*fit_mod.Step]
+    place = -steps.index(one.step) if one.step else 0
+    return one.step is not None, place, host_tree.sort_name(one.host.name)
+
+
+def _count_steps(fits: Sequence[fit_mod.Fit]) -> list[dict[str, Any]]:
+    left = len(fits)
+    counted = []
+    for step, words in _STEPS.items():
+        left -= sum(step is not None and one.step is step for one in fits)
+        counted.append({'step': words, 'hosts': left})
+    return counted if fits else []
+
+
+def _make_host(
+    fit: fit_mod.Fit,
+    holders: Mapping[str, Mapping[str, Mapping[str, int]]],
+    names: names_mod.Names,
+) -> dict[str, Any]:
+    keys = {one.rp_uuid: fit.host.make_key(one) for one in fit.host.providers}
+    return {
+        'host': fit.host.name,
+        'fits': fit.step is None,
+        'step': fit.step.value if fit.step else '',
+        'units_known': fit.is_sure,
+        'uses': {
+            keys.get(rp_uuid, rp_uuid): dict(resources)
+            for rp_uuid, resources in fit.places.items()
+        },
+        'shortfalls': [
+            {
+                'provider': '' if fit.step in _OF_HOST else one.rp_key,
+                'resource_class': ''
+                if fit.step in _OF_HOST
+                else one.resource_class,
+                'requested': one.requested,
+                'available': one.available,
+                'short_by': max(one.requested - one.available, 0),
+                'is_permanent': one.is_permanent,
+                'reason': one.reason,
+                'held_by': [
+                    {
+                        'consumer': consumer,
+                        'name': names.describe(consumer),
+                        'amount': amount,
+                    }
+                    for consumer, amount in holders.get(one.rp_uuid, {})
+                    .get(one.resource_class, {})
+                    .items()
+                ],
+            }
+            for one in fit.shortfalls
+        ],
+    }
+
+
+def _head(values: Mapping[str, Any]) -> str:
+    image = f' with image {values["image"]}' if values['image'] else ''
+    asked = ', '.join(
+        f'{amount} {name}' for name, amount in values['requested'].items()
+    )
+    return f'Flavor {values["flavor"]}{image} requests {asked or "nothing"}.'
+
+
+def _draw_host(one: Mapping[str, Any]) -> Iterator[str]:
+    if one['fits']:
+        how = '' if one['units_known'] else ', by amounts alone'
+        yield f'{one["host"]}: fits{how}'
+        return
+    yield f'{one["host"]}: does not fit'
+    for each in one['shortfalls']:
+        yield from _wrap(_describe(each), '  ')
+        held = ', '.join(
+            f'{holder["name"]} ({holder["amount"]})'
+            for holder in sorted(
+                each['held_by'],
+                key=lambda holder: host_tree.sort_name(holder['name']),
+            )
+        )
+        if held:
+            yield from _wrap(f'held by {held}', '    ')
+
+
+def _describe(one: Mapping[str, Any]) -> str:
+    if not one['resource_class']:
+        return str(one['reason'])
+    where = f' of {one["provider"]}' if one['provider'] else ''
+    left = '' if one['is_permanent'] else f', {one["available"]} available'
+    return (
+        f'{one["resource_class"]}{where}: {one["requested"]} requested{left}: '
+        f'{one["reason"]}'
+    )
+
+
+def _wrap(text: str, indent: str = '') -> list[str]:
+    return textwrap.wrap(
+        text,
+        picture.WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f'{indent}  ',
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

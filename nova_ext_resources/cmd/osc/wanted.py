@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The arguments that name a flavor, and the hosts that it is for."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+import urllib.parse
+
+from osc_lib import exceptions
+from oslo_utils import uuidutils
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.inspection import flavor_request
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import overview
+from nova_ext_resources import plugins
+from nova_ext_resources.reservation import demand as demand_mod
+
+
+def add_flavor(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.add_argument(
+        '--flavor',
+        metavar='<flavor>',
+        required=True,
+        help='name or id of the flavor',
+    )
+    parser.add_argument(
+        '--image',
+        metavar='<image>',
+        help='name or id of the image, whose properties count beside the '
+        'flavor',
+    )
+    parser.add_argument('--host', metavar='<host>', help='only this host')
+
+
+def read_request(
+    command: cloud.CloudCommand, arguments: argparse.Namespace
+) -> flavor_request.FlavorRequest:
+    """Return what the flavor and the image request.
+
+    :raises CommandError: there is no such flavor or image
+    :raises ComputeUnavailable: Nova does not answer
+    """
+    flavor = command.nova.find_flavor(arguments.flavor)
+    if flavor is None:
+        raise exceptions.CommandError(
+            f'There is no flavor {arguments.flavor}; "openstack flavor list '
+            '--all" has them.'
+        )
+    image: Mapping[str, str] = {}
+    if arguments.image:
+        image = _find_image(command.make_adapter('image'), arguments.image)
+    return flavor_request.read(flavor, image, plugins.load_grammar())
+
+
+def list_hosts(
+    client: placement_client.Client,
+    name: str | None,
+    demand: demand_mod.Demand,
+) -> list[host_tree.HostTree]:
+    """Return all hosts, or the one of a name.
+
+    :raises CommandError: there is none of that name
+    :raises PlacementError: placement cannot be read
+    """
+    hosts = overview.list_hosts(client, demand.requirement.resources)
+    found = [one for one in hosts if name in (None, one.name)]
+    if name is not None and not found:
+        raise exceptions.CommandError(
+            f'There is no host {name}; "openstack hypervisor list" has them.'
+        )
+    return found
+
+
+def _find_image(adapter: Any, name: str) -> Mapping[str, str]:
+    """Return the properties of an image.
+
+    :param adapter: for the service type ``image``
+    """
+    if uuidutils.is_uuid_like(name):
+        response = adapter.get(f'/images/{name}', raise_exc=False)
+        found = [response.json()] if response.status_code == 200 else []
+    else:
+        query = urllib.parse.urlencode({'name': name})
+        response = adapter.get(f'/images?{query}', raise_exc=False)
+        found = response.json()['images'] if response.ok else []
+    if len(found) != 1:
+        raise exceptions.CommandError(
+            f'There are {len(found)} images {name}; "openstack image list" '
+            'has them. Name one by its uuid.'
+        )
+    return {
+        key: value for key, value in found[0].items() if isinstance(value, str)
+    }

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether a server fits on a host, and what is short where.
+
+The steps are those of a request: placement leaves out what lacks a resource
+class, a trait or an amount; the scheduler's filter leaves out what cannot give
+the units, by what hosts have published. The same functions decide here, so
+that the reasons are the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import enum
+from typing import Any, TypeAlias
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims.schedule import candidates as schedule
+from nova_ext_resources.claims.trackers import count
+from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import candidates as candidates_mod
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import publication as publication_mod
+
+#: Nova gives it to the provider of a compute service that is disabled.
+DISABLED_TRAIT = 'COMPUTE_STATUS_DISABLED'
+
+
+class Step(enum.StrEnum):
+    """What leaves a host out; each is asked after those before it.
+
+    ``SERVICE``: its compute service is disabled, or down.
+    ``CLASSES``: no provider has a resource class.
+    ``TRAITS``: no provider has it with the traits that are required.
+    ``AMOUNTS``: not enough is free, or an inventory does not allow so much.
+    ``POLICY``: the request groups need more providers than there are.
+    ``PLACEMENT``: placement does not offer it, and nothing above says why.
+    ``UNITS``: the host cannot give the units, such as ways side by side.
+    """
+
+    SERVICE = 'service'
+    CLASSES = 'classes'
+    TRAITS = 'traits'
+    AMOUNTS = 'amounts'
+    POLICY = 'policy'
+    PLACEMENT = 'placement'
+    UNITS = 'units'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """What becomes of a request on a host.
+
+    :ivar step: what leaves the host out; None when the server fits
+    :ivar shortfalls: every reason
+    :ivar places: providers that the server would use; of a host that is left
+        out, none
+    :ivar is_sure: whether the host has published which units are free
+    """
+
+    host: host_tree.HostTree
+    step: Step | None = None
+    shortfalls: tuple[exception.Shortfall, ...] = ()
+    places: Mapping[str, Mapping[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
+    is_sure: bool = False
+
+
+#: The root of a tree -> what placement offers of it.
+Offered: TypeAlias = Mapping[str, Sequence[Mapping[str, Mapping[str, int]]]]
+
+
+class Examiner:
+    """Explains one request for host after host.
+
+    :param offered: what placement offers
+    :param published: what hosts have published
+    :param down: hosts whose compute service is down
+    """
+
+    def __init__(
+        self,
+        demand: demand_mod.Demand,
+        offered: Offered,
+        *,
+        trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
+        published: publication_mod.Publications,
+        down: Iterable[str] = (),
+    ) -> None:
+        self._demand = demand
+        self._offered = offered
+        self._published = published
+        self._down = frozenset(down)
+        self._judge = schedule.Judge(
+            trackers, tests, demand.cells, demand.requirement
+        )
+
+    def examine(self, host: host_tree.HostTree) -> Fit:
+        """Return what becomes of the request on a host."""
+        if reason := self._find_outage(host):
+            return Fit(
+                host=host,
+                step=Step.SERVICE,
+                shortfalls=(_of_host(self._demand, reason),),
+            )
+        offered = self._offered.get(host.root.rp_uuid)
+        if not offered:
+            return explain_absence(host, self._demand)
+        return self._ask_filter(host, offered)
+
+    def _find_outage(self, host: host_tree.HostTree) -> str:
+        if DISABLED_TRAIT in host.root.traits:
+            return (
+                'its compute service is disabled; "openstack compute service '
+                'set --enable" enables it'
+            )
+        if host.name in self._down:
+            return 'its compute service does not report, or was forced down'
+        return ''
+
+    def _ask_filter(
+        self,
+        host: host_tree.HostTree,
+        offered: Sequence[Mapping[str, Mapping[str, int]]],
+    ) -> Fit:
+        """Do what the scheduler's filter does with what placement offers."""
+        published = self._published.get(host.name)
+        document = stats.decode(published.document) if published else None
+        if published is None or document is None:
+            return Fit(host=host, places=offered[0])
+        options = [_make_option(one) for one in offered]
+        cells = publication_mod.read_cells(published.cells)
+        free = None if cells is None else [set(one.free) for one in cells]
+        kept = self._judge.choose(document, options, lambda: free)
+        if kept:
+            return Fit(
+                host=host,
+                places={
+                    rp_uuid: one['resources']
+                    for rp_uuid, one in kept[0]['allocations'].items()
+                },
+                is_sure=True,
+            )
+        return Fit(
+            host=host,
+            step=Step.UNITS,
+            shortfalls=self._judge.explain(document, options, lambda: free),
+            is_sure=True,
+        )
+
+
+def explain_absence(
+    host: host_tree.HostTree, demand: demand_mod.Demand
+) -> Fit:
+    """Return why placement does not offer a host."""
+    for step, found in (
+        (Step.CLASSES, _list_absent(host, demand)),
+        (Step.TRAITS, _list_without_traits(host, demand)),
+        (Step.AMOUNTS, _list_short(host, demand)),
+    ):
+        if found:
+            return Fit(host=host, step=step, shortfalls=tuple(sorted(found)))
+    if _list_candidates(host, demand):
+        reason = (
+            'placement does not offer this host, though all that is requested '
+            'looks free; it has changed meanwhile, or is in no tree that '
+            'placement may use. Try again'
+        )
+        step = Step.PLACEMENT
+    else:
+        reason = (
+            'group_policy=isolate needs a provider for each request group, '
+            'and this host has fewer'
+        )
+        step = Step.POLICY
+    return Fit(host=host, step=step, shortfalls=(_of_host(demand, reason),))
+
+
+def make_view(host: host_tree.HostTree) -> view_obj.HostView:
+    """Return the amounts of a host as a view."""
+    return view_obj.HostView(
+        tracked={
+            (one.rp_uuid, name): view_obj.Tracked(
+                tracker='count',
+                state=count.CountState(amount.capacity, amount.used),
+                inventory=amount.inventory,
+            )
+            for one in host.providers
+            for name, amount in one.amounts.items()
+        },
+        keys={one.rp_uuid: host.make_key(one) for one in host.providers},
+    )
+
+
+def make_providers(
+    host: host_tree.HostTree,
+) -> list[provider_obj.Provider]:
+    """Return the providers of a host, as far as candidates need them."""
+    return [
+        provider_obj.Provider(
+            rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
+        )
+        for one in host.providers
+    ]
+
+
+def _list_candidates(
+    host: host_tree.HostTree, demand: demand_mod.Demand
+) -> list[candidates_mod.Allocations]:
+    return [
+        *candidates_mod.list_candidates(
+            make_view(host), make_providers(host), demand
+        )
+    ]
+
+
+def _make_option(
+    allocations: Mapping[str, Mapping[str, int]],
+) -> dict[str, Any]:
+    return {
+        'allocations': {
+            rp_uuid: {'resources': dict(resources)}
+            for rp_uuid, resources in allocations.items()
+        }
+    }
+
+
+def _list_absent(
+    host: host_tree.HostTree, demand: demand_mod.Demand
+) -> list[exception.Shortfall]:
+    """Return the resource classes that no provider of a host has."""
+    had = {name for one in host.providers for name in one.amounts}
+    return [
+        _make_shortfall(
+            name,
+            amount,
+            'no provider of this host has this resource class',
+            is_permanent=True,
+        )
+        for name, amount in demand.requirement.resources.items()
+        if name not in had
+    ]
+
+
+def _list_without_traits(
+    host: host_tree.HostTree, demand: demand_mod.Demand
+) -> list[exception.Shortfall]:
+    """Return what no provider has with the traits, or beside the rest."""
+    missing = candidates_mod.list_missing(
+        make_view(host), make_providers(host), demand
+    )
+    wanted = {
+        word
+        for one in demand.traits.values()
+        for word in (*one.required, *(f'!{each}' for each in one.forbidden))
+    }
+    reason = (
+        f'no provider of this host has it with the traits '
+        f'{", ".join(sorted(wanted))}'
+        if wanted
+        else 'no provider of this host has all that its request group requests'
+    )
+    return [
+        _make_shortfall(name, amount, reason, is_permanent=True)
+        for name, amount, _reason in missing
+    ]
+
+
+def _list_short(
+    host: host_tree.HostTree, demand: demand_mod.Demand
+) -> list[exception.Shortfall]:
+    """Return what the providers that come nearest have too little of."""
+    found = _list_candidates(host, demand)
+    if not found:
+        return []
+    amounts = {one.rp_uuid: one.amounts for one in host.providers}
+    keys = {one.rp_uuid: host.make_key(one) for one in host.providers}
+    short = []
+    for rp_uuid, resources in found[0].items():
+        for name, wanted in resources.items():
+            amount = amounts[rp_uuid][name]
+            inventory = amount.inventory
+            error = inventory.find_unit_error(wanted) if inventory else None
+            if error or wanted > amount.free:
+                short.append(
+                    _make_shortfall(
+                        name,
+                        wanted,
+                        error
+                        or f'{amount.used} of {amount.capacity} are '
+                        f'allocated, short by {wanted - amount.free}',
+                        available=amount.free,
+                        rp_uuid=rp_uuid,
+                        rp_key=keys[rp_uuid],
+                        is_permanent=bool(error),
+                    )
+                )
+    return short
+
+
+def _of_host(demand: demand_mod.Demand, reason: str) -> exception.Shortfall:
+    """Return a reason that is about a whole host."""
+    name, amount = min(demand.requirement.resources.items())
+    return _make_shortfall(name, amount, reason, is_permanent=True)
+
+
+def _make_shortfall(
+    resource_class: str, requested: int, reason: str, **fields: Any
+) -> exception.Shortfall:
+    return exception.Shortfall(
+        resource_class=resource_class,
+        requested=requested,
+        reason=reason,
+        **{'rp_uuid': '', 'available': 0, **fields},
+    )

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of whether a server fits, and of what is short where."""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any
+
+from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import publication
+from tests import base
+from tests.unit.inspection import trees
+from tests.unit.reservation import hosts
+
+Step = fit_mod.Step
+WAYS = trees.WAYS
+
+
+def make_demand(vcpus: int = 1, **specs: Any) -> demand_mod.Demand:
+    return demand_mod.make_demand(
+        vcpus=vcpus,
+        memory_mb=0,
+        disk_gb=0,
+        extra_specs={
+            key.replace('__', ':'): value for key, value in specs.items()
+        },
+        grammar=extra_specs.Grammar(),
+    )
+
+
+def ask_for(ways: int, **specs: Any) -> demand_mod.Demand:
+    return make_demand(resources__CUSTOM_LLC_WAYS=str(ways), **specs)
+
+
+def examine(
+    demand: demand_mod.Demand,
+    tree: host_tree.HostTree | None = None,
+    *,
+    offered: Mapping[str, Mapping[str, int]] | None = None,
+    published: publication.Publication | None = None,
+    **fields: Any,
+) -> fit_mod.Fit:
+    tree = tree or trees.make_tree()
+    return fit_mod.Examiner(
+        demand,
+        {trees.ROOT: [offered]} if offered else {},
+        trackers=hosts.TRACKERS,
+        tests=hosts.make_tests(),
+        published={tree.name: published} if published else {},
+        **fields,
+    ).examine(tree)
+
+
+def change_root(tree: host_tree.HostTree, **fields: Any) -> host_tree.HostTree:
+    root = dataclasses.replace(tree.root, **fields)
+    return host_tree.HostTree(providers=(root, *tree.providers[1:]))
+
+
+class AbsenceTest(base.TestCase):
+    """Placement does not offer the host."""
+
+    def check(
+        self,
+        fit: fit_mod.Fit,
+        step: Step,
+        *wanted: str,
+    ) -> None:
+        self.assertIs(step, fit.step)
+        self.assertEqual([*wanted], [str(one) for one in fit.shortfalls])
+
+    def test_a_class_that_the_host_does_not_have(self) -> None:
+        self.check(
+            examine(make_demand(resources__CUSTOM_NONE='2')),
+            Step.CLASSES,
+            'CUSTOM_NONE: 2 requested: no provider of this host has this '
+            'resource class',
+        )
+
+    def test_traits_that_no_provider_has(self) -> None:
+        self.check(
+            examine(ask_for(1, trait__CUSTOM_GOLD='required')),
+            Step.TRAITS,
+            'CUSTOM_LLC_WAYS: 1 requested: no provider of this host has it '
+            'with the traits CUSTOM_GOLD',
+        )
+
+    def test_two_classes_that_are_on_no_provider_together(self) -> None:
+        fit = examine(
+            make_demand(
+                resources_A__CUSTOM_LLC_WAYS='1',
+                resources_A__CUSTOM_RDT_CLOS='1',
+            )
+        )
+
+        self.assertIs(Step.TRAITS, fit.step)
+        self.assertIn('request group', fit.shortfalls[0].reason)
+
+    def test_by_how_much_what_is_short(self) -> None:
+        self.check(
+            examine(ask_for(4)),
+            Step.AMOUNTS,
+            'CUSTOM_LLC_WAYS of L3_0: 4 requested, 2 available: 6 of 8 are '
+            'allocated, short by 2',
+        )
+
+    def test_all_that_is_short(self) -> None:
+        fit = examine(ask_for(4, resources__VCPU='7'))
+
+        self.assertEqual(
+            {(WAYS, 4, 2), ('VCPU', 7, 6)},
+            {
+                (one.resource_class, one.requested, one.available)
+                for one in fit.shortfalls
+            },
+        )
+
+    def test_what_an_inventory_does_not_allow(self) -> None:
+        tree = trees.make_tree({})
+        fit = examine(ask_for(13), tree)
+
+        self.assertIs(Step.AMOUNTS, fit.step)
+        self.assertTrue(fit.shortfalls[0].is_permanent)
+        self.assertIn('at most 12', fit.shortfalls[0].reason)
+
+    def test_groups_that_need_a_provider_each(self) -> None:
+        fit = examine(
+            make_demand(
+                resources_A__CUSTOM_LLC_WAYS='1',
+                resources_B__CUSTOM_LLC_WAYS='1',
+                group_policy='isolate',
+            )
+        )
+
+        self.assertIs(Step.POLICY, fit.step)
+
+    def test_nothing_says_why(self) -> None:
+        fit = examine(ask_for(2))
+
+        self.assertIs(Step.PLACEMENT, fit.step)
+        self.assertIn('Try again', fit.shortfalls[0].reason)
+
+    def test_a_host_that_is_off(self) -> None:
+        tree = trees.make_tree()
+        disabled = change_root(
+            tree, traits=frozenset({fit_mod.DISABLED_TRAIT})
+        )
+
+        for fit, wanted in (
+            (examine(ask_for(99), disabled), 'disabled'),
+            (examine(ask_for(99), tree, down=[tree.name]), 'not report'),
+        ):
+            self.assertIs(Step.SERVICE, fit.step)
+            self.assertIn(wanted, fit.shortfalls[0].reason)
+
+
+class OfferedTest(base.TestCase):
+    """Placement offers the host; the filter decides."""
+
+    OFFER: Mapping[str, Mapping[str, int]] = {
+        trees.ROOT: {'VCPU': 1},
+        trees.L3_0: {WAYS: 2},
+    }
+
+    def test_without_a_publication_the_amounts_decide(self) -> None:
+        fit = examine(ask_for(2), offered=self.OFFER)
+
+        self.assertIsNone(fit.step)
+        self.assertFalse(fit.is_sure)
+        self.assertEqual(self.OFFER, fit.places)
+
+    def test_with_a_publication_the_units_decide(self) -> None:
+        apart = {trees.ONE: 0x007, trees.TWO: 0x070}
+        for masks, step in ((trees.MASKS, None), (apart, Step.UNITS)):
+            fit = examine(
+                ask_for(2, hw__cpu_policy='dedicated'),
+                offered=self.OFFER,
+                published=trees.make_publication(masks),
+            )
+
+            self.assertTrue(fit.is_sure)
+            self.assertIs(step, fit.step)
+        [reason] = [one.reason for one in fit.shortfalls]
+        self.assertIn('not side by side', reason)
+
+    def test_a_floating_server_where_ways_follow_cpus(self) -> None:
+        fit = examine(
+            ask_for(2),
+            offered=self.OFFER,
+            published=trees.make_publication(),
+        )
+
+        self.assertIs(Step.UNITS, fit.step)
+        self.assertIn('hw:cpu_policy=dedicated', fit.shortfalls[0].reason)
+
+    def test_cpus_that_are_not_free_near_the_cache(self) -> None:
+        published = dataclasses.replace(
+            trees.make_publication(),
+            cells=publication.write_cells(
+                [publication.Cell(frozenset(range(8)), frozenset({5, 6}))]
+            ),
+        )
+
+        fit = examine(
+            ask_for(2, hw__cpu_policy='dedicated'),
+            offered=self.OFFER,
+            published=published,
+        )
+
+        self.assertIs(Step.UNITS, fit.step)
+        self.assertIn('dedicated CPUs', fit.shortfalls[0].reason)
