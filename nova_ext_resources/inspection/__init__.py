@@ -6,4 +6,5 @@
 * ``flavor_request``: what a flavor requests, and what is wrong with it
 * ``names``: what consumers of placement are, for people
 * ``rows``: who has how much of each resource of a host, and which units
+* ``simulation``: how many more servers fit on a host
 """

@@ -133,7 +133,7 @@ class Examiner:
         document = stats.decode(published.document) if published else None
         if published is None or document is None:
             return Fit(host=host, places=offered[0])
-        options = [_make_option(one) for one in offered]
+        options = [make_option(one) for one in offered]
         cells = publication_mod.read_cells(published.cells)
         free = None if cells is None else [set(one.free) for one in cells]
         kept = self._judge.choose(document, options, lambda: free)
@@ -219,9 +219,10 @@ def _list_candidates(
     ]
 
 
-def _make_option(
+def make_option(
     allocations: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
+    """Return allocations in the form of a candidate of placement."""
     return {
         'allocations': {
             rp_uuid: {'resources': dict(resources)}

@@ -16,6 +16,7 @@
 * ``plugin``: what the client loads at each start, whatever it is asked
 * ``quota``: ``extended reservation quota set, list, delete``
 * ``reservation``: ``extended reservation create, list, show, update, cancel``
+* ``simulate``: ``extended resource simulate``
 * ``store``: the arguments by which a command finds the store
 * ``subscription``: ``extended reservation subscription create, list, show,
   delete``

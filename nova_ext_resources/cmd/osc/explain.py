@@ -4,13 +4,11 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-import textwrap
 from typing import Any
 
 from osc_lib.cli import format_columns
 
 from nova_ext_resources.cmd.osc import cloud
-from nova_ext_resources.cmd.osc import picture
 from nova_ext_resources.cmd.osc import wanted
 from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit as fit_mod
@@ -163,11 +161,11 @@ class Explain(cloud.DrawnCommand):
         values = {
             key: getattr(value, '_value', value) for key, value in data.items()
         }
-        yield from _wrap(_head(values))
+        yield from wanted.wrap(_head(values))
         for one in values['mistakes']:
-            yield from _wrap(f'Mistake: {one}')
+            yield from wanted.wrap(f'Mistake: {one}')
         for one in values['notes']:
-            yield from _wrap(f'Note: {one}')
+            yield from wanted.wrap(f'Note: {one}')
         if values['steps']:
             corrected = ', if that is corrected' if values['mistakes'] else ''
             yield f'Hosts that are left, step by step{corrected}:'
@@ -250,7 +248,7 @@ def _draw_host(one: Mapping[str, Any]) -> Iterator[str]:
         return
     yield f'{one["host"]}: does not fit'
     for each in one['shortfalls']:
-        yield from _wrap(_describe(each), '  ')
+        yield from wanted.wrap(_describe(each), '  ')
         held = ', '.join(
             f'{holder["name"]} ({holder["amount"]})'
             for holder in sorted(
@@ -259,7 +257,7 @@ def _draw_host(one: Mapping[str, Any]) -> Iterator[str]:
             )
         )
         if held:
-            yield from _wrap(f'held by {held}', '    ')
+            yield from wanted.wrap(f'held by {held}', '    ')
 
 
 def _describe(one: Mapping[str, Any]) -> str:
@@ -270,15 +268,4 @@ def _describe(one: Mapping[str, Any]) -> str:
     return (
         f'{one["resource_class"]}{where}: {one["requested"]} requested{left}: '
         f'{one["reason"]}'
-    )
-
-
-def _wrap(text: str, indent: str = '') -> list[str]:
-    return textwrap.wrap(
-        text,
-        picture.WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f'{indent}  ',
-        break_long_words=False,
-        break_on_hyphens=False,
     )

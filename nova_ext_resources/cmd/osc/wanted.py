@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Mapping
+import textwrap
 from typing import Any
 import urllib.parse
 
@@ -11,6 +12,7 @@ from osc_lib import exceptions
 from oslo_utils import uuidutils
 
 from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources.cmd.osc import picture
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import client as placement_client
@@ -73,6 +75,18 @@ def list_hosts(
             f'There is no host {name}; "openstack hypervisor list" has them.'
         )
     return found
+
+
+def wrap(text: str, indent: str = '') -> list[str]:
+    """Return the lines of a sentence, further lines behind the first."""
+    return textwrap.wrap(
+        text,
+        picture.WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f'{indent}  ',
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _find_image(adapter: Any, name: str) -> Mapping[str, str]:

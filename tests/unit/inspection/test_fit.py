@@ -12,6 +12,7 @@ from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import publication
 from tests import base
+from tests.unit import builders
 from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
 
@@ -119,11 +120,22 @@ class AbsenceTest(base.TestCase):
 
     def test_what_an_inventory_does_not_allow(self) -> None:
         tree = trees.make_tree({})
-        fit = examine(ask_for(13), tree)
+        cache = trees.make_provider(
+            '_L3_0',
+            trees.RDT,
+            WAYS,
+            builders.make_inventory(12, step_size=2),
+            {},
+        )
+
+        fit = examine(
+            ask_for(3),
+            host_tree.HostTree(providers=(*tree.providers[:2], cache)),
+        )
 
         self.assertIs(Step.AMOUNTS, fit.step)
         self.assertTrue(fit.shortfalls[0].is_permanent)
-        self.assertIn('at most 12', fit.shortfalls[0].reason)
+        self.assertIn('multiple of 2', fit.shortfalls[0].reason)
 
     def test_groups_that_need_a_provider_each(self) -> None:
         fit = examine(

@@ -60,6 +60,7 @@ class InspectionTest(base.TestCase):
             self.check_page()
             self.check_data()
             self.check_explanations()
+            self.check_simulations()
             self.check_mistakes()
 
     def boot(self, scene: scenes.Scene) -> None:
@@ -168,10 +169,25 @@ class InspectionTest(base.TestCase):
             {'classes'}, {one['step'] for one in explained['hosts']}
         )
 
+    def check_simulations(self) -> None:
+        for arguments, wanted in (
+            (f'--config-file {CONFIG}', {'node1': 0, 'node2': 2}),
+            ('--count 1', {'node1': 0, 'node2': 1}),
+            ('--host node1', {'node1': 0}),
+        ):
+            found = self.read(
+                f'extended resource simulate --flavor gold {arguments}'
+            )
+            self.assertEqual(
+                wanted, {one['host']: one['servers'] for one in found['hosts']}
+            )
+            self.assertEqual(sum(wanted.values()), found['servers'])
+
     def check_mistakes(self) -> None:
         for line, wanted in (
             ('host show nowhere', 'did not show host nowhere'),
             ('usage show nothing', 'There is no server nothing'),
+            ('simulate --flavor broken', 'group_policy is missing'),
             ('explain --flavor nothing', 'There is no flavor nothing'),
             (
                 'explain --flavor gold --host nowhere',

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How many more servers of a flavor fit on a host.
+
+One after the other is placed as the scheduler would place it, in a copy of
+what placement shows and of what the host has published, until one does not
+fit. Nothing is claimed.
+"""
+
+from collections.abc import Mapping, Sequence
+import dataclasses
+from typing import Any
+
+from nova_ext_resources.claims import base
+from nova_ext_resources.claims.schedule import candidates as schedule
+from nova_ext_resources import exception
+from nova_ext_resources.inspection import fit as fit_mod
+from nova_ext_resources.objects import bitmask
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import stats
+from nova_ext_resources.reservation import candidates as candidates_mod
+from nova_ext_resources.reservation import demand as demand_mod
+from nova_ext_resources.reservation import publication as publication_mod
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """How many more servers fit on a host.
+
+    :ivar number: of servers
+    :ivar fit: why one more does not fit; without a step where no more were
+        tried
+    :ivar is_sure: whether the host has published which units are free
+    """
+
+    number: int
+    fit: fit_mod.Fit
+    is_sure: bool
+
+
+class Simulation:
+    """Places servers of one request on host after host.
+
+    :param most: how many are tried on each host
+    """
+
+    def __init__(
+        self,
+        demand: demand_mod.Demand,
+        *,
+        trackers: Mapping[str, base.Tracker],
+        tests: Mapping[str, base.ClaimTest],
+        published: publication_mod.Publications,
+        most: int,
+    ) -> None:
+        self._demand = demand
+        self._published = published
+        self._most = most
+        self._judge = schedule.Judge(
+            trackers, tests, demand.cells, demand.requirement
+        )
+
+    def run(self, host: host_tree.HostTree) -> Simulated:
+        """Place servers on a host until one does not fit."""
+        published = self._published.get(host.name)
+        document = stats.decode(published.document) if published else None
+        cells = _read_cells(published)
+        is_sure = document is not None
+        for number in range(self._most):
+            options = self._list_options(host)
+            if not options:
+                fit = fit_mod.explain_absence(host, self._demand)
+                return Simulated(number=number, fit=fit, is_sure=is_sure)
+            chosen = options[0]
+            if document is not None:
+                kept, short = self._ask_filter(document, options, cells)
+                if not kept:
+                    fit = fit_mod.Fit(
+                        host=host,
+                        step=fit_mod.Step.UNITS,
+                        shortfalls=short,
+                    )
+                    return Simulated(number=number, fit=fit, is_sure=is_sure)
+                chosen = kept[0]
+                cells = self._take_cpus(document, chosen, cells)
+                document = self._judge.take(document, chosen)
+            host = _allocate(host, chosen)
+        return Simulated(
+            number=self._most, fit=fit_mod.Fit(host=host), is_sure=is_sure
+        )
+
+    def _ask_filter(
+        self,
+        document: stats.Document,
+        options: Sequence[schedule.Candidate],
+        cells: Sequence[set[int]] | None,
+    ) -> tuple[Sequence[schedule.Candidate], tuple[exception.Shortfall, ...]]:
+        """Return the candidates that the host can give, or why none."""
+
+        def find_free() -> Sequence[set[int]] | None:
+            return cells
+
+        kept = self._judge.choose(document, options, find_free)
+        if kept:
+            return kept, ()
+        return (), self._judge.explain(document, options, find_free)
+
+    def _list_options(
+        self, host: host_tree.HostTree
+    ) -> list[schedule.Candidate]:
+        """Return the candidates that placement would offer."""
+        view = fit_mod.make_view(host)
+        found = candidates_mod.list_candidates(
+            view, fit_mod.make_providers(host), self._demand
+        )
+        return [
+            fit_mod.make_option(one)
+            for one in found
+            if candidates_mod.has_room(view, one)
+        ]
+
+    def _take_cpus(
+        self,
+        document: stats.Document,
+        chosen: Mapping[str, Any],
+        cells: Sequence[set[int]] | None,
+    ) -> list[set[int]] | None:
+        """Return the free CPUs without those that a server is pinned to.
+
+        In the cache domain of what it gets, and in the fullest cell.
+        """
+        if cells is None:
+            return None
+        near = _find_cpus(document, chosen)
+        left = [set(one) for one in cells]
+        for size in self._demand.cells:
+            able = [
+                (len(one), index)
+                for index, one in enumerate(left)
+                if len(one & near if near else one) >= size
+            ]
+            if able:
+                cell = left[min(able)[1]]
+                cell -= set(sorted(cell & near if near else cell)[:size])
+        return left
+
+
+def _read_cells(
+    published: publication_mod.Publication | None,
+) -> list[set[int]] | None:
+    found = publication_mod.read_cells(published.cells) if published else None
+    return None if found is None else [set(one.free) for one in found]
+
+
+def _find_cpus(
+    document: stats.Document, chosen: Mapping[str, Any]
+) -> frozenset[int]:
+    """Return the CPUs of the caches of a candidate; none if it has none."""
+    return frozenset[int]().union(
+        *(
+            bitmask.parse_list(record['c'])
+            for rp_uuid, one in chosen['allocations'].items()
+            for name in one['resources']
+            if (record := document.providers.get(rp_uuid, {}).get(name))
+            and 'c' in record
+        )
+    )
+
+
+def _allocate(
+    host: host_tree.HostTree, chosen: Mapping[str, Any]
+) -> host_tree.HostTree:
+    """Return a host with what one more server has."""
+    allocations = chosen['allocations']
+
+    def change(one: host_tree.TreeProvider) -> host_tree.TreeProvider:
+        taken = allocations.get(one.rp_uuid, {}).get('resources', {})
+        amounts = {
+            name: dataclasses.replace(
+                amount, used=amount.used + taken.get(name, 0)
+            )
+            for name, amount in one.amounts.items()
+        }
+        return dataclasses.replace(one, amounts=amounts)
+
+    return host_tree.HostTree(providers=tuple(map(change, host.providers)))
