@@ -45,6 +45,16 @@ class DocumentsTest(base.TestCase):
 
             self.assertIn(f'- {version}', page)
 
+    def test_release_notes_are_where_reno_looks_for_them(self) -> None:
+        notes = ROOT / 'releasenotes'
+        [folder] = re.findall(
+            r'^notesdir: (\w+)$', (notes / 'config.yaml').read_text(), re.M
+        )
+
+        for path in notes.rglob('*.yaml'):
+            if path.name != 'config.yaml':
+                self.assertEqual(notes / folder, path.parent)
+
     def test_the_rooms_that_pages_name_exist(self) -> None:
         for name in ('reference/requirements', 'contributor/goals'):
             page = (PAGES / f'{name}.rst').read_text()
