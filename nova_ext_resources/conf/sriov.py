@@ -39,7 +39,7 @@ device_spec``. Change it only while no server holds any.
 Possible values:
 
 * SRIOV_NET_VF
-* a name that begins with CUSTOM_
+* a name that begins with ``CUSTOM_``
 """,
     ),
     cfg.ListOpt(
