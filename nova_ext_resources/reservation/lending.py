@@ -27,6 +27,7 @@ from typing import TypeAlias
 from nova_ext_resources.claims import lease as lease_mod
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import server as server_mod
@@ -80,6 +81,7 @@ class Borrower:
     :ivar until: up to when it has a reservation, or had one that is over, in
         seconds since the epoch; None if it has none
     :ivar is_kept: whether it can be told to go by that alone
+    :ivar project: id of the project that has it
     """
 
     uuid: str
@@ -90,14 +92,20 @@ class Borrower:
     is_stuck: bool = False
     until: int | None = None
     is_kept: bool = False
+    project: str = ''
 
     @property
     def leaves_at(self) -> int | None:
-        """From when on it is shelved or deleted; None if it was not told."""
+        """From when on it is shelved or deleted; None if it was not told.
+
+        By a clock that is behind it has its reservation somewhat longer.
+        """
         if self.told_at is None:
             return None
         drained_at = self.told_at + self.lease.drain_seconds
-        return max(drained_at, self.until or drained_at)
+        if self.until is None:
+            return drained_at
+        return max(drained_at, self.until + due.MAX_SKEW)
 
     @property
     def lead(self) -> int:
@@ -130,6 +138,7 @@ def make_borrower(
         host=server.host,
         told_at=told_at,
         until=until,
+        project=server.project,
         is_kept=until is not None
         and not find_lease(server.extra_specs, server.hints).is_lent,
     )

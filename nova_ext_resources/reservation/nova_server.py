@@ -66,12 +66,20 @@ def find_reservation(
 ) -> str | None:
     """Return the name of the reservation that a server was created for.
 
+    None if it names none, or what cannot be a name: its owner has written it.
+
     :param has_metadata: whether its metadata say so where no hint does
     """
     values = server.hints.get(RESERVATION, ())
     if len(values) == 1:
-        return values[0]
-    return server.metadata.get(RESERVATION) if has_metadata else None
+        name = values[0]
+    elif has_metadata:
+        name = server.metadata.get(RESERVATION, '')
+    else:
+        return None
+    # JSON can have what is no text, and what no database takes.
+    is_text = name == name.encode(errors='replace').decode()
+    return name if name and is_text and '\0' not in name else None
 
 
 #: How the ``task_state`` begins of what is shelved, offloaded or deleted.

@@ -260,7 +260,13 @@ class Draining:
             told = notices.read_notices(
                 connection, holders, now - lending.MAX_NOTICE_SECONDS
             )
-        found = self._borrowers.list(need.host, holders, told, now)
+        projects = near.list_projects(need.keys)
+        found = [
+            one
+            for one in self._borrowers.list(need.host, holders, told, now)
+            # They may go on, as far as their own project is concerned.
+            if not (one.is_kept and one.project and projects == {one.project})
+        ]
         is_well = is_asked = self._report_failures(need)
         due = [one for one in found if lending.is_due(one, need.start, now)]
         strays = need_mod.report_strays(need, due)

@@ -6,6 +6,7 @@ A server says itself for which reservation it was created: what is over has no
 server in the tables any more.
 """
 
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation.manager import promised
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation.store import database as database_mod
@@ -24,8 +25,8 @@ class Kept:
     ) -> None:
         self._database = database
         self._has_metadata = has_metadata
-        #: Reservation -> since when it is over.
-        self._over: dict[str, int | None] = {}
+        #: Reservation -> since when it is over; None if it is not.
+        self._over: dict[str, states.Over | None] = {}
 
     def begin(self, near: promised.Promised) -> None:
         """Begin a pass.
@@ -38,7 +39,8 @@ class Kept:
     def find_until(self, server: nova_server.NovaServer) -> int | None:
         """Return up to when a server has a place that it stays in, or had one.
 
-        One that is removed at the end of its reservation has none.
+        One that is removed at the end of its reservation has none. So has one
+        whose reservation was another one of that name.
 
         :returns: seconds since the epoch; None if it is for no reservation,
             or for one that goes on without it, or of which nothing is known
@@ -49,9 +51,16 @@ class Kept:
         key = nova_server.find_reservation(
             server, has_metadata=self._has_metadata
         )
-        return None if key is None else self._find_over(key)
+        over = None if key is None else self._find_over(key)
+        if (
+            over is None
+            or over.project not in ('', server.project)
+            or server.created_at > over.since + due.MAX_SKEW
+        ):
+            return None
+        return over.since
 
-    def _find_over(self, key: str) -> int | None:
+    def _find_over(self, key: str) -> states.Over | None:
         if key not in self._over:
             with self._database.transaction() as connection:
                 self._over[key] = states.find_over(connection, key)

@@ -2,7 +2,7 @@
 
 """What is promised soon, by host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import functools
 import types
@@ -107,6 +107,13 @@ class Promised:
                 if self._is_kept(key):
                     found[one.consumer] = one.during.end
         return found
+
+    def list_projects(self, keys: Iterable[str]) -> set[str]:
+        """Return the projects that have some reservations; '' for none."""
+        return {
+            self.requests[key].project if key in self.requests else ''
+            for key in keys
+        }
 
     def list_kept(self, time: int) -> frozenset[str]:
         """Return the servers that stay, and whose slots have ended then."""

@@ -270,7 +270,7 @@ class DrainingTest(ManagerTestCase):
     def test_one_that_stays_after_its_reservation(self) -> None:
         """Another one of the host was promised before that."""
         start = 10_000_000_000
-        told = start - lease.DEFAULT_DRAIN
+        told, gone = start - lease.DEFAULT_DRAIN, start + due.MAX_SKEW
         capacity = self.find_capacity()
         self.admit_all(START, 1, 'before', start, cpus_each=2)
         server = self.boot_with_hint(
@@ -290,14 +290,14 @@ class DrainingTest(ManagerTestCase):
         self.run_at(told - 1)
         self.assertEqual(['pending'], self.list_states())
         self.run_at(told)
-        self.run_at(start - 1)
+        self.run_at(gone - 1)
         shown = self.admin_api.get_server(server['id'])
         self.assertEqual('ACTIVE', shown['status'])
         self.assertEqual(
-            interval.format_time(start), shown['metadata'][owners.LEAVES_AT]
+            interval.format_time(gone), shown['metadata'][owners.LEAVES_AT]
         )
-        self.wait_until(lambda: self.is_gone(server, start))
-        self.run_at(start + 1)
+        self.wait_until(lambda: self.is_gone(server, gone))
+        self.run_at(gone + 1)
 
         shown = self.admin_api.get_server(server['id'])
         self.assertEqual('SHELVED_OFFLOADED', shown['status'])

@@ -159,6 +159,7 @@ class DifferenceTest(RoundsTestCase):
         self.useFixture(fixtures.MonkeyPatch(f'{_ALLOCATED}.LASTING', 0.0))
         self.made.claim(with_host.make_claim(SERVER))
         self.made.allocated._list_holders = lambda _rp_uuid: {}
+        self.made.allocated._read_allocations = lambda _uuid: {}
         self.is_awake()
 
         self.made.allocated.run_round()

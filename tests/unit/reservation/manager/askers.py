@@ -17,8 +17,13 @@ from tests.unit.reservation import hosts
 from tests.unit.reservation.manager import managers
 from tests.unit.reservation.manager import worlds
 
-#: The project of all reservations.
-PROJECT = 'p'
+#: How many projects there are.
+_PROJECTS = 2
+
+
+def find_project(key: str) -> str:
+    """Return the project that has a reservation."""
+    return f'project {int(key.split()[-1]) % _PROJECTS}'
 
 
 class Askers:
@@ -60,11 +65,12 @@ class Askers:
     ) -> None:
         if not self._can_plan:
             return
+        key = self._make_name('lease')
         request = hosts.make_request(
-            self._make_name('lease'),
+            key,
             self._make_during(later, seconds),
             hosts.make_demand(_={'VCPU': amount}),
-            project=PROJECT,
+            project=find_project(key),
             **fields,
         )
         self._make_admission().admit(

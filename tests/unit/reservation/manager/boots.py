@@ -146,6 +146,6 @@ class Boots:
         return {
             **says,
             'created_at': self.now,
-            'project': askers.PROJECT,
+            'project': askers.find_project(key),
             'flavor': flavor_mod.Flavor(vcpus=amount),
         }

@@ -12,6 +12,7 @@ import dataclasses
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation import nova_server
 from nova_ext_resources.reservation import request as request_mod
+from tests.unit.reservation.manager import askers
 from tests.unit.reservation.manager import laws
 from tests.unit.reservation.manager import views
 from tests.unit.reservation.manager import worlds
@@ -188,7 +189,7 @@ class Scene:
                 return False
             others = self._list_others(host)
             if not self.world.is_up(host) or not all(
-                self._can_go(uuid, host, grace) for uuid in others
+                self._can_go(uuid, host, grace, key) for uuid in others
             ):
                 return False
         return True
@@ -200,7 +201,7 @@ class Scene:
             if (host, 'VCPU') in amounts and uuid not in own:
                 yield uuid
 
-    def _can_go(self, uuid: str, host: str, grace: int) -> bool:
+    def _can_go(self, uuid: str, host: str, grace: int, key: str) -> bool:
         server = self.world.servers.get(uuid)
         return (
             server is not None
@@ -208,19 +209,22 @@ class Scene:
             and server.host == host
             and (
                 lending.find_lease(server.extra_specs).is_preemptible
-                or self._has_stayed(server, grace)
+                or self._has_stayed(server, grace, key)
             )
         )
 
-    def _has_stayed(self, server: nova_server.NovaServer, grace: int) -> bool:
+    def _has_stayed(
+        self, server: nova_server.NovaServer, grace: int, key: str
+    ) -> bool:
         """Return whether a server goes that stays after its reservation.
 
-        It has all its time.
+        It has all its time, and makes way for other projects.
         """
-        key = nova_server.find_reservation(server, has_metadata=True)
-        latest = self.now + grace - lending.LEAVE_SECONDS
+        own = nova_server.find_reservation(server, has_metadata=True)
+        latest = self.now + grace - lending.LEAVE_SECONDS - laws.SKEW
         return (
-            key is not None
-            and key in self.view.during
-            and laws.has_stayed(self.view, key, latest)
+            own is not None
+            and own in self.view.during
+            and askers.find_project(own) != askers.find_project(key)
+            and laws.has_stayed(self.view, own, latest)
         )

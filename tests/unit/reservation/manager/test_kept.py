@@ -9,6 +9,7 @@ from typing import Any
 import fixtures
 
 from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.reservation import due
 from nova_ext_resources.reservation import interval
 from nova_ext_resources.reservation import lending
 from nova_ext_resources.reservation.manager import owners
@@ -28,8 +29,9 @@ State = state_mod.State
 
 START, NOTICE = test_draining.START, test_draining.NOTICE
 
-#: When the servers are told whose reservation ends at the start.
-TOLD = START - 300
+#: When the servers are told whose reservation ends at the start, and when
+#: they go, by whatever clock.
+TOLD, GONE = START - 300, START + due.MAX_SKEW
 
 
 class KeptTest(test_draining.DrainingTestCase):
@@ -93,14 +95,14 @@ class KeptTest(test_draining.DrainingTestCase):
         )
         self.assertEqual(
             {
-                owners.LEAVES_AT: interval.format_time(START),
+                owners.LEAVES_AT: interval.format_time(GONE),
                 owners.LEAVES_BY: 'shelve',
             },
             self.cloud.servers['x'].metadata,
         )
-        self.run_from(TOLD + 10, START, 10)
+        self.run_from(TOLD + 10, GONE, 10)
         self.assertEqual([], self.cloud.asked)
-        self.run_from(START, START + 60, 10)
+        self.run_from(GONE, GONE + 60, 10)
 
         self.assertEqual(
             [
@@ -112,7 +114,7 @@ class KeptTest(test_draining.DrainingTestCase):
             self.cloud.asked,
         )
         self.assertEqual(State.ACTIVE, self.get().last.state)
-        self.assertLessEqual(self.find_degraded(), 30)
+        self.assertLessEqual(self.find_degraded(), due.MAX_SKEW + 30)
 
     def test_one_that_has_stayed_for_long_goes_before_the_start(self) -> None:
         self.reserve_before(50_000)
@@ -181,9 +183,9 @@ class KeptTest(test_draining.DrainingTestCase):
                 )
                 self.stay(key, 8, key, is_taken=True, extra_specs=fields)
 
-                self.run_from(START - 420, START, 30)
+                self.run_from(START - 420, GONE, 30)
                 self.assertEqual([], self.cloud.asked)
-                self.run_at(START)
+                self.run_at(GONE)
 
                 self.assertEqual([(key, 'delete')], self.cloud.asked)
 
@@ -206,9 +208,9 @@ class KeptTest(test_draining.DrainingTestCase):
         )
         self.admit(self.admission, 'late', hosts.span(end), TOLD, least=2)
 
-        self.run_from(TOLD + 10, end, 10)
+        self.run_from(TOLD + 10, end + due.MAX_SKEW, 10)
         self.assertEqual([], self.cloud.asked)
-        self.run_at(end)
+        self.run_at(end + due.MAX_SKEW)
 
         self.assertEqual({'x', 'y'}, self.list_gone())
 
@@ -259,6 +261,45 @@ class KeptTest(test_draining.DrainingTestCase):
         self.assertEqual([], self.cloud.asked)
         self.assertEqual(State.DEGRADED, self.get().last.state)
         self.assertIn('servers or migrations (1): x.', log.output)
+
+    def test_what_is_no_name_keeps_no_other_server(self) -> None:
+        """No database takes it, and it is not looked up."""
+        for uuid, key in (('x', '\ud800'), ('y', 'a\0b'), ('z', '')):
+            self.stay(uuid, 2, key)
+        self.borrow('borrower', 2)
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual({'borrower'}, self.list_gone())
+
+    def test_a_server_of_another_reservation_of_that_name_stays(self) -> None:
+        self.reserve_before(50_000, project='one')
+        self.run_at(50_000)
+        self.stay('x', 4, project='two')
+        self.stay('y', 4, project='one', created_at=50_061)
+
+        self.run_from(NOTICE, START + 60)
+
+        self.assertEqual([], self.cloud.asked)
+
+    def test_a_server_does_not_make_way_for_its_own_project(self) -> None:
+        self.admission.change(
+            'lease', State.CANCELLED, now=1, reason='not needed'
+        )
+        self.reserve_before(START, project='one')
+        for uuid in 'xy':
+            self.stay(uuid, is_taken=True, project='one')
+        self.admit(
+            self.admission,
+            'next',
+            test_draining.DURING,
+            least=2,
+            project='one',
+        )
+
+        self.run_from(TOLD, GONE + 60)
+
+        self.assertEqual(([], []), (self.list_notices(), self.cloud.asked))
 
     def test_metadata_count_where_the_scheduler_knows_no_hint(self) -> None:
         self.reserve_before(50_000)

@@ -32,6 +32,7 @@ from tests import base
 from tests.unit.reservation.manager import breaking
 from tests.unit.reservation.manager import deeds as deeds_mod
 from tests.unit.reservation.manager import dice as dice_mod
+from tests.unit.reservation.manager import laws
 from tests.unit.reservation.manager import lives
 from tests.unit.reservation.manager import processes
 from tests.unit.reservation.manager import scenes
@@ -201,7 +202,9 @@ class Walk(stateful.RuleBasedStateMachine):
         later = [key for key in view.unfinished if view.during[key][0] > soon]
         key = self.dice.find('reservation', later)
         if key is not None:
-            grace = self.dice.choose('grace', (0, lending.LEAVE_SECONDS))
+            grace = self.dice.choose(
+                'grace', (0, lending.LEAVE_SECONDS + laws.SKEW)
+            )
             self.witness.check_drained(key, self.choose_manager(), grace)
 
     def check_settled(self) -> None:
@@ -272,7 +275,9 @@ class RandomLifeTest(base.TestCase):
         self.assertEqual({'server 1'}, {*life.read().consumers})
 
         witness.check_drained(
-            'lease 2', life.managers[0], lending.LEAVE_SECONDS
+            'lease 2',
+            life.managers[0],
+            lending.LEAVE_SECONDS + laws.SKEW,
         )
 
         states = [one.state for one in life.read().histories['lease 2']]
