@@ -73,6 +73,14 @@ class SriovInventory(base.InventoryProvider):
             self._specs = device_spec.parse(specs)
         except ValueError as err:
             raise _refuse('[pci] device_spec', specs, err) from err
+        try:
+            self._excluded = owners.parse_excluded(options.excluded_devices)
+        except ValueError as err:
+            raise _refuse(
+                '[ext_resources_sriov] excluded_devices',
+                options.excluded_devices,
+                err,
+            ) from err
         #: Each card as it was when it last held still.
         self._cards: dict[str, sysfs.PhysicalFunction] = {}
         self._left_out: frozenset[str] = frozenset()
@@ -106,7 +114,7 @@ class SriovInventory(base.InventoryProvider):
         own = owners.Owners(
             nova=self._specs,
             agent=agent,
-            excluded=frozenset(self.options.excluded_devices),
+            excluded=self._excluded,
         )
         faults = [
             f'{one} cannot be read ({reason}); what is known of it stays'

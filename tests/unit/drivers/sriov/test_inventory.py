@@ -231,6 +231,24 @@ class TestSriovInventory(contract.InventoryProviderContract):
         self.assertEqual(self.names[1:], self.list_names(plugin))
         self.assertEqual([], self.list_names(plugin, f'SRIOV_{OTHER}'))
 
+    def test_an_address_is_kept_however_it_is_written(self) -> None:
+        address = self.names[0]
+        for text in (address.upper(), address.removeprefix('0000:')):
+            with self.subTest(text=text):
+                plugin = self.make_plugin(excluded_devices=[text])
+
+                self.assertEqual(self.names[1:], self.list_names(plugin))
+
+    def test_what_is_neither_address_nor_interface_is_refused(self) -> None:
+        for text in ('0000:3b:00.g', 'eth*', 'eth0 eth1', ''):
+            with self.subTest(text=text):
+                error = self.assertRaises(
+                    exception.InvalidConfiguration,
+                    self.make_plugin,
+                    excluded_devices=[text],
+                )
+                self.assertIn('excluded_devices', str(error))
+
     def test_what_is_in_a_bond_is_foreign(self) -> None:
         self.tree.add_interface(self.names[0], 'v0')
         (self.tree.find(self.names[0]) / 'net/v0/master').symlink_to('../x')
