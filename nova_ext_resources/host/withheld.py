@@ -7,12 +7,11 @@ looked at it, the host cannot know. So each has a file in a folder beside the
 ledger, and is withheld as long as the file exists: the operator deletes it.
 The name of the file says which unit it is; what is in it is for people.
 
-A unit that was missing already when this process first read the host is not
-withheld when it comes: after a reboot, devices may appear later than
-nova-compute.
+A unit that this process has never seen is not withheld when it comes: after a
+reboot, devices may appear later than nova-compute.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 import contextlib
 import dataclasses
 import os
@@ -78,8 +77,10 @@ class Withheld:
         self._known: frozenset[Unit] = frozenset()
         #: Of these, what has no file yet.
         self._unsaved: dict[Unit, str] = {}
-        #: What was lost in the last round; None: there was none.
-        self._lost: Lost | None = None
+        #: What was lost in the last round.
+        self._lost: Lost = {}
+        #: Key -> the provider as it was found last.
+        self._seen: dict[str, provider.HostProvider] = {}
         self._failure = ''
 
     def apply(
@@ -91,11 +92,7 @@ class Withheld:
 
         :param entries: what servers hold
         """
-        lost = find_lost(found.providers, entries, self._trackers)
-        if self._lost is not None:
-            new = {u: one for u, one in lost.items() if u not in self._lost}
-            self._unsaved.update(new)
-        self._lost = lost
+        lost = self._note_lost(found, [*entries])
         unsaved = self._save()
         known, unread = self._read()
         self._report(known, unsaved or unread)
@@ -107,6 +104,29 @@ class Withheld:
                 *(self._explain(unit) for unit in sorted(known - lost.keys())),
             ),
         )
+
+    def _note_lost(
+        self, found: discovery.Found, entries: Sequence[assignment.Entry]
+    ) -> Lost:
+        """Return what is lost now; what was there before is to be saved."""
+        lost = find_lost(found.providers, entries, self._trackers)
+        earlier = find_lost(self._seen.values(), entries, self._trackers)
+        self._unsaved.update(
+            (unit, consumer)
+            for unit, consumer in lost.items()
+            if unit.rp_key in self._seen
+            and unit.resource_class in self._seen[unit.rp_key].inventories
+            and unit not in earlier
+            and unit not in self._lost
+        )
+        # What could not be read may be reported as servers hold it.
+        self._seen.update(
+            (one.key, one)
+            for one in found.providers
+            if one.key not in found.left_out
+        )
+        self._lost = lost
+        return lost
 
     def _save(self) -> str:
         """Write the files that are missing; return why one could not be."""

@@ -29,6 +29,12 @@ class Cards(drivers_base.InventoryProvider):
     """Reports the cards that a test has put into the host."""
 
     names: tuple[str, ...] = ('a', 'b', 'c')
+    is_broken = False
+    is_unsteady = False
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        return frozenset({KEY} if self.is_unsteady else ())
 
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:
         return (
@@ -36,6 +42,8 @@ class Cards(drivers_base.InventoryProvider):
         )
 
     def discover(self) -> tuple[provider.HostProvider, ...]:
+        if self.is_broken:
+            raise exception.DiscoveryFailed(plugin='cards', reason='broken')
         return (
             provider.HostProvider(
                 key=KEY,
@@ -179,6 +187,50 @@ class WithheldTest(with_host.HostTestCase):
 
         self.assertEqual([], self.list_alarms())
         self.assertFalse(self.folder.exists())
+
+    def test_nor_is_one_whose_card_is_found_later(self) -> None:
+        self.boot('one')
+        self.cards.is_broken = True
+        self.restart()
+        self.cards.is_broken = False
+        self.look('b', 'c')
+
+        self.look('a', 'b', 'c')
+
+        self.assertEqual([], self.list_alarms())
+        self.assertFalse(self.folder.exists())
+
+    def test_nor_is_one_whose_card_could_not_be_read_first(self) -> None:
+        # Such a card is reported with what servers hold.
+        self.boot('one')
+        self.cards.is_unsteady = True
+        self.restart()
+        self.cards.is_unsteady = False
+        self.look('b', 'c')
+
+        self.look('a', 'b', 'c')
+
+        self.assertEqual([], self.list_alarms())
+        self.assertFalse(self.folder.exists())
+
+    def test_one_that_vanishes_while_its_card_cannot_be_read_is(self) -> None:
+        self.boot('one')
+        self.cards.is_unsteady = True
+        self.look()
+        self.cards.is_unsteady = False
+        self.look('b', 'c')
+
+        self.assertEqual(1, len(list(self.folder.iterdir())))
+
+    def test_a_file_that_was_deleted_is_not_written_again(self) -> None:
+        self.boot('one')
+        self.look('b', 'c')
+        [file] = self.folder.iterdir()
+        file.unlink()
+
+        self.look('b', 'c')
+
+        self.assertEqual([], list(self.folder.iterdir()))
 
     def test_an_operator_may_withhold_one_by_hand(self) -> None:
         self.folder.mkdir()
