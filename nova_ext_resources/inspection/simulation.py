@@ -7,7 +7,7 @@ what placement shows and of what the host has published, until one does not
 fit. Nothing is claimed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 from typing import Any
 
@@ -17,6 +17,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.objects import bitmask
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import requirement
 from nova_ext_resources.objects import stats
 from nova_ext_resources.reservation import candidates as candidates_mod
 from nova_ext_resources.reservation import demand as demand_mod
@@ -127,11 +128,12 @@ class Simulation:
     ) -> list[set[int]] | None:
         """Return the free CPUs without those that a server is pinned to.
 
-        In the cache domain of what it gets, and in the fullest cell.
+        In the cache domain of what it gets, near devices that have to be, and
+        in the fullest cell.
         """
         if cells is None:
             return None
-        near = _find_cpus(document, chosen)
+        near = self._find_near(document, chosen)
         left = [set(one) for one in cells]
         for size in self._demand.cells:
             able = [
@@ -144,6 +146,23 @@ class Simulation:
                 cell -= set(sorted(cell & near if near else cell)[:size])
         return left
 
+    def _find_near(
+        self, document: stats.Document, chosen: Mapping[str, Any]
+    ) -> frozenset[int]:
+        """Return the CPUs among which those of a server are; none if any."""
+        caches = _find_cpus(document, chosen, 'c')
+        # With several guest cells, one of them near the device would do.
+        if len(self._demand.cells or ()) != 1:
+            return caches
+        find_affinity = self._demand.requirement.find_affinity
+        devices = _find_cpus(
+            document,
+            chosen,
+            'n',
+            lambda name: find_affinity(name) == requirement.Affinity.REQUIRED,
+        )
+        return caches & devices or caches | devices
+
 
 def _read_cells(
     published: publication_mod.Publication | None,
@@ -153,16 +172,24 @@ def _read_cells(
 
 
 def _find_cpus(
-    document: stats.Document, chosen: Mapping[str, Any]
+    document: stats.Document,
+    chosen: Mapping[str, Any],
+    key: str,
+    is_wanted: Callable[[str], bool] = lambda _: True,
 ) -> frozenset[int]:
-    """Return the CPUs of the caches of a candidate; none if it has none."""
+    """Return the CPUs of what a candidate has; none if it has none.
+
+    :param key: of a record, such as that of the CPUs of a cache
+    :param is_wanted: whether a resource class counts
+    """
     return frozenset[int]().union(
         *(
-            bitmask.parse_list(record['c'])
+            bitmask.parse_list(record[key])
             for rp_uuid, one in chosen['allocations'].items()
             for name in one['resources']
-            if (record := document.providers.get(rp_uuid, {}).get(name))
-            and 'c' in record
+            if is_wanted(name)
+            and (record := document.providers.get(rp_uuid, {}).get(name))
+            and key in record
         )
     )
 

@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from nova_ext_resources.claims import extra_specs
+from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
@@ -15,6 +16,8 @@ from tests import base
 from tests.unit import builders
 from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
+
+GRAMMAR = extra_specs.Grammar(attributes=device.DeviceTracker.ATTRIBUTES)
 
 Step = fit_mod.Step
 WAYS = trees.WAYS
@@ -28,7 +31,7 @@ def make_demand(vcpus: int = 1, **specs: Any) -> demand_mod.Demand:
         extra_specs={
             key.replace('__', ':'): value for key, value in specs.items()
         },
-        grammar=extra_specs.Grammar(),
+        grammar=GRAMMAR,
     )
 
 

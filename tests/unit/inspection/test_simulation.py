@@ -4,8 +4,14 @@
 
 import dataclasses
 
+from nova_ext_resources.claims.checks import numa_affinity
+from nova_ext_resources.claims.trackers import device
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import simulation
+from nova_ext_resources.objects import constraints
+from nova_ext_resources.objects import host_tree
+from nova_ext_resources.objects import stats
+from nova_ext_resources.objects import view
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import publication
 from tests import base
@@ -15,15 +21,58 @@ from tests.unit.inspection import trees
 from tests.unit.reservation import hosts
 
 Step = fit_mod.Step
+CARD = 'CUSTOM_CARD'
+TESTS = {
+    **hosts.make_tests(),
+    'numa_affinity': numa_affinity.NumaAffinityTest(hosts.TRACKERS),
+}
+
+
+def make_cards() -> host_tree.HostTree:
+    """Make a host of six devices."""
+    [tree] = host_tree.group(
+        [
+            trees.make_provider(
+                '', None, 'VCPU', builders.make_inventory(8), {}
+            ),
+            trees.make_provider(
+                '_RDT', trees.ROOT, CARD, builders.make_inventory(6), {}
+            ),
+        ]
+    )
+    return tree
+
+
+def publish_cards() -> publication.Publication:
+    """Make what that host publishes: its devices are in the second cell."""
+    tracked = view.Tracked(
+        tracker='device',
+        state=device.DeviceState(frozenset('abcdef')),
+        near='4-7',
+    )
+    return publication.Publication(
+        host=CARDS.name,
+        document=stats.encode(
+            view.HostView(
+                tracked={(trees.RDT, CARD): tracked},
+                keys={trees.RDT: 'RDT'},
+                constraints=constraints.Constraints(tests=tuple(TESTS)),
+            )
+        ),
+        cells=publication.write_cells(
+            [publication.Cell(one, one) for one in hosts.CELLS]
+        ),
+    )
 
 
 def simulate(
     demand: demand_mod.Demand,
     published: publication.Publication | None = None,
     most: int = 100,
+    tree: host_tree.HostTree | None = None,
 ) -> simulation.Simulated:
-    """Place servers on a host of eight ways that are free."""
-    tree = trees.make_tree({})
+    """Place servers on a host, by default of eight ways that are free."""
+    tree = tree or trees.make_tree({})
     root = trees.make_provider(
         '', None, 'PCPU', builders.make_inventory(8), {}
     )
@@ -31,10 +80,13 @@ def simulate(
     return simulation.Simulation(
         demand,
         trackers=hosts.TRACKERS,
-        tests=hosts.make_tests(),
+        tests=TESTS,
         published={tree.name: published} if published else {},
         most=most,
     ).run(tree)
+
+
+CARDS = make_cards()
 
 
 def ask_for(ways: int) -> demand_mod.Demand:
@@ -80,6 +132,19 @@ class SimulationTest(base.TestCase):
 
         self.assertEqual(2, found.number)
         self.assertIn('dedicated CPUs', found.fit.shortfalls[0].reason)
+
+    def test_cpus_near_the_device_run_out(self) -> None:
+        for affinity, number in (('required', 4), ('preferred', 6)):
+            with self.subTest(affinity):
+                demand = test_fit.make_demand(
+                    hw__cpu_policy='dedicated',
+                    resources__CUSTOM_CARD='1',
+                    resource__CUSTOM_CARD__numa_affinity=affinity,
+                )
+
+                found = simulate(demand, publish_cards(), tree=CARDS)
+
+                self.assertEqual(number, found.number)
 
     def test_no_more_than_are_asked_for(self) -> None:
         found = simulate(ask_for(1), most=3)
