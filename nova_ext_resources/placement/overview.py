@@ -75,15 +75,23 @@ def get_host(client: placement_client.Client, name: str) -> host_tree.HostTree:
     """
     listed = retry.call(client.list_providers, name=name)
     roots = [one for one in listed if not one.parent_uuid]
-    if not roots:
-        raise exception.NotFound(
-            action=f'show host {name}',
-            detail='it has no root provider of this name. Hosts are named '
-            'as hypervisors are: "openstack hypervisor list"',
+    # Any of them may go between two requests.
+    tree = [
+        read
+        for root in roots[:1]
+        for read in _map(
+            lambda each: _read(client, each, has_holders=True),
+            retry.call(client.list_providers, in_tree=root.rp_uuid),
         )
-    tree = retry.call(client.list_providers, in_tree=roots[0].rp_uuid)
-    found = _map(lambda each: _read(client, each, has_holders=True), tree)
-    return next(host_tree.group([one for one in found if one is not None]))
+        if read is not None
+    ]
+    for host in host_tree.group(tree):
+        return host
+    raise exception.NotFound(
+        action=f'show host {name}',
+        detail='it has no root provider of this name. Hosts are named '
+        'as hypervisors are: "openstack hypervisor list"',
+    )
 
 
 def add_inventories(
