@@ -11,6 +11,7 @@ from osc_lib.command import command
 from osc_lib import exceptions
 
 from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources import exception
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import holders as holders_obj
 from nova_ext_resources.objects import provider as provider_obj
@@ -52,7 +53,7 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
         # migration.
         consumers = {
             uuid: _SERVER,
-            **{one: f'migration {one}' for one in self.nova.list_moves(uuid)},
+            **{one: f'migration {one}' for one in self._list_moves(uuid)},
         }
         with cloud.asking():
             return _COLUMNS, [
@@ -60,6 +61,18 @@ class ShowUsage(cloud.CloudCommand, command.Lister):
                 for consumer, what in consumers.items()
                 for row in self._list_rows(consumer, what, published)
             ]
+
+    def _list_moves(self, uuid: str) -> list[str]:
+        """Return the migrations of a server, as far as the caller may see."""
+        try:
+            return self.nova.list_moves(uuid)
+        except exception.ComputeUnavailable as err:
+            self.log.warning(
+                'Migrations of the server are not known, what they hold is '
+                'left out: %s',
+                err,
+            )
+            return []
 
     def _find_uuid(self, name: str) -> str:
         found = self.nova.find_uuids(name)
