@@ -12,6 +12,7 @@ import re
 
 from nova_ext_resources.claims import extra_specs as extra_specs_mod
 from nova_ext_resources import exception
+from nova_ext_resources.objects import host_tree
 from nova_ext_resources.reservation import demand as demand_mod
 from nova_ext_resources.reservation import flavor as flavor_mod
 
@@ -78,12 +79,18 @@ def read(
     return FlavorRequest(mistakes=tuple(mistakes), notes=notes, demand=demand)
 
 
-def make_query(demand: demand_mod.Demand) -> list[tuple[str, str]]:
+def make_query(
+    demand: demand_mod.Demand, host: host_tree.HostTree | None = None
+) -> list[tuple[str, str]]:
     """Return the query of ``GET /allocation_candidates`` for a request.
 
     As Nova makes it, but for what depends on the user and the project, such
     as the aggregates of an availability zone.
+
+    :param host: the only one that matters; None for all
     """
+    providers = host.providers if host else ()
+    had = {name for one in providers for name in one.amounts}
     query = [('root_required', '!COMPUTE_STATUS_DISABLED')]
     suffixes = []
     for group in demand.requirement.groups:
@@ -95,6 +102,9 @@ def make_query(demand: demand_mod.Demand) -> list[tuple[str, str]]:
             for name, amount in sorted(group.resources.items())
         )
         query.append((f'resources{suffix}', amounts))
+        # What the tree does not have may come from a shared pool.
+        if host is not None and group.resources.keys() <= had:
+            query.append((f'in_tree{suffix}', host.root.rp_uuid))
         traits = demand.traits.get(suffix, demand_mod.Traits())
         wanted = [
             *sorted(traits.required),

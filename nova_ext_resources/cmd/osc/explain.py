@@ -10,13 +10,10 @@ from osc_lib.cli import format_columns
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import wanted
-from nova_ext_resources import exception
 from nova_ext_resources.inspection import fit as fit_mod
-from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.inspection import names as names_mod
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import overview
-from nova_ext_resources.placement import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
@@ -90,7 +87,9 @@ class Explain(cloud.DrawnCommand):
         """Return what becomes of the request on each host, and mistakes."""
         published = cloud.read_published(arguments) or {}
         hosts = wanted.list_hosts(self.placement, arguments.host, demand)
-        offered, refusal = self._ask_placement(hosts, demand)
+        offered, refusal = wanted.ask_placement(
+            self.placement, hosts, demand, arguments.host
+        )
         trackers = plugins.load_trackers()
         examiner = fit_mod.Examiner(
             demand,
@@ -111,29 +110,6 @@ class Explain(cloud.DrawnCommand):
         again = {one.name: examiner.examine(one) for one in read}
         fits = [again.get(one.host.name, one) for one in fits]
         return sorted(fits, key=_order), refusal
-
-    def _ask_placement(
-        self, hosts: Iterable[host_tree.HostTree], demand: demand_mod.Demand
-    ) -> tuple[fit_mod.Offered, list[str]]:
-        """Return what placement offers, and why it refuses the request."""
-        query = flavor_request.make_query(demand)
-        try:
-            found = retry.call(self.placement.list_candidates, query)
-        except exception.PlacementRefused as err:
-            return {}, [f'Placement refuses the request: {err.detail}']
-        roots = {
-            one.rp_uuid: host.root.rp_uuid
-            for host in hosts
-            for one in host.providers
-        }
-        offered: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
-        for allocations in found.allocations:
-            root = next(
-                (roots[one] for one in allocations if one in roots), None
-            )
-            if root is not None:
-                offered.setdefault(root, []).append(allocations)
-        return offered, []
 
     def _find_holders(
         self, fits: Iterable[fit_mod.Fit], *, is_all: bool

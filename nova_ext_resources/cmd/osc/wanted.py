@@ -3,7 +3,7 @@
 """The arguments that name a flavor, and the hosts that it is for."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import textwrap
 from typing import Any
 import urllib.parse
@@ -13,10 +13,13 @@ from oslo_utils import uuidutils
 
 from nova_ext_resources.cmd.osc import cloud
 from nova_ext_resources.cmd.osc import picture
+from nova_ext_resources import exception
+from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.objects import host_tree
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import overview
+from nova_ext_resources.placement import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
@@ -75,6 +78,34 @@ def list_hosts(
             f'There is no host {name}; "openstack hypervisor list" has them.'
         )
     return found
+
+
+def ask_placement(
+    client: placement_client.Client,
+    hosts: Sequence[host_tree.HostTree],
+    demand: demand_mod.Demand,
+    name: str | None,
+) -> tuple[fit_mod.Offered, list[str]]:
+    """Return what placement offers, and why it refuses the request.
+
+    :param name: of the only host that matters; None for all
+    """
+    query = flavor_request.make_query(demand, hosts[0] if name else None)
+    try:
+        found = retry.call(client.list_candidates, query)
+    except exception.PlacementRefused as err:
+        return {}, [f'Placement refuses the request: {err.detail}']
+    roots = {
+        one.rp_uuid: host.root.rp_uuid
+        for host in hosts
+        for one in host.providers
+    }
+    offered: dict[str, list[Mapping[str, Mapping[str, int]]]] = {}
+    for allocations in found.allocations:
+        root = next((roots[one] for one in allocations if one in roots), None)
+        if root is not None:
+            offered.setdefault(root, []).append(allocations)
+    return offered, []
 
 
 def wrap(text: str, indent: str = '') -> list[str]:

@@ -9,6 +9,7 @@ from nova_ext_resources.claims import extra_specs
 from nova_ext_resources.inspection import flavor_request
 from nova_ext_resources.reservation import flavor
 from tests import base
+from tests.unit.inspection import trees
 
 GRAMMAR = extra_specs.Grammar(attributes={'max': '[0-9]+'})
 
@@ -45,6 +46,21 @@ class FlavorRequestTest(base.TestCase):
         self.assertEqual((), request.notes)
         self.assertEqual(
             [('resources', 'CUSTOM_LLC_WAYS:4,PCPU:2')], make_query(request)
+        )
+
+    def test_one_host_alone(self) -> None:
+        request = read(
+            resources_A__CUSTOM_LLC_WAYS='4', resources_B__CUSTOM_NONE='1'
+        )
+        assert request.demand is not None
+        tree = trees.make_tree()
+
+        query = flavor_request.make_query(request.demand, tree)
+
+        # Of a shared pool, it would leave out the resources.
+        self.assertEqual(
+            {'in_tree': trees.ROOT, 'in_tree_A': trees.ROOT},
+            {key: value for key, value in query if 'in_tree' in key},
         )
 
     def test_every_mistake_is_named(self) -> None:
