@@ -15,6 +15,7 @@ from nova_ext_resources.cmd.osc import window
 from nova_ext_resources.inspection import fit as fit_mod
 from nova_ext_resources.inspection import simulation
 from nova_ext_resources.objects import host_tree
+from nova_ext_resources.placement import overview
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
@@ -73,14 +74,54 @@ class Simulate(cloud.DrawnCommand):
             most=arguments.count or _MOST,
         )
         down = self.list_down()
-        return [
-            _make_host(one, made.run(one))
+        hosts = [
+            one
             for one in wanted.list_hosts(
                 self.placement, arguments.host, demand
             )
             if one.name not in down
             and fit_mod.DISABLED_TRAIT not in one.root.traits
         ]
+        refused = self._find_refused(hosts, demand, arguments.host)
+        return [
+            _make_host(one, refused.get(one.name) or made.run(one))
+            for one in hosts
+        ]
+
+    def _find_refused(
+        self,
+        hosts: Sequence[host_tree.HostTree],
+        demand: demand_mod.Demand,
+        name: str | None,
+    ) -> dict[str, simulation.Simulated]:
+        """Return hosts that placement does not offer though enough is free.
+
+        Their inventories say why, such as a ``max_unit``.
+
+        :param name: of the only host that matters; None for all
+        """
+        if not hosts:
+            return {}
+        offered, _refusal = wanted.ask_placement(
+            self.placement, hosts, demand, name
+        )
+        unclear = [
+            one
+            for one in hosts
+            if one.root.rp_uuid not in offered
+            and fit_mod.explain_absence(one, demand).step
+            is fit_mod.Step.PLACEMENT
+        ]
+        return {
+            one.name: simulation.Simulated(
+                number=0,
+                fit=fit_mod.explain_absence(one, demand),
+                is_sure=True,
+            )
+            for one in overview.add_inventories(
+                self.placement, unclear, lambda one: True
+            )
+        }
 
     def draw(self, data: Mapping[str, Any]) -> Iterator[str]:
         hosts = data['hosts'].machine_readable()

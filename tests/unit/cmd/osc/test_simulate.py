@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of the command that counts what fits; the rest is functional."""
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources.cmd.osc import simulate
+from tests.unit import builders
+from tests.unit.inspection import test_fit
+from tests.unit.inspection import trees
+from tests.unit.placement import test_client
+
+WAYS = builders.WAYS
+
+
+class SimulateTest(test_client.MockTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.mock = self.make_mock()
+        self.command = simulate.Simulate(None, None)
+        self.command.placement = test_client.make_client()
+        self.demand = test_fit.ask_for(4)
+        self.tree = trees.make_tree({})
+
+    def offer(self, *requests: dict[str, dict[str, int]]) -> None:
+        self.mock.get(
+            f'{test_client.URL}/allocation_candidates',
+            json={
+                'allocation_requests': [
+                    {
+                        'allocations': {
+                            rp_uuid: {'resources': resources}
+                            for rp_uuid, resources in one.items()
+                        }
+                    }
+                    for one in requests
+                ],
+                'provider_summaries': {},
+            },
+        )
+
+    def set_max_unit(self, number: int) -> None:
+        self.mock.get(
+            f'{test_client.URL}/resource_providers/{trees.ROOT}/inventories',
+            json=self.describe('VCPU', 8, 8),
+        )
+        self.mock.get(
+            f'{test_client.URL}/resource_providers/{trees.RDT}/inventories',
+            json=self.describe(trees.CLOS, 8, 8),
+        )
+        self.mock.get(
+            f'{test_client.URL}/resource_providers/{trees.L3_0}/inventories',
+            json=self.describe(WAYS, 12, number),
+        )
+
+    def describe(self, name: str, total: int, most: int) -> object:
+        return {
+            'resource_provider_generation': 1,
+            'inventories': {
+                name: {
+                    'total': total,
+                    'reserved': 0,
+                    'min_unit': 1,
+                    'max_unit': most,
+                    'step_size': 1,
+                    'allocation_ratio': 1.0,
+                }
+            },
+        }
+
+    def test_a_host_that_does_not_allow_so_much_at_once(self) -> None:
+        self.offer()
+        self.set_max_unit(2)
+
+        found = self.command._find_refused([self.tree], self.demand, None)
+
+        self.assertEqual(0, found['compute-1'].number)
+        self.assertIn('2', found['compute-1'].fit.shortfalls[0].reason)
+        self.assertEqual(
+            WAYS, found['compute-1'].fit.shortfalls[0].resource_class
+        )
+
+    def test_a_host_that_is_offered(self) -> None:
+        self.offer({trees.L3_0: {WAYS: 4}, uuids.other: {'VCPU': 1}})
+
+        found = self.command._find_refused([self.tree], self.demand, None)
+
+        self.assertEqual({}, found)
