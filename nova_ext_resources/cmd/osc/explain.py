@@ -73,7 +73,9 @@ class Explain(cloud.DrawnCommand):
                 request.demand.requirement.resources if request.demand else {}
             ),
             'mistakes': format_columns.ListColumn(mistakes),
-            'notes': format_columns.ListColumn([*request.notes]),
+            'notes': format_columns.ListColumn(
+                wanted.list_notes(parsed_args, request)
+            ),
             'steps': format_columns.ListDictColumn(_count_steps(fits)),
             'hosts': format_columns.ListDictColumn(
                 [_make_host(one, holders, names) for one in fits]

@@ -56,7 +56,9 @@ class Simulate(cloud.DrawnCommand):
         data = {
             'flavor': parsed_args.flavor,
             'image': parsed_args.image or '',
-            'notes': format_columns.ListColumn([*request.notes]),
+            'notes': format_columns.ListColumn(
+                wanted.list_notes(parsed_args, request)
+            ),
             'servers': sum(one['servers'] for one in found),
             'hosts': format_columns.ListDictColumn(found),
         }

@@ -23,6 +23,12 @@ from nova_ext_resources.placement import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
+#: Whoever names a configuration file may expect that it is.
+_NOT_COUNTED = (
+    'Reservations are not counted: a scheduler with ReservationFilter also '
+    'keeps what is reserved for others.'
+)
+
 
 def add_flavor(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
@@ -106,6 +112,15 @@ def ask_placement(
         if root is not None:
             offered.setdefault(root, []).append(allocations)
     return offered, []
+
+
+def list_notes(
+    arguments: argparse.Namespace, request: flavor_request.FlavorRequest
+) -> list[str]:
+    """Return what is not counted."""
+    if arguments.config_file is None and arguments.config_dir is None:
+        return [*request.notes]
+    return [*request.notes, _NOT_COUNTED]
 
 
 def wrap(text: str, indent: str = '') -> list[str]:

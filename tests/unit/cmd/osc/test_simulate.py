@@ -2,9 +2,14 @@
 
 """Tests of the command that counts what fits; the rest is functional."""
 
+import argparse
+
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_ext_resources.cmd.osc import simulate
+from nova_ext_resources.cmd.osc import wanted
+from nova_ext_resources.inspection import flavor_request
+from tests import base
 from tests.unit import builders
 from tests.unit.inspection import test_fit
 from tests.unit.inspection import trees
@@ -86,3 +91,14 @@ class SimulateTest(test_client.MockTestCase):
         found = self.command._find_refused([self.tree], self.demand, None)
 
         self.assertEqual({}, found)
+
+
+class NotesTest(base.TestCase):
+    def test_reservations_where_a_configuration_is_named(self) -> None:
+        request = flavor_request.FlavorRequest(notes=('One.',))
+        for files, wanted_number in ((None, 1), (['nova.conf'], 2)):
+            arguments = argparse.Namespace(config_file=files, config_dir=None)
+
+            found = wanted.list_notes(arguments, request)
+
+            self.assertEqual(wanted_number, len(found))
