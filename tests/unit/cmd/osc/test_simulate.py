@@ -22,7 +22,7 @@ class SimulateTest(test_client.MockTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.mock = self.make_mock()
-        self.command = simulate.Simulate(None, None)
+        self.command = simulate.Simulate(None, None)  # type: ignore[arg-type]
         self.command.placement = test_client.make_client()
         self.demand = test_fit.ask_for(4)
         self.tree = trees.make_tree({})

@@ -23,7 +23,7 @@ class UsageTest(test_client.MockTestCase):
         self.mock = self.make_mock()
         self.log = self.useFixture(fixtures.FakeLogger())
         auth = token_endpoint.Token(URL, 'reader')
-        self.command = usage.ShowUsage(None, None)
+        self.command = usage.ShowUsage(None, None)  # type: ignore[arg-type]
         self.command.placement = test_client.make_client()
         self.command.nova = nova.Nova(
             adapter.Adapter(
