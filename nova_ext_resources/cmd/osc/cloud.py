@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Collection, Iterator, Mapping, Sequence
 import contextlib
 import functools
+import os
 from typing import Any
 
 from osc_lib.command import command
@@ -24,6 +25,7 @@ from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.reservation import publication
 from nova_ext_resources.reservation.site import loading
 from nova_ext_resources.reservation.store import publications
+from nova_ext_resources.reservation.store import schema
 
 _FORBIDDEN = 403
 
@@ -91,12 +93,24 @@ def read_published(
     """Return what hosts have published.
 
     :returns: host -> its publication; None where no configuration is named
+    :raises CommandError: there is no such file
     :raises ExtResourcesError: the database cannot be read
     """
     if arguments.config_file is None and arguments.config_dir is None:
         return None
     conf = store.read_conf(arguments)
     database = loading.open_database(reservation_conf.get_connection(conf))
+    url = database.engine.url
+    if url.get_backend_name() == 'sqlite' and not os.path.exists(
+        str(url.database)
+    ):
+        # To connect would make it, with whoever asks as its owner.
+        raise exceptions.CommandError(
+            f'There is no database of reservations at {url.database}. Name a '
+            'configuration file with the [ext_resources_reservation] '
+            'connection that nova-scheduler has.'
+        )
+    schema.check(database)
     return publications.read(database, int(timeutils.utcnow_ts()))
 
 

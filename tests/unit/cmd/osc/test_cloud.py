@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tests of what commands read of the store, which they do not change."""
+
+import argparse
+import pathlib
+
+from osc_lib import exceptions
+
+from nova_ext_resources.cmd.osc import cloud
+from nova_ext_resources import exception
+from nova_ext_resources.reservation.store import database as database_mod
+from nova_ext_resources.reservation.store import schema
+from tests import base
+
+
+class ReadPublishedTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = pathlib.Path(self.make_folder()) / 'reservations.db'
+        self.url = f'sqlite:///{self.path}'
+        config = self.path.with_name('nova.conf')
+        config.write_text(
+            f'[ext_resources_reservation]\nconnection = {self.url}\n'
+        )
+        self.arguments = argparse.Namespace(
+            config_file=[str(config)], config_dir=None
+        )
+
+    def test_a_file_that_does_not_exist_is_not_made(self) -> None:
+        err = self.assertRaises(
+            exceptions.CommandError, cloud.read_published, self.arguments
+        )
+
+        self.assertIn(str(self.path), str(err))
+        self.assertFalse(self.path.exists())
+
+    def test_a_database_without_tables_is_refused_in_words(self) -> None:
+        self.path.touch()
+
+        err = self.assertRaises(
+            exception.StoreError, cloud.read_published, self.arguments
+        )
+
+        self.assertIn('version none', str(err))
+
+    def test_nothing_is_published_yet(self) -> None:
+        schema.ensure(database_mod.Database(self.url))
+
+        self.assertFalse(cloud.read_published(self.arguments))
