@@ -10,7 +10,7 @@ its traits. With ``group_policy=isolate`` no two groups with a suffix share a
 provider.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 import itertools
 from typing import TypeAlias
 
@@ -114,11 +114,15 @@ def _list_choices(
     if group.suffix:
         name = next(iter(group.resources))
         spread: Iterable[Sequence[provider_obj.Provider]] = [
-            [one] * len(group.resources) for one in _sort(view, allowed, name)
+            [one] * len(group.resources)
+            for one in _sort(view, allowed, name, traits.required)
         ]
     else:
         spread = itertools.product(
-            *(_sort(view, allowed, name) for name in group.resources)
+            *(
+                _sort(view, allowed, name, traits.required)
+                for name in group.resources
+            )
         )
     found: list[_Choice] = []
     for chosen in itertools.islice(spread, MAX_TRIED):
@@ -141,8 +145,13 @@ def _sort(
     view: view_obj.HostView,
     providers: Iterable[provider_obj.Provider],
     resource_class: str,
+    required: Set[str],
 ) -> list[provider_obj.Provider]:
-    """Return those that have a class, the most available first."""
+    """Return those that have a class, the most available first.
+
+    Before these, those with the most traits that are required: of many
+    providers, few ways are tried.
+    """
     having = [
         one
         for one in providers
@@ -151,7 +160,8 @@ def _sort(
     return sorted(
         having,
         key=lambda one: (
-            -view.tracked[one.rp_uuid, resource_class].state.available
+            -len(one.traits & required),
+            -view.tracked[one.rp_uuid, resource_class].state.available,
         ),
     )
 
