@@ -6,7 +6,7 @@ One provider for each physical function: with one for each virtual function,
 placement would return a thousand candidates for what sixteen say as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from oslo_config import cfg
@@ -74,7 +74,9 @@ class SriovInventory(base.InventoryProvider):
         except ValueError as err:
             raise _refuse('[pci] device_spec', specs, err) from err
         try:
-            self._excluded = owners.parse_excluded(options.excluded_devices)
+            self._excluded = frozenset(
+                map(sysfs.parse_device, options.excluded_devices)
+            )
         except ValueError as err:
             raise _refuse(
                 '[ext_resources_sriov] excluded_devices',
@@ -124,6 +126,7 @@ class SriovInventory(base.InventoryProvider):
             for one in seen.functions
             if one.is_dead
         ]
+        faults += self._list_misnamed(found.values())
         made, left_out = [], []
         for address in sorted(found.keys() | held.list_addresses()):
             card = found.get(address, _NO_CARD)
@@ -148,6 +151,21 @@ class SriovInventory(base.InventoryProvider):
             raise exception.DiscoveryFailed(
                 plugin='sriov', reason=str(err)
             ) from err
+
+    def _list_misnamed(
+        self, cards: Iterable[sysfs.PhysicalFunction]
+    ) -> list[str]:
+        """Return what options name and no card has."""
+        known = frozenset[str]().union(*(one.names for one in cards))
+        return [
+            f'[ext_resources_sriov] {option} names {name}, and no card with '
+            'SR-IOV has it'
+            for option, names in (
+                ('physical_networks', self._networks.keys()),
+                ('excluded_devices', self._excluded),
+            )
+            for name in sorted(names - known)
+        ]
 
     def _make(
         self,

@@ -4,39 +4,10 @@
 
 from collections.abc import Iterable
 import dataclasses
-import re
 
 from nova_ext_resources.drivers.sriov import device_spec
 from nova_ext_resources.drivers.sriov import neutron
 from nova_ext_resources.drivers.sriov import sysfs
-
-
-#: A PCI address, as lspci prints it, too.
-_ADDRESS = re.compile(r'([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]', re.I)
-
-#: The name of an interface: 15 letters at most (*IFNAMSIZ*).
-_INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
-
-
-def parse_excluded(items: Iterable[str]) -> frozenset[str]:
-    """Read PCI addresses and names of interfaces.
-
-    Addresses are returned as sysfs has them.
-
-    :raises ValueError: an item is neither
-    """
-    found = set()
-    for item in items:
-        if match := _ADDRESS.fullmatch(item):
-            found.add(item.lower() if match[1] else f'0000:{item.lower()}')
-        elif _INTERFACE.fullmatch(item):
-            found.add(item)
-        else:
-            raise ValueError(
-                f'{item!r} is neither a PCI address, such as 0000:3b:00.0, '
-                'nor the name of an interface'
-            )
-    return frozenset(found)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

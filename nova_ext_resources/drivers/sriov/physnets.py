@@ -28,7 +28,8 @@ def parse(items: Iterable[str]) -> dict[str, frozenset[str]]:
                 f'{item!r} is no physical network and device, such as '
                 'physnet1:ens1f0 or physnet1:0000:3b:00.0'
             )
-        found.setdefault(match[2], set()).add(match[1])
+        device = sysfs.parse_device(match[2])
+        found.setdefault(device, set()).add(match[1])
     return {device: frozenset(names) for device, names in found.items()}
 
 

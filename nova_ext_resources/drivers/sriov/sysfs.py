@@ -19,6 +19,12 @@ from nova_ext_resources.objects import bitmask
 #: Domain, bus, slot, function. Domains of VMD have five digits.
 ADDRESS = re.compile(r'[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]')
 
+#: A PCI address as people write it, as lspci prints it, too.
+_WRITTEN = re.compile(r'([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]', re.I)
+
+#: The name of an interface: 15 letters at most (*IFNAMSIZ*).
+_INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
+
 #: First byte of the class code of network controllers.
 _NETWORK = '0x02'
 
@@ -86,6 +92,13 @@ class PhysicalFunction:
     has_rdma: bool = False
     is_dead: bool = False
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Addresses and interfaces of it and of its virtual functions."""
+        return frozenset({self.address, *self.interfaces}).union(
+            *({one.address, *one.interfaces} for one in self.functions)
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
@@ -97,6 +110,21 @@ class Seen:
 
     functions: tuple[PhysicalFunction, ...] = ()
     unsteady: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def parse_device(text: str) -> str:
+    """Return a PCI address as sysfs has it, or the name of an interface.
+
+    :raises ValueError: the text is neither
+    """
+    if match := _WRITTEN.fullmatch(text):
+        return text.lower() if match[1] else f'0000:{text.lower()}'
+    if _INTERFACE.fullmatch(text):
+        return text
+    raise ValueError(
+        f'{text!r} is neither a PCI address, such as 0000:3b:00.0, nor the '
+        'name of an interface'
+    )
 
 
 def read(root: str) -> Seen:

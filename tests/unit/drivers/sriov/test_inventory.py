@@ -126,7 +126,7 @@ class TestSriovInventory(contract.InventoryProviderContract):
 
     def test_physical_networks(self) -> None:
         plugin = self.make_plugin(
-            physical_networks=['physnet1:ens1f0', f'phys-2:{OTHER}']
+            physical_networks=['physnet1:ens1f0', f'phys-2:{OTHER.upper()}']
         )
 
         first, second = plugin.discover()
@@ -248,6 +248,22 @@ class TestSriovInventory(contract.InventoryProviderContract):
                     excluded_devices=[text],
                 )
                 self.assertIn('excluded_devices', str(error))
+
+    def test_a_name_that_no_card_has_is_told_once(self) -> None:
+        plugin = self.make_plugin(
+            excluded_devices=[self.names[0], 'ens9f9'],
+            physical_networks=['ens1f0:physnet1', f'physnet2:{OTHER}'],
+        )
+        plugin.discover()
+        plugin.discover()
+
+        for option, name in (
+            ('excluded_devices', 'ens9f9'),
+            ('physical_networks', 'physnet1'),
+        ):
+            said = f'{option} names {name}, and no card'
+            self.assertEqual(1, self.log.output.count(said))
+        self.assertEqual(2, self.log.output.count('and no card'))
 
     def test_what_is_in_a_bond_is_foreign(self) -> None:
         self.tree.add_interface(self.names[0], 'v0')
