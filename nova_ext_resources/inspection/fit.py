@@ -287,6 +287,11 @@ def _list_short(
             amount = amounts[rp_uuid][name]
             inventory = amount.inventory
             error = inventory.find_unit_error(wanted) if inventory else None
+            if not error and wanted > amount.capacity:
+                error = (
+                    f'this provider has {amount.capacity} in total, so that '
+                    'no server that leaves it would help'
+                )
             if error or wanted > amount.free:
                 short.append(
                     _make_shortfall(

@@ -138,7 +138,7 @@ class Simulate(cloud.DrawnCommand):
             how = '' if one['units_known'] else ', by amounts alone'
             yield f'{one["host"]}: {one["servers"]}{how}'
             for reason in one['runs_out']:
-                yield from wanted.wrap(reason, '  ')
+                yield from wanted.wrap(f'one more: {reason}', '  ')
 
 
 def _make_host(

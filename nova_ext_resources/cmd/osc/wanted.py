@@ -23,6 +23,8 @@ from nova_ext_resources.placement import retry
 from nova_ext_resources import plugins
 from nova_ext_resources.reservation import demand as demand_mod
 
+_NOT_FOUND = 404
+
 #: Whoever names a configuration file may expect that it is.
 _NOT_COUNTED = (
     'Reservations are not counted: a scheduler with ReservationFilter also '
@@ -135,18 +137,34 @@ def wrap(text: str, indent: str = '') -> list[str]:
     )
 
 
+def _ask_glance(adapter: Any, url: str) -> dict[str, Any]:
+    """Return what Glance says, nothing where it knows no such image.
+
+    :raises CommandError: it does not answer so
+    """
+    response = adapter.get(url, raise_exc=False)
+    if response.status_code == _NOT_FOUND:
+        return {}
+    if not response.ok:
+        raise exceptions.CommandError(
+            f'The image service answers GET {url} with '
+            f'{response.status_code} {response.reason}. Try again, or leave '
+            '--image out.'
+        )
+    return dict(response.json())
+
+
 def _find_image(adapter: Any, name: str) -> Mapping[str, str]:
     """Return the properties of an image.
 
     :param adapter: for the service type ``image``
     """
     if uuidutils.is_uuid_like(name):
-        response = adapter.get(f'/images/{name}', raise_exc=False)
-        found = [response.json()] if response.status_code == 200 else []
+        image = _ask_glance(adapter, f'/images/{name}')
+        found = [image] if image else []
     else:
         query = urllib.parse.urlencode({'name': name})
-        response = adapter.get(f'/images?{query}', raise_exc=False)
-        found = response.json()['images'] if response.ok else []
+        found = _ask_glance(adapter, f'/images?{query}').get('images', [])
     if len(found) != 1:
         raise exceptions.CommandError(
             f'There are {len(found)} images {name}; "openstack image list" '

@@ -110,6 +110,20 @@ class AbsenceTest(base.TestCase):
             'allocated, short by 2',
         )
 
+    def test_more_than_there_is_in_all(self) -> None:
+        """Of a host whose inventories were not read."""
+        tree = trees.make_tree()
+        amounts = {'VCPU': host_tree.Amount(capacity=8, used=2)}
+
+        fit = examine(
+            make_demand(resources__VCPU='60'),
+            change_root(tree, amounts=amounts),
+        )
+
+        [short] = fit.shortfalls
+        self.assertTrue(short.is_permanent)
+        self.assertIn('has 8 in total', short.reason)
+
     def test_all_that_is_short(self) -> None:
         fit = examine(ask_for(4, resources__VCPU='7'))
 
