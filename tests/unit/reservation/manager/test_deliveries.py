@@ -313,14 +313,14 @@ class ReceiversTest(notifiers.NotifyingTestCase):
                 states.repeat_state(
                     connection, 'lease 0', NOW, f'change {number}'
                 )
-        begin = time.monotonic()
         manager = self.make_manager()
         manager.run()
-        self.assertLess(time.monotonic() - begin, 3)
         self.assertLess(len(self.receiver.got), 34)
 
-        for _pass in range(12):
-            manager.run()
+        # On a machine under load, a pass may send no more than one.
+        for _pass in range(60):
+            if len(self.receiver.got) < 34:
+                manager.run()
 
         self.assertEqual(
             [*range(1, 35)],
