@@ -91,7 +91,7 @@ class NotifyingTestCase(stores.StoreTestCase):
     def make_manager(
         self,
         database: database_mod.Database | None = None,
-        timeout: float = 5.0,
+        timeout: float = 20.0,
         **fields: Any,
     ) -> turn_mod.Turn:
         used = database or database_mod.Database(self.url)
@@ -122,7 +122,7 @@ class NotifyingTestCase(stores.StoreTestCase):
     def make_courier(
         self,
         database: database_mod.Database,
-        timeout: float = 1.0,
+        timeout: float = 20.0,
         *,
         is_once: bool = True,
         resolve: Callable[..., Any] = socket.getaddrinfo,

@@ -18,6 +18,9 @@ from tests.unit.reservation.webhook import receivers
 
 LOCAL = '127.0.0.0/8'
 
+#: Seconds that no answer takes, on a machine under load either.
+LONG = 30.0
+
 
 class SenderTest(base.TestCase):
     def setUp(self) -> None:
@@ -33,7 +36,7 @@ class SenderTest(base.TestCase):
             ],
             [LOCAL],
         )
-        return sender_mod.Sender(allowed, **{'timeout': 0.5, **fields})
+        return sender_mod.Sender(allowed, **{'timeout': LONG, **fields})
 
     def send(self, sender: sender_mod.Sender, url: str = '') -> None:
         sender.send(url or self.receiver.url, {'webhook-id': 'x'}, b'{}')
@@ -72,8 +75,8 @@ class SenderTest(base.TestCase):
 
     def check_time(self, words: str) -> None:
         begin = time.monotonic()
-        self.assertIn(words, self.fail(self.make()))
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertIn(words, self.fail(self.make(timeout=0.5)))
+        self.assertLess(time.monotonic() - begin, LONG)
 
     def test_a_receiver_that_hangs(self) -> None:
         self.receiver.behave = self.receiver.hang
@@ -85,7 +88,7 @@ class SenderTest(base.TestCase):
 
     def test_a_receiver_that_resets(self) -> None:
         self.receiver.behave = receivers.reset
-        self.check_time('closed the connection')
+        self.assertIn('closed the connection', self.fail(self.make()))
 
     def test_a_body_without_end_is_not_read(self) -> None:
         def babble(handler: Any) -> None:
@@ -230,7 +233,7 @@ class TlsTest(base.TestCase):
         name: str,
         *,
         cafile: str | None,
-        timeout: float = 5.0,
+        timeout: float = LONG,
         drips: bool = False,
     ) -> receivers.Receiver:
         """Send to ``hooks.test``, which shows a certificate of a name."""
@@ -274,7 +277,7 @@ class TlsTest(base.TestCase):
     def test_one_sender_always_checks_names(self) -> None:
         sender = sender_mod.Sender(
             rules.make_rules([], [LOCAL]),
-            timeout=5,
+            timeout=LONG,
             cafile=self.authority.path,
             resolve=lambda _host, port, **_fields: [
                 (2, 1, 6, '', ('127.0.0.1', port))
@@ -303,7 +306,7 @@ class TlsTest(base.TestCase):
         )
 
         self.assertIn('in time', str(err))
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, LONG)
 
     def test_a_receiver_that_hangs_in_the_handshake(self) -> None:
         listener = socket.create_server(('127.0.0.1', 0))
