@@ -69,7 +69,7 @@ def compare(servers: 'operations.Servers') -> Differences:
             site=site, host=host, said=said, found=found, killed=killed
         )
         _judge_alarms(seen, made)
-        made.ours += _compare_ledger(said)
+        made.ours += _compare_ledger(seen)
         made.ours += _compare_applied(site.rmds[host].simulator, said)
         made.ours += _compare_guests(said)
         made.ours += _compare_view(said)
@@ -117,10 +117,20 @@ def _list_left(
         yield allocations.find_taken_again(server_uuid)
     if name in _OF_PLACEMENT:
         yield _find_blocking(seen, server_uuid)
+    yield _find_misallocated(seen, name, server_uuid, text)
+
+
+def _find_misallocated(
+    seen: seen_mod.Seen, name: str, server_uuid: str, text: str
+) -> str | None:
+    """Return the server if Nova has given too much, or the wrong thing."""
     if name == alarm.NOT_RECORDED:
-        yield misallocations.find_doubled(seen, server_uuid)
+        return misallocations.find_doubled(seen, server_uuid)
     if name == alarm.NOT_IN_PLACEMENT and _ELSEWHERE in text:
-        yield misallocations.find_elsewhere(seen, server_uuid)
+        return misallocations.find_elsewhere(seen, server_uuid)
+    if name == alarm.NOT_IN_FORCE:
+        return misallocations.find_pinned_twice(seen, server_uuid)
+    return None
 
 
 def _find_named_move(
@@ -195,15 +205,24 @@ def _find_blocking(seen: seen_mod.Seen, server_uuid: str) -> str | None:
 # -- the host --------------------------------------------------------------
 
 
-def _compare_ledger(said: Mapping[str, Any]) -> Iterator[str]:
+def _compare_ledger(seen: seen_mod.Seen) -> Iterator[str]:
+    said = seen.said
     stored = ledger.read_entries(said['ledger'])
     if {u: _sort(e) for u, e in stored.items()} != {
         u: _sort(e) for u, e in said['entries'].items()
     }:
         yield f'ledger has {stored}, memory {said["entries"]}'
     for uuid, entry in stored.items():
-        if entry.state in (State.CLAIMED, State.RELEASING):
+        if entry.state in (State.CLAIMED, State.RELEASING) and not (
+            _is_reported(said, alarm.NOT_IN_FORCE, uuid)
+            and misallocations.find_pinned_twice(seen, uuid)
+        ):
             yield f'entry {uuid} stays {entry.state}'
+
+
+def _is_reported(said: Mapping[str, Any], name: str, subject: str) -> bool:
+    """Return whether the host has an alarm about a subject."""
+    return any((name, subject) == one[:2] for one in said['problems'])
 
 
 def _sort(entry: assignment.Entry) -> assignment.Entry:

@@ -2,8 +2,10 @@
 
 """What Nova has allocated, and otherwise than a host holds it.
 
-For two moves at once, to a move, or on another host.
+For two moves at once, to a move, on another host, or twice.
 """
+
+from typing import Any
 
 from nova_ext_resources.objects import assignment
 from tests.crash import novas
@@ -121,3 +123,43 @@ def find_elsewhere(seen: seen_mod.Seen, server_uuid: str) -> str | None:
         ):
             return None
     return server_uuid
+
+
+def find_pinned_twice(seen: seen_mod.Seen, server_uuid: str) -> str | None:
+    """Return the server that Nova has pinned to the same CPUs of the host.
+
+    After a kill in a resize on its host and one in a shelve, Nova has given
+    the CPUs of a server away that is there by its own record. Nothing can be
+    applied for the second server, which Nova was killed in the build of.
+    """
+    server, entry = seen.found.get(server_uuid), seen.entries.get(server_uuid)
+    if server is None or server.host != seen.host:
+        return None
+    if entry is None or entry.state is not assignment.State.CLAIMED:
+        return None
+    cpus = find_cpus(server)
+    return next(
+        (
+            uuid
+            for uuid, other in seen.found.items()
+            if uuid != server_uuid
+            and other.host == seen.host
+            and cpus & find_cpus(other) & _find_applied(seen, uuid)
+        ),
+        None,
+    )
+
+
+def _find_applied(seen: seen_mod.Seen, server_uuid: str) -> frozenset[int]:
+    """Return the CPUs for which the host has applied what a server holds."""
+    entry = seen.entries.get(server_uuid)
+    if entry is None or entry.state is not assignment.State.APPLIED:
+        return frozenset()
+    return entry.cpus or frozenset()
+
+
+def find_cpus(server: Any) -> frozenset[int]:
+    """Return the CPUs that Nova's record of a server has."""
+    from nova_ext_resources.virt import request
+
+    return request.find_cpus(server) or frozenset()

@@ -30,6 +30,7 @@ class Server:
     vm_state: str = 'active'
     task_state: str | None = None
     flavor: Any = None
+    cpus: frozenset[int] = frozenset()
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -76,12 +77,14 @@ class Left(fixtures.Fixture):
 
     :ivar allocations: consumer -> provider -> amount, of ways in caches and of
         CPUs in nodes
+    :ivar others: other servers of Nova
     :ivar requested: the ways of the flavor that Nova requests for the server
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.server = Server(flavor=make_flavor(2))
+        self.others: list[Server] = []
         self.moves: list[Move] = []
         self.allocations: dict[str, dict[str, int]] = {}
         self.requested = 2
@@ -92,6 +95,7 @@ class Left(fixtures.Fixture):
             ('records.find_move', self.find_move),
             ('records.list_actions', lambda _uuid: []),
             ('records.find_request', self.find_request),
+            ('misallocations.find_cpus', lambda server: server.cpus),
             ('placement.find_node', lambda _site, host: NODES[host]),
             ('placement.read_allocations', self.read_allocations),
             ('placement.read_provider', self.read_provider),
@@ -120,7 +124,7 @@ class Left(fixtures.Fixture):
                 'guests': guests or {},
                 'withheld': {},
             },
-            found={self.server.uuid: self.server},
+            found={one.uuid: one for one in (self.server, *self.others)},
             killed=frozenset(killed),
         )
 

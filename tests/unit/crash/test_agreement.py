@@ -2,9 +2,11 @@
 
 """Which alarms the crash harness takes for right."""
 
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import assignment
 from tests import base
 from tests.crash import agreement
 from tests.unit.crash import left
@@ -129,3 +131,44 @@ class NotHeldTest(AlarmsTestCase):
         entry = left.make_entry(2, host='host2')
 
         self.assertFalse(self.judge(alarm.NOT_HELD, entry, host='host2'))
+
+
+class NotInForceTest(AlarmsTestCase):
+    """Nova has given the CPUs of another server to one that it builds."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.left.server.cpus = frozenset({1, 25})
+        self.other = left.Server(uuid='other', cpus=frozenset({25, 26}))
+        self.left.others = [self.other]
+        self.claimed = dataclasses.replace(
+            left.make_entry(2), state=assignment.State.CLAIMED
+        )
+        self.applied = left.make_entry(2, 'other', cpus=frozenset({25, 26}))
+
+    def is_right(self, *entries: Any) -> bool:
+        return self.judge(alarm.NOT_IN_FORCE, *entries)
+
+    def test_it_is_right(self) -> None:
+        self.assertTrue(self.is_right(self.claimed, self.applied))
+
+    def test_not_if_nova_has_pinned_them_apart(self) -> None:
+        self.other.cpus = frozenset({26, 27})
+
+        self.assertFalse(self.is_right(self.claimed, self.applied))
+
+    def test_not_if_nova_has_the_other_one_elsewhere(self) -> None:
+        self.other.host = 'host2'
+
+        self.assertFalse(self.is_right(self.claimed, self.applied))
+
+    def test_not_if_nothing_is_applied_on_these_cpus(self) -> None:
+        moved = dataclasses.replace(self.applied, cpus=frozenset({26}))
+
+        self.assertFalse(self.is_right(self.claimed, moved))
+        self.assertFalse(self.is_right(self.claimed))
+
+    def test_not_of_a_server_that_had_all(self) -> None:
+        entry = left.make_entry(2)
+
+        self.assertFalse(self.is_right(entry, self.applied))
