@@ -321,12 +321,22 @@ class NovaTestCase(integrated_helpers.ProviderUsageBaseTestCase):
         return list(self.rmds[host].simulator.daemon.list_records())
 
     def list_reasons(self, server: Any, event: str) -> list[str]:
-        """Return what an operator reads in the events of the boot."""
-        return [
-            one['details']
-            for one in self.list_events(server)
-            if one['event'].startswith(event)
-        ]
+        """Return what an operator reads in the events of the boot.
+
+        Nova ends its own events when all that is waited for is over.
+        """
+        found: list[Any] = []
+
+        def have_ended() -> bool:
+            found[:] = [
+                one
+                for one in self.list_events(server)
+                if one['event'].startswith(event)
+            ]
+            return all(one['finish_time'] for one in found)
+
+        self.wait_until(have_ended)
+        return [one['details'] for one in found]
 
     def list_events(self, server: Any) -> list[Any]:
         """Return the events of the boot."""

@@ -89,9 +89,9 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
             )
         )
 
+        reasons = str(self.list_reasons(self.server, ''))
+        self.assertIn('this host has a guest of server', reasons)
         self.assertEqual(before, dict(self.get_host('host2').entries))
-        events = str(self.list_events(self.server))
-        self.assertIn('this host has a guest of server', events)
 
     def test_it_is_reported_after_two_answers(self) -> None:
         self.restart_the_source()
