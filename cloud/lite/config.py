@@ -89,6 +89,8 @@ def _nova(
         'DEFAULT': {
             'log_file': str(folder.nova_log),
             'transport_url': 'fake://',
+            # Seconds. Nova 33 always waits that long when it stops.
+            'manager_shutdown_timeout': '10',
         },
         'api_database': {'connection': _sqlite(folder, 'nova_api')},
         'database': {'connection': _sqlite(folder, 'nova')},
