@@ -125,9 +125,12 @@ def _find_misallocated(
 ) -> str | None:
     """Return the server if Nova has given too much, or the wrong thing."""
     if name == alarm.NOT_RECORDED:
-        return misallocations.find_doubled(seen, server_uuid)
+        left = misallocations.find_doubled(seen, server_uuid)
+        return left or misallocations.find_taken_back(seen, server_uuid)
     if name == alarm.NOT_IN_PLACEMENT and _ELSEWHERE in text:
         return misallocations.find_elsewhere(seen, server_uuid)
+    if name == alarm.NOT_IN_PLACEMENT:
+        return misallocations.find_taken_back(seen, server_uuid)
     if name == alarm.NOT_IN_FORCE:
         return misallocations.find_pinned_twice(seen, server_uuid)
     return None

@@ -337,12 +337,18 @@ def _find_abandoned(one: _Difference) -> str | None:
 
 
 def _is_told(one: _Difference, server_uuid: str) -> bool:
-    """Return whether the host says that placement has too much."""
+    """Return whether the host says that placement has too much.
+
+    For the server, or for a move of it.
+    """
     subjects = {server_uuid, one.place[0]}
     return any(
         name in (alarm.NOT_RECORDED, alarm.NOT_HELD)
-        and subjects & {subject, one.seen.find_server_uuid(subject)}
-        for name, subject, _text in one.seen.said['problems']
+        and (
+            subjects & {subject, one.seen.find_server_uuid(subject)}
+            or f'of server {server_uuid} ' in text
+        )
+        for name, subject, text in one.seen.said['problems']
     )
 
 
@@ -359,6 +365,12 @@ def _find_elsewhere(one: _Difference) -> str | None:
     if one.place in one.allocated:
         return None
     return misallocations.find_elsewhere(one.seen, one.place[0])
+
+
+def _find_taken_back(one: _Difference) -> str | None:
+    if one.place in one.allocated:
+        return None
+    return misallocations.find_taken_back(one.seen, one.place[0])
 
 
 def _find_blocked(one: _Difference) -> str | None:
@@ -395,4 +407,5 @@ _RULES: tuple[tuple[_Find, str], ...] = (
     (_find_abandoned, 'for resize {}, which nobody goes on with'),
     (_find_blocked, 'and {} has what it needs'),
     (_find_elsewhere, 'and Nova has it elsewhere in placement'),
+    (_find_taken_back, 'which Nova has taken back from {}'),
 )

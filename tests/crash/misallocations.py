@@ -37,6 +37,26 @@ def find_doubled(seen: seen_mod.Seen, server_uuid: str) -> str | None:
     return server_uuid if extra and is_first_whole and is_beside else None
 
 
+def find_taken_back(seen: seen_mod.Seen, server_uuid: str) -> str | None:
+    """Return the server if Nova has taken back what its last move was to get.
+
+    A source was killed in a move to here, and Nova accepted another one, which
+    has failed on the source. It took back what that was to get here, and has
+    the first one on its way for ever: this host keeps what it has claimed, and
+    the server has what the first was to get.
+    """
+    entry = seen.entries.get(server_uuid)
+    if entry is None or entry.purpose is not Purpose.INCOMING:
+        return None
+    if not _has_two_moves(seen, server_uuid):
+        return None
+    last = records.list_moves(server_uuid)[-1]
+    if (last.status, last.dest_compute) != ('error', seen.host):
+        return None
+    given = placement.read_allocations(seen.site, server_uuid)
+    return server_uuid if set(given) & {*seen.said['providers']} else None
+
+
 def _has_two_moves(seen: seen_mod.Seen, server_uuid: str) -> bool:
     """Return whether two moves of a server to here have come to nothing."""
     server = seen.found.get(server_uuid)

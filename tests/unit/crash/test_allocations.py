@@ -2,6 +2,7 @@
 
 """What the crash harness takes for left by Nova in placement."""
 
+import dataclasses
 from typing import Any
 
 from nova_ext_resources.objects import alarm
@@ -67,6 +68,12 @@ class AbandonedTest(LeftTestCase):
             self.told = [told]
 
             self.assertIn(None, self.find(), told[0])
+
+    def test_an_alarm_of_a_move_that_names_the_server_will_do(self) -> None:
+        text = 'this is a live-migration of server server that Nova has here'
+        self.told = [(alarm.NOT_HELD, 'former', text)]
+
+        self.assertNotIn(None, self.find())
 
     def test_not_another_amount_than_the_request_has(self) -> None:
         self.left.requested = 4
@@ -216,3 +223,52 @@ class ElsewhereTest(LeftTestCase):
         self.left.allocations['move'] = {'cache1': 2, 'node1': 2}
 
         self.assertEqual({'move'}, {*self.compare(self.entry)})
+
+
+class TakenBackTest(LeftTestCase):
+    """Two moves from host1 to host2: one was killed, and one has failed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.failed = Move(uuid='failed', id=2, status='error')
+        self.left.moves = [Move(), self.failed]
+        # What the first was to get, on another cache.
+        self.left.allocations = {
+            'server': {'other_cache2': 2, 'node2': 2},
+            'move': {'cache1': 2, 'node1': 2},
+        }
+        self.entry = left.make_entry(
+            3, host='host2', purpose=left.Purpose.INCOMING
+        )
+
+    def find(self, *entries: Any) -> list[str | None]:
+        providers = {'cache2': 'L3_0', 'other_cache2': 'L3_1'}
+        seen = self.left.see(*entries, host='host2')
+        seen = dataclasses.replace(
+            seen, said={**seen.said, 'providers': providers}
+        )
+        return [uuid for uuid, _text in allocations.compare(seen)]
+
+    def test_it_is_accepted(self) -> None:
+        self.assertEqual(['server', 'server'], self.find(self.entry))
+
+    def test_not_if_the_last_one_goes_on(self) -> None:
+        self.failed.status = 'migrating'
+
+        self.assertIn(None, self.find(self.entry))
+
+    def test_not_if_there_was_no_other_one(self) -> None:
+        self.left.moves = [self.failed]
+
+        self.assertIn(None, self.find(self.entry))
+
+    def test_not_of_what_the_server_has_here_itself(self) -> None:
+        self.server.host = 'host2'
+        own = dataclasses.replace(self.entry, purpose=left.Purpose.OWN)
+
+        self.assertIn(None, self.find(own))
+
+    def test_not_if_placement_has_nothing_of_it_here(self) -> None:
+        del self.left.allocations['server']
+
+        self.assertEqual([None], self.find(self.entry))
