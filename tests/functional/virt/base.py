@@ -67,6 +67,10 @@ _DATABASE_MODULES = (
 _MAKE_DATABASE = '_use_file_backed_sqlite_with_wal'
 
 
+class Killed(BaseException):
+    """Ends a thread; with ``SystemExit``, eventlet would end the test."""
+
+
 class _SharedSqlite(fixtures.Fixture):
     """Makes the threads of Nova and placement wait for each other's writes.
 

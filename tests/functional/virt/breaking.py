@@ -35,7 +35,7 @@ class WaitingMove(fixtures.Fixture):
             self.began.set()
             self.go.wait(base.SECONDS)
             if self.is_killed:
-                raise SystemExit
+                raise base.Killed
             return ''
 
         self.useFixture(

@@ -19,10 +19,6 @@ Purpose = assignment.Purpose
 ABORTS_QUEUED = '2.65'
 
 
-class Killed(BaseException):
-    """Ends a thread; with ``SystemExit``, eventlet would end the test."""
-
-
 class Transfer(fixtures.Fixture):
     """Guests are not transferred before ``go``, nor where Nova aborts it.
 
@@ -64,7 +60,7 @@ class Transfer(fixtures.Fixture):
         self.began.set()
         self.go.wait(base.SECONDS)
         if self.is_killed:
-            raise Killed
+            raise base.Killed
         try:
             if self.is_aborted:
                 recover(context, instance, dest, migrate_data, 'cancelled')

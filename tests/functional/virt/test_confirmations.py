@@ -35,11 +35,11 @@ class ConfirmationTest(breaking.BreakingTestCase):
 
         def kill(*_args: Any, **_kwargs: Any) -> None:
             is_killed.set()
-            raise SystemExit
+            raise base.Killed
 
         manager = self.services['host1'].manager
         with (
-            self.failing('rt', 'drop_move_claim_at_source', SystemExit()),
+            self.failing('rt', 'drop_move_claim_at_source', base.Killed()),
             fixtures.MockPatchObject(
                 manager, '_delete_allocation_after_move', kill
             ),
@@ -55,7 +55,7 @@ class ConfirmationTest(breaking.BreakingTestCase):
         instance.save()
         with self.killing():
             self.assertRaises(
-                SystemExit,
+                base.Killed,
                 self.services['host1'].manager.confirm_resize,
                 nova_context.get_admin_context(),
                 instance,

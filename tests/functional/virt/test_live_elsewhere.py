@@ -35,7 +35,7 @@ class ElsewhereTest(backends.Static, live.LiveFailureTestCase):
                 'guest', power_state.RUNNING, self.uuid
             )
             called.set()
-            raise live.Killed
+            raise base.Killed
 
         rpc = self.get_manager('host1').compute_rpcapi
         self.useFixture(

@@ -302,7 +302,7 @@ class KilledSourceTest(backends.Static, live.LiveFailureTestCase):
 
         def kill(*_args: Any, **_kwargs: Any) -> None:
             is_killed.set()
-            raise live.Killed
+            raise base.Killed
 
         manager = self.get_manager('host1')
         self.useFixture(

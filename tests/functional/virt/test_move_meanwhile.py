@@ -81,7 +81,7 @@ class MeanwhileTest(breaking.BreakingTestCase):
 
         def die(*_args: Any, **_kwargs: Any) -> None:
             told.set()
-            raise SystemExit
+            raise base.Killed
 
         rpc = self.services['host2'].manager.compute_rpcapi
         self.useFixture(fixtures.MockPatchObject(rpc, 'resize_instance', die))

@@ -11,6 +11,7 @@ from nova import context as nova_context
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import stats
+from tests.functional.virt import base
 from tests.functional.virt import breaking
 from tests.functional.virt import moving
 
@@ -136,7 +137,7 @@ class KilledTest(breaking.BreakingTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.flags(shelved_offload_time=0)
-        with self.failing('', '_terminate_volume_connections', SystemExit()):
+        with self.failing('', '_terminate_volume_connections', base.Killed()):
             self.begin(self.large)
             self.wait_until(
                 lambda: self.uuid not in self.get_host('host1').entries

@@ -198,7 +198,7 @@ class OneHostTest(breaking.BreakingTestCase):
 
     def test_a_migration_that_nova_takes_again(self) -> None:
         """It then has what the server was to get, and none what it holds."""
-        self.prepare(SystemExit())
+        self.prepare(base.Killed())
         self.restart('host1')
         self.act(self.server, 'os-resetState', state='active')
         migration = self.find_migration(self.server).uuid
