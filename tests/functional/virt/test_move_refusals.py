@@ -78,7 +78,9 @@ class DestinationTest(breaking.BreakingTestCase):
         """Nova counts nothing on the hosts that have refused."""
         for host in self.HOSTS:
             manager = self.services[host].manager
-            self.assertEqual({}, manager._pending_dest_resizes)
+            # Nova counts these since its release 34.
+            pending = getattr(manager, '_pending_dest_resizes', {})
+            self.assertEqual({}, pending)
             self.assertEqual({}, manager.rt.tracked_migrations)
 
     def test_another_host_is_tried(self) -> None:
