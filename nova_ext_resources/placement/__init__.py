@@ -2,6 +2,7 @@
 
 """Talks to placement and keeps the provider tree there current.
 
+* ``adapter``: makes an adapter of keystoneauth of the options
 * ``allocations``: changes what a server holds in placement
 * ``changes``: the writes to one provider as values, and their order; pure
 * ``client``: one method per endpoint of the Placement API

@@ -16,6 +16,7 @@ from nova_ext_resources.conf import reservation as reservation_conf
 from nova_ext_resources.conf import values
 from nova_ext_resources import exception
 from nova_ext_resources.objects import view as view_obj
+from nova_ext_resources.placement import adapter as placement_adapter
 from nova_ext_resources.placement import client as placement_client
 from nova_ext_resources.placement import retry as placement_retry
 from nova_ext_resources import plugins
@@ -65,7 +66,7 @@ class Site:
 
     @functools.cached_property
     def _adapter(self) -> ks_adapter.Adapter:
-        return placement_client.load_adapter(self._conf)
+        return placement_adapter.load_adapter(self._conf)
 
     @functools.cached_property
     def _compute(self) -> compute_mod.Compute:
