@@ -13,6 +13,7 @@ the tracker of ``claims/trackers`` that counts its units
 * ``rdt``: what ``resctrl`` and ``rmd`` share; no plugin
 * ``resctrl``: cache and memory bandwidth by way of the kernel's resctrl
 * ``rmd``: cache and memory bandwidth by way of Intel's RMD
+* ``shared_pool``: pools of storage or licences that belong to no host
 * ``sriov``: virtual functions of network cards, from sysfs
 * ``static``: resources that an operator writes into a YAML file
 """

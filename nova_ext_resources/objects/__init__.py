@@ -14,6 +14,7 @@
 * ``host_tree``: a host as placement shows it, with what is left
 * ``inventory``: how much of one resource class a provider has
 * ``operation``: what Nova does with a server, as seen by one host
+* ``pool``: storage or licences that belong to no host
 * ``provider``: resource providers: as discovered, and as placement sees them
 * ``requirement``: what one server requests, parsed from its flavor
 * ``resource``: name, type, units and description of a resource

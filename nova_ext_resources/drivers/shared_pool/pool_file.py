@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Files of pools: from text to values. Pure.
+
+::
+
+    pools:
+      - name: rack1
+        resource_class: CUSTOM_RACK1_GB
+        source: statvfs
+        location: /var/lib/nova/mnt/rack1
+
+An error of the file as a whole is raised. An error of one entry is returned
+as a :class:`BadPool`, and the other entries are used.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import re
+from typing import Any
+import urllib.parse
+
+import jsonschema
+import os_traits
+import yaml
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import pool
+
+#: Bytes, unless ``unit_size`` says otherwise: of sources that count bytes.
+GIB = 1024**3
+
+#: Source -> default of ``unit_size``.
+UNIT_SIZES = {'statvfs': GIB, 'ceph': GIB, 'file': 1, 'http': 1}
+
+_CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
+
+_POSITIVE = {'type': 'integer', 'minimum': 1, 'maximum': inventory.MAX_INT}
+
+SCHEMA = {
+    'type': 'object',
+    'additionalProperties': False,
+    'required': ['name', 'resource_class', 'source', 'location'],
+    'properties': {
+        'name': {
+            'type': 'string',
+            'pattern': r'\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,57}\Z',
+        },
+        'resource_class': {
+            'type': 'string',
+            'pattern': r'\ACUSTOM_[A-Z0-9_]{1,248}\Z',
+        },
+        'source': {'enum': sorted(UNIT_SIZES)},
+        'location': {'type': 'string', 'minLength': 1, 'maxLength': 2048},
+        'unit_size': {'type': 'integer', 'minimum': 1},
+        'max_age': _POSITIVE,
+        'traits': {
+            'type': 'array',
+            'items': {'type': 'string'},
+            'uniqueItems': True,
+        },
+        'inventory': {
+            'type': 'object',
+            'additionalProperties': False,
+            'properties': {
+                'reserved': {**_POSITIVE, 'minimum': 0},
+                'min_unit': _POSITIVE,
+                'max_unit': _POSITIVE,
+                'step_size': _POSITIVE,
+                'allocation_ratio': {
+                    'type': 'number',
+                    'exclusiveMinimum': 0,
+                    'maximum': 10000,
+                },
+            },
+        },
+    },
+}
+
+_VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One pool, and where its numbers come from.
+
+    :ivar max_age: seconds after which a reading counts as old
+    """
+
+    pool: pool.SharedPool
+    source: str
+    location: str
+    unit_size: int
+    max_age: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class BadPool:
+    """Why one entry is not used.
+
+    :ivar name: as far as it can be read
+    """
+
+    name: str
+    reason: str
+
+
+def parse(text: str) -> tuple[list[Definition], list[BadPool]]:
+    """Read a file.
+
+    :raises ValueError: it is not such a file at all
+    """
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as err:
+        raise ValueError(f'it is not YAML: {err}') from err
+    if not isinstance(content, dict) or content.keys() != {'pools'}:
+        raise ValueError('it must have the key "pools", and no other')
+    entries = content['pools'] or []
+    if not isinstance(entries, list):
+        raise ValueError('"pools" is not a list')
+    found: list[Definition] = []
+    bad: list[BadPool] = []
+    for number, entry in enumerate(entries, 1):
+        name = entry.get('name') if isinstance(entry, dict) else None
+        name = name if isinstance(name, str) else f'number {number}'
+        reasons = [*_list_errors(entry)] or [*_list_clashes(entry, found)]
+        if reasons:
+            bad.append(BadPool(name=name, reason='; '.join(reasons)))
+        else:
+            found.append(_make(entry))
+    return found, bad
+
+
+def _list_errors(entry: Any) -> Iterator[str]:
+    """Return what is wrong with an entry by itself."""
+    errors = [*_VALIDATOR.iter_errors(entry)]
+    for error in errors:
+        where = '.'.join(map(str, error.path))
+        yield f'{where}: {error.message}' if where else error.message
+    if errors:
+        if isinstance(entry, dict) and (
+            entry.get('resource_class') == 'DISK_GB'
+        ):
+            yield (
+                'every host reports its own DISK_GB beside that of the pool '
+                '(bug 1784020 of Nova); use a class of your own, and '
+                'resources:DISK_GB=0 in flavors'
+            )
+        return
+    known = os_traits.get_traits()
+    for trait in entry.get('traits', ()):
+        if trait not in known and not _CUSTOM_TRAIT.fullmatch(trait):
+            yield f'traits: {trait} is no trait of os-traits, nor CUSTOM_*'
+    yield from _list_wrong_locations(entry['source'], entry['location'])
+    try:
+        rules = {'reserved': 0, **entry.get('inventory', {})}
+        inventory.Inventory(total=inventory.MAX_INT, **rules)
+    except exception.InvalidResource as err:
+        yield str(err)
+
+
+def _list_wrong_locations(source: str, location: str) -> Iterator[str]:
+    if source in ('statvfs', 'file') and not location.startswith('/'):
+        yield f'location: {location} is no path from / on'
+    if source == 'http':
+        try:
+            url = urllib.parse.urlsplit(location)
+            is_url = url.scheme in ('http', 'https') and bool(url.hostname)
+        except ValueError:
+            is_url = False
+        if not is_url:
+            yield f'location: {location!r} is no URL of http or https'
+        elif url.username or url.password:
+            yield 'location: a URL with a password ends in logs'
+
+
+def _list_clashes(
+    entry: dict[str, Any], found: list[Definition]
+) -> Iterator[str]:
+    for one in found:
+        if one.pool.name == entry['name']:
+            yield 'name: another pool has it'
+        if one.pool.resource_class == entry['resource_class']:
+            yield (
+                f'resource_class: pool {one.pool.name} has it too, and a '
+                'server that moves could be given units of the other pool'
+            )
+
+
+def _make(entry: dict[str, Any]) -> Definition:
+    return Definition(
+        pool=pool.SharedPool(
+            name=entry['name'],
+            resource_class=entry['resource_class'],
+            rules=dict(entry.get('inventory', {})),
+            traits=frozenset(entry.get('traits', ())),
+        ),
+        source=entry['source'],
+        location=entry['location'],
+        unit_size=entry.get('unit_size', UNIT_SIZES[entry['source']]),
+        max_age=entry.get('max_age'),
+    )

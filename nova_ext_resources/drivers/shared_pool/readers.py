@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One thread for each pool, because a source may hang for ever.
+
+``statvfs`` of an NFS server that is away does not return, and cannot be ended.
+Then no second thread is started beside it.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import datetime
+import threading
+import time
+
+from oslo_utils import timeutils
+
+from nova_ext_resources.drivers.shared_pool import pool_file
+from nova_ext_resources.drivers.shared_pool import sources
+from nova_ext_resources.objects import pool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What is known of a pool. Replaced, and never changed.
+
+    :ivar reading: the last good one; None: none since the start
+    :ivar failure: why there is no newer one; '' where there is
+    """
+
+    reading: pool.Reading | None = None
+    failure: str = ''
+
+
+class Reader:
+    """Reads one source again and again. Used by one thread at a time.
+
+    :param interval: seconds from one reading to the next
+    :param monotonic: returns seconds that no step of the clock changes
+    """
+
+    def __init__(
+        self,
+        definition: pool_file.Definition,
+        source: sources.Source,
+        *,
+        interval: float,
+        clock: Callable[[], datetime.datetime] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.definition = definition
+        self._source = source
+        self._interval = interval
+        self._clock = clock or _read_clock
+        self._monotonic = monotonic
+        self._state = State()
+        self._thread: threading.Thread | None = None
+        self._began_at = 0.0
+        self._began_on = self._clock()
+
+    @property
+    def is_reading(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a reading that was just started is worth waiting for."""
+        return self.is_reading and not self._state.failure
+
+    def start(self) -> None:
+        """Begin to read if it is time, unless the last reading goes on."""
+        now = self._monotonic()
+        is_due = self._thread is None or (
+            now - self._began_at >= self._interval
+        )
+        if not is_due or self.is_reading:
+            return
+        self._began_at, self._began_on = now, self._clock()
+        self._thread = threading.Thread(
+            target=self._read,
+            name=f'ext-resources-pool-{self.definition.pool.name}',
+            daemon=True,
+        )
+        self._thread.start()
+
+    def wait(self, deadline: float) -> None:
+        """Wait for the reading that was started, until a time."""
+        if self._thread is not None:
+            self._thread.join(max(deadline - self._monotonic(), 0.0))
+
+    def _read(self) -> None:
+        """Read once; a failure keeps the last good reading."""
+        try:
+            found = sources.read(self._source)
+        except (OSError, ValueError) as err:
+            self._fail(str(err) or type(err).__name__)
+        # A bug, or an error of a library that is not meant to come through:
+        # no failure is missed, as no other one sees how this thread ends.
+        except Exception as err:
+            self._fail(f'{type(err).__name__}: {err}')
+        else:
+            self._state = State(reading=found)
+
+    def _fail(self, failure: str) -> None:
+        self._state = dataclasses.replace(self._state, failure=failure)
+
+    def find_state(self) -> State:
+        """Return what is known now, and what is wrong with it."""
+        state = self._state
+        hangs = self.is_reading and (
+            self._monotonic() - self._began_at >= self._interval
+        )
+        if hangs:
+            since = self._began_on.isoformat(timespec='seconds')
+            return dataclasses.replace(
+                state, failure=f'it has not answered since {since}'
+            )
+        max_age = self.definition.max_age
+        if max_age and state.reading and not state.failure:
+            age = self._clock() - state.reading.read_at
+            if age > datetime.timedelta(seconds=max_age):
+                return dataclasses.replace(
+                    state,
+                    failure=f'it is older than max_age ({max_age} seconds)',
+                )
+        return state
+
+
+def _read_clock() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the sources of pools say -> numbers of units. Pure.
+
+Whatever makes no sense raises ``ValueError``, with the reason.
+"""
+
+from collections.abc import Mapping
+import datetime
+import json
+import math
+from typing import Any, NoReturn
+
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import pool
+
+
+def parse_document(
+    text: bytes, unit_size: int, read_at: datetime.datetime
+) -> pool.Reading:
+    """Read ``{"total": 100, "free": 40}``; other keys are ignored.
+
+    :raises ValueError: it is no such document
+    """
+    document = _parse_json(text)
+    if 'free' in document and 'reserved' in document:
+        raise ValueError('it has both "free" and "reserved"; give one of them')
+    return _make_reading(document, unit_size, read_at)
+
+
+def parse_ceph(
+    text: bytes, name: str, unit_size: int, read_at: datetime.datetime
+) -> pool.Reading:
+    """Read the output of ``ceph df --format json``.
+
+    ``stored`` and ``max_avail`` are of data, without its copies. The latter
+    is what all pools on the same devices have left.
+
+    :raises ValueError: it is none, or has no such pool
+    """
+    pools = _parse_json(text).get('pools')
+    found = [
+        one.get('stats')
+        for one in (pools if isinstance(pools, list) else ())
+        if isinstance(one, dict) and one.get('name') == name
+    ]
+    if len(found) != 1 or not isinstance(found[0], dict):
+        raise ValueError(f'"ceph df" shows no pool {name}')
+    free = _read_number(found[0], 'max_avail')
+    total = _read_number(found[0], 'stored') + free
+    return _make_reading({'total': total, 'free': free}, unit_size, read_at)
+
+
+def make_from_blocks(
+    *,
+    blocks: int,
+    free: int,
+    available: int,
+    block_size: int,
+    unit_size: int,
+    read_at: datetime.datetime,
+) -> pool.Reading:
+    """Read what ``statvfs`` says.
+
+    Blocks for root alone count as nothing, as in ``df``.
+
+    :raises ValueError: it makes no sense
+    """
+    return _make_reading(
+        {
+            'total': (blocks - free + available) * block_size,
+            'free': available * block_size,
+        },
+        unit_size,
+        read_at,
+    )
+
+
+def _make_reading(
+    document: Mapping[str, Any], unit_size: int, read_at: datetime.datetime
+) -> pool.Reading:
+    total = math.floor(_read_number(document, 'total') / unit_size)
+    if total > inventory.MAX_INT:
+        raise ValueError(
+            f'the total is {total} units, more than placement can store; set '
+            'a larger unit_size'
+        )
+    numbers = {
+        name: to_units(_read_number(document, name) / unit_size)
+        for name, to_units in (('free', math.floor), ('reserved', math.ceil))
+        if name in document
+    }
+    return pool.Reading(total=total, read_at=read_at, **numbers)
+
+
+def _parse_json(text: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as err:
+        raise ValueError('it is nested too deeply') from err
+    if not isinstance(document, dict):
+        raise ValueError('it is not a JSON object')
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f'{name} is not a number')
+
+
+def _read_number(document: Mapping[str, Any], name: str) -> int | float:
+    value = document.get(name)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value < 0
+    ):
+        raise ValueError(f'"{name}" is {value!r}, and not a number from 0 up')
+    return value

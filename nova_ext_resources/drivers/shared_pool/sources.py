@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Reads what a pool has, now. Any of it may hang: see ``readers``."""
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import datetime
+import os
+import subprocess
+import time
+from typing import TypeAlias
+
+from oslo_utils import timeutils
+import requests
+
+from nova_ext_resources.drivers.shared_pool import reading
+from nova_ext_resources.objects import pool
+
+#: More than any document of three numbers, or ``ceph df``, needs.
+MAX_BYTES = 4 * 1024 * 1024
+
+_CHUNK = 64 * 1024
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a pool's numbers come from.
+
+    :ivar kind: one of :data:`KINDS`
+    :ivar location: path, name of a Ceph pool, or URL
+    :ivar unit_size: how much one unit is, of what the source counts
+    :ivar timeout: seconds that a command or a server gets
+    """
+
+    kind: str
+    location: str
+    unit_size: int
+    timeout: float = 10.0
+    ceph_command: Sequence[str] = ('ceph',)
+    ca_file: str = ''
+
+
+Read: TypeAlias = Callable[[Source], pool.Reading]
+
+
+def read(source: Source) -> pool.Reading:
+    """Read a source, once.
+
+    :raises OSError: it cannot be read
+    :raises ValueError: what it says makes no sense
+    """
+    return KINDS[source.kind](source)
+
+
+def _read_statvfs(source: Source) -> pool.Reading:
+    # Where nothing is mounted, it would be the size of the host's own disk.
+    if not os.path.ismount(source.location):
+        raise ValueError(
+            f'nothing is mounted at {source.location}; give the path of the '
+            'mount itself'
+        )
+    found = os.statvfs(source.location)
+    return reading.make_from_blocks(
+        blocks=found.f_blocks,
+        free=found.f_bfree,
+        available=found.f_bavail,
+        block_size=found.f_frsize,
+        unit_size=source.unit_size,
+        read_at=_now(),
+    )
+
+
+def _read_ceph(source: Source) -> pool.Reading:
+    command = [*source.ceph_command, 'df', '--format', 'json']
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=source.timeout,
+            check=True,
+        )
+    except subprocess.TimeoutExpired as err:
+        raise ValueError(
+            f'"{" ".join(command)}" has not ended within {source.timeout:g} '
+            'seconds'
+        ) from err
+    except subprocess.CalledProcessError as err:
+        text = err.stderr.decode(errors='replace').strip()
+        raise ValueError(
+            f'"{" ".join(command)}" has failed with {err.returncode}: '
+            f'{text[-500:]}'
+        ) from err
+    return reading.parse_ceph(
+        done.stdout, source.location, source.unit_size, _now()
+    )
+
+
+def _read_file(source: Source) -> pool.Reading:
+    with open(source.location, 'rb') as file:
+        text = file.read(MAX_BYTES + 1)
+        written_at = os.fstat(file.fileno()).st_mtime
+    _check_size(len(text))
+    return reading.parse_document(
+        text,
+        source.unit_size,
+        datetime.datetime.fromtimestamp(written_at, datetime.UTC),
+    )
+
+
+def _read_http(source: Source) -> pool.Reading:
+    deadline = time.monotonic() + source.timeout
+    # requests raises OSError and ValueError only, while the body is read also.
+    with requests.get(
+        source.location,
+        timeout=source.timeout,
+        stream=True,
+        verify=source.ca_file or True,
+        headers={'Accept': 'application/json'},
+    ) as response:
+        response.raise_for_status()
+        text = b''
+        for chunk in response.iter_content(_CHUNK):
+            text += chunk
+            _check_size(len(text))
+            if time.monotonic() > deadline:
+                raise ValueError(
+                    f'the answer is not there after {source.timeout:g} seconds'
+                )
+    return reading.parse_document(text, source.unit_size, _now())
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_BYTES:
+        raise ValueError(f'it is longer than {MAX_BYTES} bytes')
+
+
+def _now() -> datetime.datetime:
+    now: datetime.datetime = timeutils.utcnow(with_timezone=True)
+    return now
+
+
+#: Name in a definition -> how it is read.
+KINDS: Mapping[str, Read] = {
+    'statvfs': _read_statvfs,
+    'ceph': _read_ceph,
+    'file': _read_file,
+    'http': _read_http,
+}

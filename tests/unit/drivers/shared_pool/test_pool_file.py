@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Files of pools."""
+
+import os
+
+from nova_ext_resources.drivers.shared_pool import pool_file
+from nova_ext_resources.objects import pool
+from tests import base
+
+GOOD = {
+    'name': 'rack1',
+    'resource_class': 'CUSTOM_RACK1_GB',
+    'source': 'file',
+    'location': '/rack1.json',
+}
+SAMPLE = os.path.join(
+    os.path.dirname(pool_file.__file__),
+    '../../../etc/nova_ext_resources/pools.yaml',
+)
+
+
+def make_text(*entries: object) -> str:
+    return f'pools: {[*entries]!r}'
+
+
+class PoolFileTest(base.TestCase):
+    def test_a_pool_with_all_that_can_be_set(self) -> None:
+        entry = {
+            **GOOD,
+            'source': 'http',
+            'location': 'https://licences.example/pool',
+            'unit_size': 10,
+            'max_age': 60,
+            'traits': ['CUSTOM_FAST', 'STORAGE_DISK_SSD'],
+            'inventory': {'reserved': 3, 'allocation_ratio': 1.5},
+        }
+
+        found, bad = pool_file.parse(make_text(entry))
+
+        self.assertEqual([], bad)
+        self.assertEqual(
+            [
+                pool_file.Definition(
+                    pool=pool.SharedPool(
+                        name='rack1',
+                        resource_class='CUSTOM_RACK1_GB',
+                        rules={'reserved': 3, 'allocation_ratio': 1.5},
+                        traits=frozenset({'CUSTOM_FAST', 'STORAGE_DISK_SSD'}),
+                    ),
+                    source='http',
+                    location='https://licences.example/pool',
+                    unit_size=10,
+                    max_age=60,
+                )
+            ],
+            found,
+        )
+
+    def test_sources_of_bytes_count_gib(self) -> None:
+        for source, unit_size in (('statvfs', 1024**3), ('file', 1)):
+            [found], _bad = pool_file.parse(
+                make_text({**GOOD, 'source': source})
+            )
+
+            self.assertEqual(unit_size, found.unit_size)
+
+    def test_one_bad_entry_leaves_the_others(self) -> None:
+        for change, reason in (
+            ({'name': 'a/b'}, 'name'),
+            ({'name': 'x' * 59}, 'name'),
+            ({'resource_class': 'VCPU'}, 'resource_class'),
+            ({'resource_class': 'DISK_GB'}, '1784020'),
+            ({'source': 'ftp'}, 'source'),
+            ({'location': 'rack1.json'}, 'no path'),
+            ({'location': ''}, 'location'),
+            ({'source': 'http', 'location': 'ftp://x/y'}, 'no URL'),
+            ({'source': 'http', 'location': 'http://[x/y'}, 'no URL'),
+            ({'source': 'http', 'location': 'http://a:b@x/y'}, 'password'),
+            ({'unit_size': 0}, 'unit_size'),
+            ({'max_age': 0}, 'max_age'),
+            ({'traits': ['HW_NONE']}, 'HW_NONE'),
+            ({'inventory': {'total': 3}}, 'total'),
+            ({'inventory': {'allocation_ratio': 0}}, 'allocation_ratio'),
+            ({'inventory': {'min_unit': 3, 'max_unit': 2}}, 'max_unit'),
+            ({'colour': 'red'}, 'colour'),
+        ):
+            with self.subTest(change=change):
+                other = {**GOOD, 'name': 'two', 'resource_class': 'CUSTOM_2'}
+
+                found, [bad] = pool_file.parse(
+                    make_text({**GOOD, **change}, other)
+                )
+
+                self.assertEqual(['two'], [one.pool.name for one in found])
+                self.assertIn(reason, bad.reason)
+
+    def test_two_pools_with_one_name_or_class_clash(self) -> None:
+        for change in ({'name': 'two'}, {'resource_class': 'CUSTOM_2'}):
+            found, [bad] = pool_file.parse(make_text(GOOD, {**GOOD, **change}))
+
+            self.assertEqual(1, len(found))
+            self.assertNotEqual('', bad.reason)
+
+    def test_what_is_no_such_file_is_refused(self) -> None:
+        for text in ('', 'pools: [', 'pools: 3', '- a', 'pools: []\nx: 1'):
+            with self.subTest(text=text):
+                self.assertRaises(ValueError, pool_file.parse, text)
+
+    def test_entries_that_are_no_mappings(self) -> None:
+        found, bad = pool_file.parse('pools: [1, null, {name: [x]}]')
+
+        self.assertEqual([], found)
+        self.assertEqual(
+            ['number 1', 'number 2', 'number 3'], [one.name for one in bad]
+        )
+
+    def test_an_empty_file_has_no_pools(self) -> None:
+        self.assertEqual(([], []), pool_file.parse('pools:\n'))
+
+    def test_the_sample_is_good(self) -> None:
+        with open(SAMPLE, encoding='utf-8') as file:
+            text = file.read()
+
+        self.assertEqual(([], []), pool_file.parse(text))
+        # And with its examples.
+        found, bad = pool_file.parse(
+            text.replace('pools: []', 'pools:').replace('\n#   ', '\n  ')
+        )
+        self.assertEqual([], bad)
+        self.assertEqual(
+            {*pool_file.UNIT_SIZES}, {one.source for one in found}
+        )

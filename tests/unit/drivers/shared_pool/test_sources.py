@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Sources of pools, as they are and as they fail."""
+
+import http.server
+import json
+import os
+import pathlib
+import threading
+from typing import Any, ClassVar
+
+import requests
+
+from nova_ext_resources.drivers.shared_pool import pool_file
+from nova_ext_resources.drivers.shared_pool import sources
+from nova_ext_resources.objects import pool
+from tests import base
+from tests.unit.drivers.shared_pool import test_reading
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    answers: ClassVar[dict[str, tuple[int, bytes]]] = {
+        '/good': (200, b'{"total": 20, "free": 5}'),
+        '/error': (500, b'{"total": 20}'),
+        '/html': (200, b'<html>'),
+    }
+
+    def do_GET(self) -> None:
+        status, body = self.answers[self.path]
+        self.send_response(status)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class SourcesTest(base.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.folder = pathlib.Path(self.make_folder())
+
+    def read(self, kind: str, location: str, **fields: Any) -> pool.Reading:
+        return sources.read(
+            sources.Source(
+                kind=kind, location=location, **{'unit_size': 1, **fields}
+            )
+        )
+
+    def make_command(self, script: str) -> str:
+        path = self.folder / 'ceph'
+        path.write_text(f'#!/bin/sh\n{script}\n')
+        path.chmod(0o755)
+        return str(path)
+
+    def test_each_kind_of_a_file_of_pools_can_be_read(self) -> None:
+        self.assertEqual(pool_file.UNIT_SIZES.keys(), sources.KINDS.keys())
+
+    def test_a_file_is_as_old_as_it_is(self) -> None:
+        path = self.folder / 'pool.json'
+        path.write_text('{"total": 20, "free": 5}')
+        os.utime(path, (1000, 1000))
+
+        found = self.read('file', str(path))
+
+        self.assertEqual((20, 5), (found.total, found.free))
+        self.assertEqual(1000, found.read_at.timestamp())
+
+    def test_a_file_that_cannot_be_read(self) -> None:
+        path = self.folder / 'pool.json'
+        self.assertRaises(OSError, self.read, 'file', str(path))
+        self.assertRaises(OSError, self.read, 'file', str(self.folder))
+
+        path.write_text(' ' * (sources.MAX_BYTES + 1))
+        error = self.assertRaises(ValueError, self.read, 'file', str(path))
+        self.assertIn('longer', str(error))
+
+    def test_a_mount(self) -> None:
+        found = os.statvfs('/')
+
+        reading = self.read('statvfs', '/', unit_size=1024**2)
+
+        size = (found.f_blocks - found.f_bfree + found.f_bavail) * (
+            found.f_frsize
+        )
+        # Others write meanwhile.
+        self.assertLess(abs(reading.total - size // 1024**2), 1024)
+        assert reading.free is not None
+        self.assertLessEqual(reading.free, reading.total)
+
+    def test_where_nothing_is_mounted_the_hosts_own_disk_is_not_read(
+        self,
+    ) -> None:
+        for path in (self.folder, self.folder / 'missing'):
+            error = self.assertRaises(
+                ValueError, self.read, 'statvfs', str(path)
+            )
+            self.assertIn('nothing is mounted', str(error))
+
+    def test_ceph(self) -> None:
+        output = self.folder / 'df.json'
+        output.write_text(json.dumps(test_reading.CEPH))
+        command = self.make_command(
+            f'test "$*" = "--id nova df --format json" && cat {output}'
+        )
+
+        found = self.read(
+            'ceph',
+            'vms',
+            unit_size=1024**3,
+            ceph_command=[command, '--id', 'nova'],
+        )
+
+        self.assertEqual((230, 190), (found.total, found.free))
+
+    def test_ceph_that_fails(self) -> None:
+        for script, reason in (
+            ('echo no monitor >&2; exit 1', 'with 1: no monitor'),
+            ('exec sleep 1000', 'has not ended within 0.2 seconds'),
+            ('echo hello', 'Expecting value'),
+        ):
+            with self.subTest(script=script):
+                command = self.make_command(script)
+
+                error = self.assertRaises(
+                    ValueError,
+                    self.read,
+                    'ceph',
+                    'vms',
+                    ceph_command=[command],
+                    timeout=60.0 if 'sleep' not in script else 0.2,
+                )
+
+                self.assertIn(reason, str(error))
+        self.assertRaises(
+            OSError, self.read, 'ceph', 'vms', ceph_command=['/no/ceph']
+        )
+
+    def test_http(self) -> None:
+        server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), _Handler)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f'http://127.0.0.1:{server.server_port}'
+
+        found = self.read('http', f'{url}/good')
+
+        self.assertEqual((20, 5), (found.total, found.free))
+        self.assertRaises(OSError, self.read, 'http', f'{url}/error')
+        self.assertRaises(ValueError, self.read, 'http', f'{url}/html')
+
+    def test_http_that_is_away(self) -> None:
+        self.assertRaises(
+            requests.ConnectionError, self.read, 'http', 'http://127.0.0.1:1/'
+        )
