@@ -17,6 +17,7 @@ a new group registers it. A plugin may keep its options beside its class, as
 * ``resctrl``: ``[ext_resources_resctrl]``, for inventory and enforcer
 * ``rmd``: ``[ext_resources_rmd]``, for inventory and enforcer
 * ``scheduler``: ``[ext_resources_scheduler]``
+* ``shared_pool``: ``[ext_resources_shared_pool]``
 * ``sriov``: ``[ext_resources_sriov]``
 * ``state``: where Nova keeps its state
 * ``tuning``: ``[ext_resources_tuning]``

@@ -17,6 +17,7 @@ from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import constraints
 from nova_ext_resources.objects import guest
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources.objects import tunable
@@ -79,6 +80,23 @@ class InventoryProvider(abc.ABC):
         it, and publish it, so that the scheduler refuses the same.
         """
         return {}
+
+    @property
+    def pools(self) -> tuple[pool.SharedPool, ...]:
+        """Return pools that belong to no host, and that this one reaches.
+
+        As the last ``discover`` has found them. No I/O. The host publishes
+        them, and counts nothing of them.
+        """
+        return ()
+
+    @property
+    def problems(self) -> tuple[alarm.Problem, ...]:
+        """Return what is wrong with what the last ``discover`` has found.
+
+        No I/O.
+        """
+        return ()
 
     @abc.abstractmethod
     def definitions(self) -> tuple[resource.ResourceDefinition, ...]:

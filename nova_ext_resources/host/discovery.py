@@ -13,6 +13,7 @@ from nova_ext_resources import exception
 from nova_ext_resources.host import view
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import constraints as constraints_obj
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import provider
 from nova_ext_resources.objects import resource
 from nova_ext_resources import plugins as plugins_mod
@@ -31,6 +32,7 @@ class Found:
     :ivar left_out: what plugins could not report although they succeeded;
         that may be in placement, too
     :ivar constraints: what this host can never do, as they have found it
+    :ivar pools: of several hosts, that this one reaches
     :ivar problems: what is wrong with what was found
     """
 
@@ -41,6 +43,7 @@ class Found:
     constraints: Mapping[str, constraints_obj.ClassConstraints] = (
         dataclasses.field(default_factory=dict)
     )
+    pools: tuple[pool.SharedPool, ...] = ()
     problems: tuple[alarm.Problem, ...] = ()
 
     @property
@@ -116,6 +119,8 @@ class Discovery:
             missing=frozenset(self._plugins) - self._last.keys(),
             left_out=frozenset[str]().union(*(one.left_out for one in last)),
             constraints=constraints_obj.unite(one.constraints for one in last),
+            pools=tuple(each for one in last for each in one.pools),
+            problems=tuple(each for one in last for each in one.problems),
         )
 
     def scan_by(self, name: str) -> exception.DiscoveryFailed | None:
@@ -130,6 +135,8 @@ class Discovery:
                 providers=self._check(name, plugin.discover()),
                 left_out=frozenset(plugin.left_out),
                 constraints=dict(plugin.constraints),
+                pools=tuple(plugin.pools),
+                problems=tuple(plugin.problems),
             )
         except exception.DiscoveryFailed as err:
             return err

@@ -120,4 +120,5 @@ class Metrics:
             servers=self.servers.latest,
             sweep=self._measuring.latest if self._measuring else None,
             tuning_changes=self._measuring.changes if self._measuring else {},
+            pools=self._host.found.pools,
         )

@@ -112,6 +112,7 @@ class HostService:
             self._placement,
             node,
             wanted=self.host.providers,
+            pools=lambda: self.host.found.pools,
             is_complete=lambda: self.host.found.is_complete,
             on_deleted=compute.on_deleted,
             interval=self._interval,
@@ -197,6 +198,7 @@ class HostService:
             list_differences=lambda: (
                 *self.allocated.problems,
                 *self.unheld.problems,
+                *self.publisher.status.problems,
             ),
             list_roles=compute.list_roles,
             find_hosts=compute.find_hosts,

@@ -140,6 +140,7 @@ def make_providers(
                 for name in one.inventories
             },
             traits=one.traits | {provider.OWNER_TRAIT},
+            aggregates=one.aggregates,
         )
         for one in found
     )

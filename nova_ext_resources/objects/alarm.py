@@ -62,6 +62,8 @@ DISCOVERY_FAILED = 'discovery_failed'
 RESOURCES_LEFT_OUT = 'resources_left_out'
 PUBLISH_FAILED = 'publish_failed'
 PROVIDER_IN_USE = 'provider_in_use'
+POOL_NOT_READ = 'pool_not_read'
+POOL_OVERALLOCATED = 'pool_overallocated'
 LEDGER_FAILED = 'ledger_failed'
 STATS_CUT = 'stats_cut'
 MONITORING_FAILED = 'monitoring_failed'
@@ -179,6 +181,16 @@ _WARNING = (
         PROVIDER_IN_USE,
         'provider',
         'Servers hold inventory that should be removed from placement.',
+    ),
+    (
+        POOL_NOT_READ,
+        'pool',
+        'A pool of several hosts cannot be read; its last values stay.',
+    ),
+    (
+        POOL_OVERALLOCATED,
+        'pool',
+        'Servers hold more units of a pool of several hosts than it has.',
     ),
     (LEDGER_FAILED, '', 'The ledger cannot be read or written.'),
     (

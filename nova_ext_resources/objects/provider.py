@@ -51,6 +51,7 @@ class HostProvider:
     :ivar follows_tasks: whether the units serve a server wherever its
         threads run, pinned or not
     :ivar traits: without the owner trait
+    :ivar aggregates: uuids of those that tie this host to shared pools
     """
 
     key: str
@@ -64,6 +65,7 @@ class HostProvider:
     cpus: str = ''
     follows_tasks: bool = False
     traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
 
     def make_rp_uuid(self, node: Node) -> str:
         return make_rp_uuid(node.uuid, self.key)

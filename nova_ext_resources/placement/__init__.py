@@ -8,7 +8,10 @@
 * ``client``: one method per endpoint of the Placement API
 * ``endpoint``: one request and its response
 * ``errors``: from a failed request to an error of ours, ``Retriable`` or not
+* ``fields``: writes traits, aggregates or inventories of a provider
 * ``overview``: reads all hosts of a cloud, by few requests
+* ``pool_target``: what placement shall have of a shared pool; pure
+* ``pools``: writes the sharing providers of pools, beside other hosts
 * ``publisher``: the thread that keeps a host's tree current
 * ``responses``: placement's JSON as values
 * ``retry``: how a call to placement is repeated

@@ -135,19 +135,27 @@ def diff(
                 rp_uuid=rp_uuid, name=name, parent_uuid=target.parent_uuid
             )
         )
-    for field, is_same in (
-        ('traits', operator.eq),
-        ('aggregates', operator.eq),
-        ('inventories', are_same),
-    ):
-        content = getattr(target, field)
-        if not is_same(content, getattr(seen, field)):
-            changes.append(
-                Replace(
-                    rp_uuid=rp_uuid, name=name, field=field, content=content
-                )
-            )
-    return tuple(changes)
+    return (*changes, *list_replacements(target, seen))
+
+
+def list_replacements(
+    target: provider_obj.Provider, seen: provider_obj.Provider
+) -> list[Replace]:
+    """Return the fields that differ, in the order of their writes."""
+    return [
+        Replace(
+            rp_uuid=target.rp_uuid,
+            name=target.name,
+            field=field,
+            content=getattr(target, field),
+        )
+        for field, is_same in (
+            ('traits', operator.eq),
+            ('aggregates', operator.eq),
+            ('inventories', are_same),
+        )
+        if not is_same(getattr(target, field), getattr(seen, field))
+    ]
 
 
 def are_same(

@@ -46,6 +46,7 @@ class Client:
         in_tree: str | None = None,
         required: str | None = None,
         name: str | None = None,
+        member_of: str | None = None,
     ) -> tuple[provider_obj.Provider, ...]:
         """List the providers of a tree, or all, with their generations.
 
@@ -55,8 +56,14 @@ class Client:
         :param in_tree: uuid of any provider of the tree; None lists all
         :param required: only those that have this trait, which must exist
         :param name: only the one with this name
+        :param member_of: only those in the aggregate with this uuid
         """
-        params = {'in_tree': in_tree, 'required': required, 'name': name}
+        params = {
+            'in_tree': in_tree,
+            'required': required,
+            'name': name,
+            'member_of': member_of,
+        }
         tree = f'the provider tree of {in_tree}' if in_tree else 'providers'
         return self._endpoint.ask(
             'GET',
@@ -110,7 +117,7 @@ class Client:
         )
 
     def ensure_provider(
-        self, rp_uuid: str, name: str, parent_uuid: str
+        self, rp_uuid: str, name: str, parent_uuid: str | None
     ) -> provider_obj.Provider:
         """Create a provider, or return the existing one as it is.
 

@@ -16,9 +16,12 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import pools as pools_mod
 from nova_ext_resources.placement import tree
 from nova_ext_resources import worker
 
@@ -45,6 +48,7 @@ class Status:
     :ivar failure: what is wrong now, '' when nothing is
     :ivar failures: rounds that failed since the last success
     :ivar held: what should go and cannot, because it is in use
+    :ivar problems: of pools that belong to no host
     """
 
     last_success_at: datetime.datetime | None = None
@@ -52,6 +56,7 @@ class Status:
     failure: str = ''
     failures: int = 0
     held: tuple[changes.Held, ...] = ()
+    problems: tuple[alarm.Problem, ...] = ()
 
 
 def find_delay(failures: int, interval: float) -> float:
@@ -67,8 +72,16 @@ def find_delay(failures: int, interval: float) -> float:
     return min(back_off, interval) * _RANDOM.uniform(0.5, 1.0)
 
 
-#: Whether it is all that the host has, and what placement shall have of it.
-_Wanted = tuple[bool, tuple[provider_obj.Provider, ...]]
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What placement shall have.
+
+    :ivar is_complete: whether it is all that the host has
+    """
+
+    is_complete: bool
+    providers: tuple[provider_obj.Provider, ...]
+    pools: tuple[pool_obj.SharedPool, ...]
 
 
 class Publisher(worker.Worker):
@@ -77,6 +90,7 @@ class Publisher(worker.Worker):
     Nothing that fails ends it. It holds no lock while it talks.
 
     :param wanted: returns the tree as it shall be
+    :param pools: returns those that the host reaches, as they were read
     :param is_complete: whether ``wanted`` has everything; while it has not,
         nothing is deleted
     :param on_deleted: see :class:`.tree.TreeWriter`
@@ -91,6 +105,7 @@ class Publisher(worker.Worker):
         node: provider_obj.Node,
         *,
         wanted: Callable[[], Iterable[provider_obj.Provider]],
+        pools: Callable[[], Iterable[pool_obj.SharedPool]] = tuple,
         is_complete: Callable[[], bool] = lambda: True,
         on_deleted: Callable[[], None] = lambda: None,
         interval: float = 60.0,
@@ -98,6 +113,7 @@ class Publisher(worker.Worker):
         super().__init__()
         self._node = node
         self._wanted = wanted
+        self._list_pools = pools
         self._is_complete = is_complete
         self._interval = interval
         self._status = Status()
@@ -108,6 +124,11 @@ class Publisher(worker.Worker):
         self._writer = tree.TreeWriter(
             client, sleep=self._sleep, on_deleted=on_deleted
         )
+        self._pools = pools_mod.PoolWriter(
+            client, sleep=self._sleep, on_deleted=on_deleted
+        )
+        #: Whether a pool may be left that no host reaches.
+        self._must_sweep = True
 
     @property
     def status(self) -> Status:
@@ -145,10 +166,10 @@ class Publisher(worker.Worker):
         self._last = None
         try:
             last = self._read_wanted()
-            may_delete, wanted = last
             published = self.publish_once(
-                self._node, wanted, may_delete=may_delete
+                self._node, last.providers, may_delete=last.is_complete
             )
+            published = published.add(self._publish_pools(last, published))
         except exception.NotFound as err:
             # The one that is expected, at the first start of a host.
             self._note_failure(str(err), logging.INFO)
@@ -164,6 +185,22 @@ class Publisher(worker.Worker):
             self._note(published)
             if not published.errors and not published.held:
                 self._last = last
+
+    def _publish_pools(
+        self, wanted: _Wanted, published: tree.Published
+    ) -> tree.Published:
+        """Publish what the host, which is published, reaches beside it.
+
+        :raises PlacementError: placement could not be read, or went away
+        """
+        done = self._pools.publish(wanted.pools)
+        # The host may have left a pool.
+        self._must_sweep = self._must_sweep or bool(published.written)
+        if self._must_sweep and wanted.is_complete:
+            swept = self._pools.sweep(wanted.pools)
+            self._must_sweep = bool(swept.held)
+            done = done.add(swept)
+        return done
 
     def do_round(self) -> float:
         is_due = time.monotonic() >= self._due_at
@@ -188,7 +225,11 @@ class Publisher(worker.Worker):
     def _read_wanted(self) -> _Wanted:
         # First whether all is known: what is not known yet may become known
         # in between, and would be missing from what is wanted.
-        return self._is_complete(), tuple(self._wanted())
+        return _Wanted(
+            is_complete=self._is_complete(),
+            providers=tuple(self._wanted()),
+            pools=tuple(self._list_pools()),
+        )
 
     def _sleep(self, seconds: float) -> None:
         self._is_stopping.wait(seconds)
@@ -203,7 +244,18 @@ class Publisher(worker.Worker):
                     'held': '; '.join(map(str, published.held)),
                 },
             )
-        self._status = dataclasses.replace(self._status, held=published.held)
+        for problem in published.problems:
+            if problem not in self._status.problems:
+                LOG.warning(
+                    'Host %(host)s: %(problem)s',
+                    {
+                        'host': self._node.hypervisor_hostname,
+                        'problem': problem,
+                    },
+                )
+        self._status = dataclasses.replace(
+            self._status, held=published.held, problems=published.problems
+        )
         if published.errors:
             self._note_failure(
                 '; '.join(map(str, published.errors)), logging.WARNING

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 import dataclasses
 import time
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oslo_log import log as logging
 
 from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import provider as provider_obj
 from nova_ext_resources.placement import changes
 from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import fields
 from nova_ext_resources.placement import retry
 from nova_ext_resources.placement import sync
 
@@ -35,11 +37,22 @@ class Published:
     :ivar held: what could not be deleted, see :class:`changes.Held`
     :ivar errors: one for each provider that could not be written; the
         others were
+    :ivar problems: of shared pools, see :mod:`.pools`
     """
 
     written: int = 0
     held: tuple[changes.Held, ...] = ()
     errors: tuple[exception.PlacementError, ...] = ()
+    problems: tuple[alarm.Problem, ...] = ()
+
+    def add(self, other: 'Published') -> 'Published':
+        """Return the result of both."""
+        return Published(
+            written=self.written + other.written,
+            held=self.held + other.held,
+            errors=self.errors + other.errors,
+            problems=self.problems + other.problems,
+        )
 
 
 class TreeWriter:
@@ -65,15 +78,10 @@ class TreeWriter:
         self._client = client
         self._on_deleted = on_deleted
         self._may_have_deleted = False
-        self._setters: dict[str, Callable[[str, Any, int], int]] = {
-            'traits': client.set_traits,
-            'aggregates': client.set_aggregates,
-            'inventories': client.set_inventories,
-        }
+        self._fields = fields.FieldWriter(client)
         self._call = retry.make_strategy(sleep)
         self._seen: dict[str, provider_obj.Provider] = {}
         self._foreign: set[str] = set()
-        self._names: set[str] = set()
 
     def publish(
         self,
@@ -203,7 +211,7 @@ class TreeWriter:
                 if isinstance(result, exception.PlacementError):
                     failed.add(step.rp_uuid)
                     failures.append(result)
-                    self._names.clear()
+                    self._fields.forget_names()
                     continue
                 written += 1
                 if result is not None:
@@ -267,52 +275,16 @@ class TreeWriter:
             self._client.delete_provider(change.rp_uuid)
             return None
         assert seen is not None
-        try:
-            return self._write_to(change, seen)
-        except exception.NotFound as err:
-            # Deleted by other software: the same as any other change.
-            raise exception.ConcurrentUpdate(
-                action=f'write provider {seen.name}',
-                status=err.status,
-                code=err.code,
-                detail=err.detail,
-                request_id=err.request_id,
-            ) from err
-
-    def _write_to(
-        self, change: changes.Change, seen: provider_obj.Provider
-    ) -> provider_obj.Provider:
-        if isinstance(change, changes.UpdateProvider):
+        if isinstance(change, changes.Replace):
+            return self._fields.write(change, seen)
+        assert isinstance(change, changes.UpdateProvider)
+        with fields.as_conflict(seen.name):
             self._client.update_provider(
                 seen.rp_uuid, change.name, change.parent_uuid
             )
-            return dataclasses.replace(
-                seen, name=change.name, parent_uuid=change.parent_uuid
-            )
-        assert isinstance(change, changes.Replace)
-        if change.field == 'traits':
-            self._ensure_names(change.content, self._client.ensure_trait)
-        elif change.field == 'inventories':
-            self._ensure_names(
-                change.content, self._client.ensure_resource_class
-            )
-        generation = self._setters[change.field](
-            seen.rp_uuid, change.content, seen.generation or 0
-        )
         return dataclasses.replace(
-            seen, generation=generation, **{change.field: change.content}
+            seen, name=change.name, parent_uuid=change.parent_uuid
         )
-
-    def _ensure_names(
-        self, names: Iterable[str], ensure: Callable[[str], None]
-    ) -> None:
-        """Create custom traits or classes, once in this process."""
-        for name in sorted(names):
-            # Classes and traits can have the same name.
-            key = f'{ensure.__name__} {name}'
-            if name.startswith('CUSTOM_') and key not in self._names:
-                ensure(name)
-                self._names.add(key)
 
     def _map(
         self, function: Callable[[_T], _R], items: Sequence[_T]

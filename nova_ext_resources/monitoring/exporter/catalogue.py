@@ -74,6 +74,11 @@ _GAUGES: _Table = {
         _PART,
     ),
     'part_failing': ('1 while a part of the service does not work.', _PART),
+    'pool_read_timestamp_seconds': (
+        'When this host last read a pool of several hosts, as Unix time; 0: '
+        'not since the start.',
+        ('pool',),
+    ),
     'status': (
         '1 for the status of the host: ok, degraded or failing.',
         ('is',),

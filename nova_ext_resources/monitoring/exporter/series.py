@@ -17,6 +17,7 @@ from nova_ext_resources.monitoring import sample as sample_mod
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import pool as pool_obj
 from nova_ext_resources.objects import server as server_obj
 from nova_ext_resources.objects import view as view_obj
 
@@ -35,6 +36,7 @@ class HostSnapshot:
     :ivar sweep: the latest measurement; None where nothing is measured
     :ivar tuning_changes: resource class -> number of changes that fine
         tuning has made since the start
+    :ivar pools: those of several hosts that this one reaches
     """
 
     health: health_obj.HostHealth
@@ -45,6 +47,7 @@ class HostSnapshot:
     )
     sweep: sample_mod.Sweep | None = None
     tuning_changes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    pools: tuple[pool_obj.SharedPool, ...] = ()
 
     def list_servers(self) -> list[str]:
         """Return the servers that hold or use something, holders first."""
@@ -91,6 +94,9 @@ def _list_series(
         yield from _list_measured(snapshot.sweep, labels, shown)
     yield from _list_health(snapshot.health)
     yield from _list_alarms(snapshot.health)
+    for one in snapshot.pools:
+        read_at = one.reading.read_at.timestamp() if one.reading else 0
+        yield 'pool_read_timestamp_seconds', read_at, (one.name,)
     for resource_class, count in snapshot.tuning_changes.items():
         yield 'tuning_changes', count, (resource_class,)
 

@@ -14,6 +14,7 @@ from nova_ext_resources.monitoring import sample
 from nova_ext_resources.objects import alarm
 from nova_ext_resources.objects import assignment
 from nova_ext_resources.objects import health as health_obj
+from nova_ext_resources.objects import pool
 from nova_ext_resources.objects import server as server_obj
 from tests import base
 from tests.unit import builders
@@ -343,6 +344,22 @@ class HealthTest(ScrapeTestCase):
                 ('publisher', ''): 0,
             },
             found['part_failing'],
+        )
+
+    def test_pools_tell_when_they_were_read(self) -> None:
+        reading = pool.Reading(total=1, read_at=shown.AT)
+        pools = tuple(
+            pool.SharedPool(
+                name=name, resource_class=f'CUSTOM_{name}', reading=one
+            )
+            for name, one in (('READ', reading), ('UNREAD', None))
+        )
+
+        found = self.scrape(shown.make_snapshot(pools=pools))
+
+        self.assertEqual(
+            {('READ',): shown.AT.timestamp(), ('UNREAD',): 0},
+            found['pool_read_timestamp_seconds'],
         )
 
     def test_one_status_is_true(self) -> None:

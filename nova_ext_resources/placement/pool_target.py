@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What placement shall have of a pool that belongs to no host. Pure: no I/O.
+
+Each host that reaches the pool computes the same of what it reads. It removes
+nothing that another host, or an operator, may have added.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import math
+
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import inventory as inventory_obj
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+
+
+def make_target(
+    pool: pool_obj.SharedPool,
+    reading: pool_obj.Reading,
+    seen: provider_obj.Provider,
+    used: Mapping[str, int],
+) -> provider_obj.Provider:
+    """Return the sharing provider as it shall be.
+
+    :param seen: as it is
+    :param used: resource class -> how much of it is allocated
+    """
+    # Of a class that the pool had before.
+    closed = {
+        name: dataclasses.replace(one, reserved=one.total)
+        for name, one in seen.inventories.items()
+        if name != pool.resource_class and used.get(name)
+    }
+    name = pool.resource_class
+    inventory = _make_inventory(
+        pool, reading, seen.inventories.get(name), used.get(name, 0)
+    )
+    return dataclasses.replace(
+        seen,
+        traits=seen.traits | pool.all_traits,
+        aggregates=seen.aggregates | {pool.aggregate_uuid},
+        inventories={**closed, name: inventory},
+    )
+
+
+def find_problem(
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading, used: int
+) -> alarm.Problem | None:
+    """Report a pool that has less than servers were allocated."""
+    reserved = _count_reserved(pool, reading, used)
+    capacity = _find_capacity(pool, reading.total - reserved)
+    if used <= capacity:
+        return None
+    return alarm.Problem(
+        alarm=alarm.POOL_OVERALLOCATED,
+        subject=pool.name,
+        text=f'servers hold {used} {pool.resource_class} of pool '
+        f'{pool.name}, which has a capacity of {capacity} (total '
+        f'{reading.total}, reserved {reserved}): no more of it is allocated '
+        'until there is room. Make the pool larger, or move or delete '
+        'servers. If these numbers are wrong, correct the source of the pool',
+    )
+
+
+def _make_inventory(
+    pool: pool_obj.SharedPool,
+    reading: pool_obj.Reading,
+    seen: inventory_obj.Inventory | None,
+    used: int,
+) -> inventory_obj.Inventory:
+    """Return the inventory, never below what is allocated.
+
+    Where there is less, the total stays as it was, and all that is not
+    allocated is reserved.
+    """
+    total, reserved = reading.total, _count_reserved(pool, reading, used)
+    if _find_capacity(pool, total - reserved) < used:
+        needed = math.ceil(used / _find_ratio(pool))
+        if total < needed:
+            total = max(needed, seen.total if seen else 0)
+        reserved = total - needed
+    rules = {k: v for k, v in pool.rules.items() if k != 'reserved'}
+    rules.setdefault('max_unit', max(total, rules.get('min_unit', 1)))
+    return inventory_obj.Inventory(total=total, reserved=reserved, **rules)
+
+
+def _count_reserved(
+    pool: pool_obj.SharedPool, reading: pool_obj.Reading, used: int
+) -> int:
+    """Return what is kept from servers: used by others, or by order."""
+    others = reading.reserved or 0
+    if reading.free is not None:
+        others = max(reading.total - reading.free - used, 0)
+    kept: int = pool.rules.get('reserved', 0)
+    return min(others + kept, reading.total)
+
+
+def _find_capacity(pool: pool_obj.SharedPool, units: int) -> int:
+    return int(units * _find_ratio(pool))
+
+
+def _find_ratio(pool: pool_obj.SharedPool) -> float:
+    return float(pool.rules.get('allocation_ratio', 1.0))

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Writes the sharing providers of pools that belong to no host.
+
+All hosts that reach a pool do so, none of them leads. The uuid is that of the
+pool's name, so that the first one creates it for all, and the generation lets
+each write only what it has decided on the present state. What ties a host to
+the pool is a provider in the host's own tree: no host writes another's.
+"""
+
+from collections.abc import Callable, Iterable
+import dataclasses
+import time
+
+from oslo_log import log as logging
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider as provider_obj
+from nova_ext_resources.placement import changes
+from nova_ext_resources.placement import client as placement_client
+from nova_ext_resources.placement import fields
+from nova_ext_resources.placement import pool_target
+from nova_ext_resources.placement import retry
+from nova_ext_resources.placement import tree
+
+LOG = logging.getLogger(__name__)
+
+#: What all sharing providers of this package have, and no other has.
+_OWN_TRAITS = (provider_obj.OWNER_TRAIT, provider_obj.SHARING_TRAIT)
+
+
+class PoolWriter:
+    """Publishes pools; used by one thread at a time.
+
+    :param sleep: waits between attempts; may be cut short
+    :param on_deleted: called when a sharing provider was deleted
+    """
+
+    def __init__(
+        self,
+        client: placement_client.Client,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        on_deleted: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client = client
+        self._fields = fields.FieldWriter(client)
+        self._call = retry.make_strategy(sleep)
+        self._on_deleted = on_deleted
+        self._seen: dict[str, provider_obj.Provider] = {}
+
+    def publish(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
+        """Have placement show what has been read of the pools.
+
+        A pool of which nothing could be read since the start stays as it is.
+
+        :raises PlacementUnavailable: placement went away
+        """
+        done = tree.Published()
+        for pool in pools:
+            if pool.reading is None:
+                continue
+            try:
+                done = done.add(self._call(self._settle, pool, pool.reading))
+            except exception.PlacementUnavailable:
+                raise
+            except exception.PlacementError as err:
+                self._fields.forget_names()
+                done = done.add(tree.Published(errors=(err,)))
+        return done
+
+    def _settle(
+        self, pool: pool_obj.SharedPool, reading: pool_obj.Reading
+    ) -> tree.Published:
+        """Bring one sharing provider to what it shall be.
+
+        :raises ConcurrentUpdate: another host, or an allocation, was faster
+        """
+        seen = self._find(pool.rp_uuid)
+        is_new = seen is None
+        if seen is None:
+            seen = self._client.ensure_provider(
+                pool.rp_uuid, pool.rp_name, None
+            )
+        with fields.as_conflict(pool.rp_name):
+            used = self._client.list_usages(pool.rp_uuid)
+        target = pool_target.make_target(pool, reading, seen, used)
+        pending = changes.list_replacements(target, seen)
+        for change in pending:
+            LOG.debug('Placement: %(change)s', {'change': change})
+            seen = self._fields.write(change, seen)
+        self._seen[pool.rp_uuid] = seen
+        problem = pool_target.find_problem(
+            pool, reading, used.get(pool.resource_class, 0)
+        )
+        return tree.Published(
+            written=int(is_new or bool(pending)),
+            problems=(problem,) if problem else (),
+        )
+
+    def _find(self, rp_uuid: str) -> provider_obj.Provider | None:
+        """Read a provider, unless it is as it was seen last."""
+        known = self._seen.pop(rp_uuid, None)
+        for listed in self._client.list_providers(in_tree=rp_uuid):
+            if known is not None and known.generation == listed.generation:
+                return known
+            with fields.as_conflict(listed.name):
+                return self._client.read_provider(listed)
+        return None
+
+    def sweep(self, pools: Iterable[pool_obj.SharedPool]) -> tree.Published:
+        """Delete the sharing providers that no host reaches any longer.
+
+        Of any host: the last one that has left a pool may be gone. One that
+        servers hold stays, closed to others.
+
+        :param pools: those of this host, which are not looked at
+        :raises PlacementError: placement could not be read, or went away
+        """
+        own = {one.rp_uuid for one in pools}
+        done = tree.Published()
+        for listed in self._call(self._list_owned):
+            if not pool_obj.is_pool(listed) or listed.rp_uuid in own:
+                continue
+            try:
+                done = done.add(self._call(self._remove_unreached, listed))
+            except exception.NotFound:
+                # Another host has deleted it.
+                continue
+        return done
+
+    def _list_owned(self) -> tuple[provider_obj.Provider, ...]:
+        try:
+            return self._client.list_providers(required=','.join(_OWN_TRAITS))
+        except exception.PlacementRefused:
+            # It does not know the owner trait yet.
+            return ()
+
+    def _remove_unreached(
+        self, listed: provider_obj.Provider
+    ) -> tree.Published:
+        """Delete a provider, or close it, if no host is tied to it.
+
+        :raises NotFound: another host has deleted it
+        :raises ConcurrentUpdate: something has changed meanwhile
+        """
+        rp_uuid = listed.rp_uuid
+        members = self._client.list_providers(
+            member_of=pool_obj.make_aggregate_uuid(rp_uuid)
+        )
+        if any(one.rp_uuid != rp_uuid for one in members):
+            return tree.Published()
+        self._seen.pop(rp_uuid, None)
+        try:
+            self._client.delete_provider(rp_uuid)
+        except exception.ProviderInUse:
+            return self._close(listed)
+        self._on_deleted()
+        LOG.info(
+            'Deleted resource provider %(name)s from placement: no host '
+            'reaches this pool any longer',
+            {'name': listed.name},
+        )
+        return tree.Published(written=1)
+
+    def _close(self, listed: provider_obj.Provider) -> tree.Published:
+        seen = self._client.read_provider(listed)
+        target = dataclasses.replace(
+            seen,
+            inventories={
+                name: dataclasses.replace(one, reserved=one.total)
+                for name, one in seen.inventories.items()
+            },
+        )
+        pending = changes.list_replacements(target, seen)
+        for change in pending:
+            seen = self._fields.write(change, seen)
+        return tree.Published(
+            written=int(bool(pending)),
+            held=tuple(
+                changes.Held(
+                    name=listed.name,
+                    rp_uuid=listed.rp_uuid,
+                    resource_class=name,
+                    consumers=tuple(sorted(amounts)),
+                )
+                for name, amounts in sorted(
+                    self._client.list_holders(listed.rp_uuid).items()
+                )
+            ),
+        )

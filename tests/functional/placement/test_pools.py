@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Hosts that publish the same pool to real placement."""
+
+import dataclasses
+import datetime
+from typing import Any
+
+from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_ext_resources import exception
+from nova_ext_resources.objects import alarm
+from nova_ext_resources.objects import inventory
+from nova_ext_resources.objects import pool as pool_obj
+from nova_ext_resources.objects import provider
+from nova_ext_resources.placement import publisher
+from nova_ext_resources.placement import responses
+from tests.functional import base
+
+CLASS = 'CUSTOM_RACK1_GB'
+HOSTS = ('host1', 'host2', 'host3')
+
+_NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+
+
+def make_pool(total: int = 100, **fields: Any) -> pool_obj.SharedPool:
+    return pool_obj.SharedPool(
+        name='rack1',
+        resource_class=CLASS,
+        reading=pool_obj.Reading(
+            total=total,
+            read_at=_NOW,
+            **{
+                name: fields.pop(name)
+                for name in ('free', 'reserved')
+                if name in fields
+            },
+        ),
+        **fields,
+    )
+
+
+POOL = make_pool()
+
+
+class PoolTestCase(base.PlacementTestCase):
+    """Three hosts, whose publishers run round by round.
+
+    ``self.pools`` has what each of them reaches.
+    """
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.pools: dict[str, tuple[pool_obj.SharedPool, ...]] = {}
+        self.publishers: dict[str, publisher.Publisher] = {}
+        self.cleared: list[str] = []
+        for host in HOSTS:
+            self.make_root(getattr(uuids, host), host)
+            self.client.set_inventories(
+                getattr(uuids, host),
+                {'VCPU': inventory.Inventory(total=100)},
+                0,
+            )
+            self.pools[host] = (POOL,)
+            self.publishers[host] = self.start(host)
+
+    def start(self, host: str) -> publisher.Publisher:
+        node = provider.Node(
+            uuid=getattr(uuids, host), hypervisor_hostname=host
+        )
+
+        def make_tree() -> list[provider.Provider]:
+            return [
+                provider.Provider(
+                    rp_uuid=provider.make_rp_uuid(node.uuid, one.rp_name),
+                    name=f'{host}_{one.rp_name}',
+                    parent_uuid=node.uuid,
+                    aggregates=frozenset({one.aggregate_uuid}),
+                )
+                for one in self.pools[host]
+            ]
+
+        return publisher.Publisher(
+            self.client,
+            node,
+            wanted=make_tree,
+            pools=lambda: self.pools[host],
+            on_deleted=lambda: self.cleared.append(host),
+        )
+
+    def publish(self, *hosts: str) -> None:
+        for host in hosts or HOSTS:
+            self.publishers[host].run_round()
+            self.assertEqual('', self.publishers[host].status.failure)
+
+    def read(self) -> provider.Provider:
+        return self.client.get_provider(POOL.rp_uuid)
+
+    def read_numbers(self) -> tuple[int, int, int]:
+        """Return total, reserved and capacity."""
+        one = self.read().inventories[CLASS]
+        return one.total, one.reserved, one.capacity
+
+    def allocate(self, amount: int, consumer: str = uuids.server) -> None:
+        held = self.client.get_allocations(consumer)
+        self.client.put_allocations(
+            responses.Allocations(
+                consumer_uuid=consumer,
+                resources={POOL.rp_uuid: {CLASS: amount}} if amount else {},
+                project_id=uuids.project,
+                user_id=uuids.user,
+                generation=held.generation,
+            )
+        )
+
+    def list_reached(self) -> list[str]:
+        """Return the hosts to which placement offers the pool."""
+        names = {getattr(uuids, host): host for host in HOSTS}
+        found = self.client.list_candidates(
+            [('resources', f'VCPU:1,{CLASS}:1')]
+        )
+        return sorted(
+            names[rp_uuid]
+            for one in found.allocations
+            for rp_uuid in one
+            if rp_uuid in names
+        )
+
+
+class PoolTest(PoolTestCase):
+    def test_it_is_there_once_for_all_hosts(self) -> None:
+        self.publish()
+
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.assertEqual(POOL.all_traits, self.read().traits)
+        self.assertIsNone(self.read().parent_uuid)
+        self.assertEqual([*HOSTS], self.list_reached())
+        having = [
+            one
+            for listed in self.client.list_providers()
+            if CLASS in (one := self.client.read_provider(listed)).inventories
+        ]
+        self.assertEqual([POOL.rp_uuid], [one.rp_uuid for one in having])
+
+        self.allocate(60)
+        self.assertRaises(
+            exception.AllocationRejected, self.allocate, 41, uuids.other
+        )
+
+    def test_where_nothing_changes_a_host_reads_two_things(self) -> None:
+        self.publish()
+        self.publish()
+        self.forget_requests()
+
+        self.publish('host1')
+
+        self.assertEqual(
+            [
+                'GET /resource_providers',
+                'GET /resource_providers',
+                f'GET /resource_providers/{POOL.rp_uuid}/usages',
+            ],
+            self.app.requests,
+        )
+
+    def test_hosts_that_disagree_take_no_host_out(self) -> None:
+        self.pools['host2'] = ()
+        self.publish()
+        self.assertEqual(['host1', 'host3'], self.list_reached())
+
+        self.pools['host2'] = (POOL,)
+        self.pools['host3'] = ()
+        self.publish()
+
+        self.assertEqual(['host1', 'host2'], self.list_reached())
+        self.assertEqual((100, 0, 100), self.read_numbers())
+
+    def test_the_last_host_takes_it_away(self) -> None:
+        self.publish()
+        self.pools = dict.fromkeys(HOSTS, ())
+        self.publish('host1', 'host2')
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.cleared.clear()
+
+        self.publish('host3')
+
+        self.assertEqual(
+            {*HOSTS}, {one.name for one in self.client.list_providers()}
+        )
+        self.assertIn('host3', self.cleared)
+
+    def test_while_servers_hold_it_it_stays_closed(self) -> None:
+        self.publish()
+        self.allocate(10)
+        self.pools = dict.fromkeys(HOSTS, ())
+
+        self.publish()
+
+        self.assertEqual((100, 100, 0), self.read_numbers())
+        [held] = self.publishers['host3'].status.held
+        self.assertEqual((uuids.server,), held.consumers)
+
+        # A restart remembers nothing.
+        self.publishers['host3'] = self.start('host3')
+        self.publish('host3')
+        self.assertEqual(1, len(self.publishers['host3'].status.held))
+        self.allocate(0)
+        self.publish('host3')
+        self.assertEqual((), self.publishers['host3'].status.held)
+        self.assertEqual(
+            {*HOSTS}, {one.name for one in self.client.list_providers()}
+        )
+
+    def test_one_that_is_reached_again_is_opened(self) -> None:
+        self.publish()
+        self.allocate(10)
+        self.pools = dict.fromkeys(HOSTS, ())
+        self.publish()
+
+        self.pools['host2'] = (POOL,)
+        self.publish()
+
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.assertEqual(['host2'], self.list_reached())
+        self.assertEqual((), self.publishers['host3'].status.held)
+
+    def test_what_others_use_is_reserved(self) -> None:
+        self.allocate_at_once(30)
+        # 100 in all, 30 of servers, 50 free: others have 20.
+        self.pools['host1'] = (make_pool(free=50),)
+
+        self.publish('host1')
+        self.assertEqual((100, 20, 80), self.read_numbers())
+
+        # The server is deleted, and so is its data.
+        self.allocate(0)
+        self.pools['host1'] = (make_pool(free=80),)
+        self.publish('host1')
+        self.assertEqual((100, 20, 80), self.read_numbers())
+
+    def allocate_at_once(self, amount: int) -> None:
+        self.publish('host1')
+        self.allocate(amount)
+
+    def test_an_allocation_in_between_is_counted(self) -> None:
+        self.publish('host1')
+        self.pools['host1'] = (make_pool(free=50),)
+        self.app.before_next(
+            'PUT', f'{POOL.rp_uuid}/inventories', lambda: self.allocate(30)
+        )
+
+        self.publish('host1')
+
+        # 50 without the one that came in between.
+        self.assertEqual((100, 20, 80), self.read_numbers())
+
+    def test_two_hosts_that_create_it_at_once_end_alike(self) -> None:
+        self.app.before_next(
+            'POST', '/resource_providers', lambda: self.publish('host2')
+        )
+        self.publish('host1')
+        self.app.before_next(
+            'PUT',
+            f'{POOL.rp_uuid}/inventories',
+            lambda: self.publish('host2'),
+        )
+        self.pools['host1'] = self.pools['host2'] = (make_pool(90),)
+
+        self.publish('host1')
+
+        self.assertEqual((90, 0, 90), self.read_numbers())
+        self.assertEqual(['host1', 'host2'], self.list_reached())
+
+    def test_one_deleted_meanwhile_is_made_again(self) -> None:
+        self.publish()
+        self.app.before_next(
+            'GET',
+            f'{POOL.rp_uuid}/usages',
+            lambda: self.client.delete_provider(POOL.rp_uuid),
+        )
+
+        self.publish('host1')
+
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.assertEqual([*HOSTS], self.list_reached())
+
+    def test_less_than_servers_hold_closes_it_and_is_reported(self) -> None:
+        self.allocate_at_once(60)
+        self.pools['host1'] = (make_pool(50),)
+
+        self.publish('host1')
+
+        self.assertEqual((100, 40, 60), self.read_numbers())
+        [problem] = self.publishers['host1'].status.problems
+        self.assertEqual(
+            (alarm.POOL_OVERALLOCATED, 'rack1'),
+            (problem.alarm, problem.subject),
+        )
+
+        self.pools['host1'] = (make_pool(70),)
+        self.publish('host1')
+        self.assertEqual((70, 0, 70), self.read_numbers())
+        self.assertEqual((), self.publishers['host1'].status.problems)
+
+    def test_an_unread_pool_stays_as_it_is(self) -> None:
+        self.publish()
+        self.pools['host1'] = (dataclasses.replace(POOL, reading=None),)
+
+        self.publish('host1')
+
+        self.assertEqual((100, 0, 100), self.read_numbers())
+        self.assertEqual([*HOSTS], self.list_reached())
+
+    def test_another_class_closes_the_former_until_it_is_free(self) -> None:
+        self.allocate_at_once(10)
+        other = dataclasses.replace(POOL, resource_class='CUSTOM_NEW_GB')
+        self.pools['host1'] = (other,)
+
+        self.publish('host1')
+        self.assertEqual((100, 100, 0), self.read_numbers())
+
+        self.allocate(0)
+        self.publish('host1')
+        self.assertEqual({'CUSTOM_NEW_GB'}, self.read().inventories.keys())
+
+    def test_what_an_operator_adds_stays(self) -> None:
+        self.publish()
+        one = self.read()
+        generation = self.client.set_aggregates(
+            one.rp_uuid, [*one.aggregates, uuids.zone], one.generation or 0
+        )
+        self.client.ensure_trait('CUSTOM_FAST')
+        self.client.set_traits(
+            one.rp_uuid, [*one.traits, 'CUSTOM_FAST'], generation
+        )
+        self.pools = dict.fromkeys(HOSTS, (make_pool(90),))
+
+        self.publish()
+
+        self.assertIn(uuids.zone, self.read().aggregates)
+        self.assertIn('CUSTOM_FAST', self.read().traits)
+
+    def test_placement_that_is_away_leaves_all_and_is_reported(self) -> None:
+        self.publish()
+        self.pools['host1'] = (make_pool(90),)
+        self.app.fail('GET', f'{POOL.rp_uuid}/usages', 100)
+
+        self.publishers['host1'].run_round()
+
+        self.assertIn('503', self.publishers['host1'].status.failure)
+        self.assertEqual((100, 0, 100), self.read_numbers())
