@@ -198,7 +198,12 @@ class Checks:
                 'placement until this is corrected.',
                 {'names': ', '.join(sorted(left_out))},
             )
-        return f'It defines {", ".join(one.name for one in found) or "none"}.'
+        for problem in self._inventories[name].problems:
+            LOG.warning('%(problem)s.', {'problem': problem})
+        defined = [one.name for one in found] + [
+            f'pool {one.name}' for one in self._inventories[name].pools
+        ]
+        return f'It defines {", ".join(defined) or "none"}.'
 
     def _load(self, namespace: str, name: str) -> dict[str, Any]:
         return plugins.load_with_options(

@@ -190,10 +190,10 @@ def make_view(host: host_tree.HostTree) -> view_obj.HostView:
                 state=count.CountState(amount.capacity, amount.used),
                 inventory=amount.inventory,
             )
-            for one in host.providers
+            for one in host.offering
             for name, amount in one.amounts.items()
         },
-        keys={one.rp_uuid: host.make_key(one) for one in host.providers},
+        keys={one.rp_uuid: host.make_key(one) for one in host.offering},
     )
 
 
@@ -205,7 +205,7 @@ def make_providers(
         provider_obj.Provider(
             rp_uuid=one.rp_uuid, name=one.name, traits=one.traits
         )
-        for one in host.providers
+        for one in host.offering
     ]
 
 
@@ -235,7 +235,7 @@ def _list_absent(
     host: host_tree.HostTree, demand: demand_mod.Demand
 ) -> list[exception.Shortfall]:
     """Return the resource classes that no provider of a host has."""
-    had = {name for one in host.providers for name in one.amounts}
+    had = {name for one in host.offering for name in one.amounts}
     return [
         _make_shortfall(
             name,
@@ -279,8 +279,8 @@ def _list_short(
     found = _list_candidates(host, demand)
     if not found:
         return []
-    amounts = {one.rp_uuid: one.amounts for one in host.providers}
-    keys = {one.rp_uuid: host.make_key(one) for one in host.providers}
+    amounts = {one.rp_uuid: one.amounts for one in host.offering}
+    keys = {one.rp_uuid: host.make_key(one) for one in host.offering}
     short = []
     for rp_uuid, resources in found[0].items():
         for name, wanted in resources.items():

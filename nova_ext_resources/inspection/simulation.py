@@ -57,12 +57,28 @@ class Simulation:
         self._demand = demand
         self._published = published
         self._most = most
+        #: Pools of several hosts, as the servers so far have left them.
+        self._pools: dict[str, host_tree.TreeProvider] = {}
         self._judge = schedule.Judge(
             trackers, tests, demand.cells, demand.requirement
         )
 
     def run(self, host: host_tree.HostTree) -> Simulated:
-        """Place servers on a host until one does not fit."""
+        """Place servers on a host until one does not fit.
+
+        What they have of pools, servers on the next hosts do not get.
+        """
+        host = dataclasses.replace(
+            host,
+            shared=tuple(
+                self._pools.get(one.rp_uuid, one) for one in host.shared
+            ),
+        )
+        found = self._run(host)
+        self._pools |= {one.rp_uuid: one for one in found.fit.host.shared}
+        return found
+
+    def _run(self, host: host_tree.HostTree) -> Simulated:
         published = self._published.get(host.name)
         document = stats.decode(published.document) if published else None
         cells = _read_cells(published)
@@ -210,4 +226,7 @@ def _allocate(
         }
         return dataclasses.replace(one, amounts=amounts)
 
-    return host_tree.HostTree(providers=tuple(map(change, host.providers)))
+    return host_tree.HostTree(
+        providers=tuple(map(change, host.providers)),
+        shared=tuple(map(change, host.shared)),
+    )

@@ -59,9 +59,11 @@ class HostTree:
 
     :ivar providers: the root first, each parent before its children, and
         children sorted by name; ``L3_2`` comes before ``L3_10``
+    :ivar shared: sharing providers that it reaches, where they were read
     """
 
     providers: tuple[TreeProvider, ...]
+    shared: tuple[TreeProvider, ...] = ()
 
     @property
     def root(self) -> TreeProvider:
@@ -71,6 +73,11 @@ class HostTree:
     def name(self) -> str:
         """The hypervisor's hostname."""
         return self.root.name
+
+    @property
+    def offering(self) -> tuple[TreeProvider, ...]:
+        """All providers of which a server on this host may have something."""
+        return self.providers + self.shared
 
     def find_depth(self, one: TreeProvider) -> int:
         """Return how many providers are above one."""

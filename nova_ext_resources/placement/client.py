@@ -315,6 +315,18 @@ class Client:
             lambda body: responses.parse_inventories(body['inventories']),
         )
 
+    def list_aggregates(self, rp_uuid: str) -> frozenset[str]:
+        """Return the uuids of a provider's aggregates; none if it is gone."""
+        try:
+            return self._endpoint.ask(
+                'GET',
+                endpoint.path('resource_providers', rp_uuid, 'aggregates'),
+                f'show aggregates of provider {rp_uuid}',
+                lambda body: frozenset(body['aggregates']),
+            )
+        except exception.NotFound:
+            return frozenset()
+
     def list_usages(self, rp_uuid: str) -> Mapping[str, int]:
         """Return resource class -> how much of a provider is allocated.
 

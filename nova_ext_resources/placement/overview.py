@@ -40,14 +40,17 @@ def list_hosts(
 ) -> _Trees:
     """Return all hosts, with traits and amounts, without inventories.
 
-    Disabled hosts are among them; shared pools are not.
+    Disabled hosts are among them. Sharing providers are not, but belong to
+    each host that reaches them, with their inventories.
 
-    :param classes: more resource classes that hosts may have left
+    :param classes: more resource classes that hosts may have left; sharing
+        providers without any of them are left out
     :raises PlacementError: placement cannot be read
     """
+    wanted = frozenset(classes)
     listed = {one.rp_uuid: one for one in retry.call(client.list_providers)}
     roots = {rp_uuid: _find_root(rp_uuid, listed) for rp_uuid in listed}
-    found = _read_summaries(client, roots, [*COMMON, *classes])
+    found = _read_summaries(client, roots, [*COMMON, *sorted(wanted)])
     missing = [listed[rp_uuid] for rp_uuid in listed if rp_uuid not in found]
     for one in _map(lambda each: _read(client, each), missing):
         if one is not None:
@@ -59,9 +62,17 @@ def list_hosts(
         for rp_uuid, one in listed.items()
         if rp_uuid in found
     ]
+    trees = [*host_tree.group(named)]
+    pools = [
+        listed[one.root.rp_uuid]
+        for one in trees
+        if provider_obj.SHARING_TRAIT in one.root.traits
+        and one.root.amounts.keys() & wanted
+    ]
+    shared = _read_shared(client, pools, roots)
     return tuple(
-        one
-        for one in host_tree.group(named)
+        dataclasses.replace(one, shared=shared.get(one.root.rp_uuid, ()))
+        for one in trees
         if provider_obj.SHARING_TRAIT not in one.root.traits
     )
 
@@ -118,10 +129,11 @@ def add_inventories(
         )
     )
     return tuple(
-        host_tree.HostTree(
+        dataclasses.replace(
+            tree,
             providers=tuple(
                 found.get(one.rp_uuid, one) for one in tree.providers
-            )
+            ),
         )
         for tree in trees
     )
@@ -152,6 +164,31 @@ def _find_root(rp_uuid: str, listed: _Listed) -> str:
         assert parent is not None
         rp_uuid = parent
     return rp_uuid
+
+
+def _read_shared(
+    client: placement_client.Client,
+    pools: Iterable[provider_obj.Provider],
+    roots: Mapping[str, str],
+) -> dict[str, tuple[host_tree.TreeProvider, ...]]:
+    """Return the root of each host -> the sharing providers that it reaches.
+
+    A provider anywhere in its tree ties it to them, by an aggregate.
+    """
+    found: dict[str, tuple[host_tree.TreeProvider, ...]] = {}
+    for pool in pools:
+        read = _read(client, pool)
+        if read is None:
+            continue
+        reached = {
+            roots[one.rp_uuid]
+            for aggregate in retry.call(client.list_aggregates, pool.rp_uuid)
+            for one in retry.call(client.list_providers, member_of=aggregate)
+            if one.rp_uuid in roots
+        }
+        for root in reached:
+            found[root] = (*found.get(root, ()), read)
+    return found
 
 
 def _read_summaries(

@@ -174,7 +174,7 @@ def _make_host(
     holders: Mapping[str, Mapping[str, Mapping[str, int]]],
     names: names_mod.Names,
 ) -> dict[str, Any]:
-    keys = {one.rp_uuid: fit.host.make_key(one) for one in fit.host.providers}
+    keys = {one.rp_uuid: fit.host.make_key(one) for one in fit.host.offering}
     return {
         'host': fit.host.name,
         'fits': fit.step is None,

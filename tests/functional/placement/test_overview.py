@@ -106,6 +106,35 @@ class OverviewTest(hosts.HostTestCase):
 
         self.assertEqual(['host1'], [one.name for one in found])
 
+    def test_hosts_have_the_pools_that_they_reach(self) -> None:
+        pool = self.add('pool', CUSTOM_RACK1_GB=100)
+        generation = self.client.set_traits(pool, [provider.SHARING_TRAIT], 1)
+        self.client.set_aggregates(pool, [uuids.aggregate], generation)
+        child = self.add('host1_POOL', hosts.NODE.uuid)
+        self.client.set_aggregates(child, [uuids.aggregate], 1)
+        self.add('other', CUSTOM_LLC_WAYS=4)
+        self.allocate({pool: {'CUSTOM_RACK1_GB': 30}})
+
+        found = overview.list_hosts(self.client, ['CUSTOM_RACK1_GB'])
+
+        self.assertEqual(
+            [('host1', {'CUSTOM_RACK1_GB': (100, 30)}), ('other', {})],
+            [
+                (
+                    host.name,
+                    {
+                        name: (amount.capacity, amount.used)
+                        for one in host.shared
+                        for name, amount in one.amounts.items()
+                    },
+                )
+                for host in found
+            ],
+        )
+        # Nothing is asked of pools that do not matter.
+        [host, _other] = overview.list_hosts(self.client, [hosts.WAYS])
+        self.assertEqual((), host.shared)
+
     def test_a_provider_that_has_gone_meanwhile(self) -> None:
         root = self.add('empty')
         self.app.before_next(

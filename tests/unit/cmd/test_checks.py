@@ -317,6 +317,23 @@ class DefinitionsTest(ChecksTestCase):
             WARNING, 'CUSTOM_DESK cannot be reported', self.NAME
         )
 
+    def test_a_pool_that_cannot_be_read(self) -> None:
+        self.write(
+            'pools.yaml',
+            'pools: [{name: rack1, resource_class: CUSTOM_RACK1_GB, '
+            'source: file, location: /no/such/file}]',
+        )
+
+        self.assert_result(
+            WARNING,
+            'No such file',
+            'Inventory provider shared_pool',
+            ext_resources={'inventory_providers': 'shared_pool'},
+            ext_resources_shared_pool={
+                'pools_file': os.path.join(self.folder, 'pools.yaml')
+            },
+        )
+
     def test_a_resource_that_nothing_applies(self) -> None:
         simulator = self.useFixture(rmd_simulator.RmdSimulatorFixture())
 

@@ -83,6 +83,17 @@ class AbsenceTest(base.TestCase):
             'resource class',
         )
 
+    def test_a_pool_that_has_too_little(self) -> None:
+        tree = dataclasses.replace(
+            trees.make_tree(), shared=(trees.make_pool(10, used=8),)
+        )
+        self.check(
+            examine(make_demand(resources_A__CUSTOM_RACK1_GB='3'), tree),
+            Step.AMOUNTS,
+            f'{trees.POOL} of POOL_rack1: 3 requested, 2 available: 8 of 10 '
+            'are allocated, short by 1',
+        )
+
     def test_traits_that_no_provider_has(self) -> None:
         self.check(
             examine(ask_for(1, trait__CUSTOM_GOLD='required')),

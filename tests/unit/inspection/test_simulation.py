@@ -152,6 +152,25 @@ class SimulationTest(base.TestCase):
         self.assertEqual(3, found.number)
         self.assertIsNone(found.fit.step)
 
+    def test_hosts_share_what_a_pool_has(self) -> None:
+        demand = test_fit.make_demand(resources_A__CUSTOM_RACK1_GB='3')
+        made = simulation.Simulation(
+            demand,
+            trackers=hosts.TRACKERS,
+            tests=TESTS,
+            published={},
+            most=2,
+        )
+
+        found = [
+            made.run(dataclasses.replace(trees.make_tree({}), shared=(pool,)))
+            for pool in [trees.make_pool(11)] * 3
+        ]
+
+        self.assertEqual([2, 1, 0], [one.number for one in found])
+        [short] = found[2].fit.shortfalls
+        self.assertEqual(('POOL_rack1', 2), (short.rp_key, short.available))
+
     def test_a_host_where_none_fits(self) -> None:
         found = simulate(ask_for(9))
 

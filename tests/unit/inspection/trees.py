@@ -21,6 +21,7 @@ from tests.unit import builders
 
 ROOT: str = uuids.root
 WAYS = builders.WAYS
+POOL = 'CUSTOM_RACK1_GB'
 CLOS = builders.CLOS
 RDT = builders.RDT
 L3_0 = builders.L3_0
@@ -90,6 +91,16 @@ def make_tree(held: Mapping[str, int] | None = None) -> host_tree.HostTree:
         ]
     )
     return tree
+
+
+def make_pool(capacity: int, used: int = 0) -> host_tree.TreeProvider:
+    """Make a sharing provider, of which hosts have something."""
+    return host_tree.TreeProvider(
+        rp_uuid=uuids.pool,
+        name='POOL_rack1',
+        traits=frozenset({provider_obj.SHARING_TRAIT}),
+        amounts={POOL: host_tree.Amount(capacity=capacity, used=used)},
+    )
 
 
 def make_publication(
